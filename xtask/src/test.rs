@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::outcome::Result;
-use crate::process::{capture, run as run_command, run_and_look};
+use crate::process::{run as run_command, run_and_look};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
-use crate::workspace::{Workspace, cargo, locked};
+use crate::workspace::{Workspace, cargo, lacks, locked};
 use crate::{bench, build, install, soak, tidy};
 
 /// CI gives an hour; what is not begun by then would not end in it.
@@ -130,19 +130,16 @@ fn cargo_step(words: &[&str], environment: &[(&str, &str)]) -> Verdict {
     run_command(cargo().args(words).envs(environment.iter().copied()), STEP).into()
 }
 
-/// Why a part of the toolchain that not every installation has cannot be used, if it cannot.
-fn lacks(subcommand: &str, component: &str) -> Option<Verdict> {
-    let answer = capture(cargo().args([subcommand, "--version"]));
-    answer.err().map(|_| Verdict::Skipped(format!("rustup component add {component}")))
-}
-
 fn format() -> Verdict {
-    lacks("fmt", "rustfmt").unwrap_or_else(|| cargo_step(&["fmt", "--all", "--check"], &[]))
+    match lacks("fmt", "rustfmt") {
+        None => cargo_step(&["fmt", "--all", "--check"], &[]),
+        Some(missing) => Verdict::Skipped(missing),
+    }
 }
 
 fn clippy() -> Verdict {
-    if let Some(skipped) = lacks("clippy", "clippy") {
-        return skipped;
+    if let Some(missing) = lacks("clippy", "clippy") {
+        return Verdict::Skipped(missing);
     }
     let words =
         [&["clippy", "--workspace", "--all-targets", "--keep-going"], locked(), &["--", "-D", "warnings"]];

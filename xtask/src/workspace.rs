@@ -88,6 +88,13 @@ pub fn cargo() -> Command {
     command
 }
 
+/// How to install a part of the toolchain, if `cargo SUBCOMMAND` does not run: not every
+/// installation has all of them.
+pub fn lacks(subcommand: &str, component: &str) -> Option<String> {
+    let answer = capture(cargo().args([subcommand, "--version"]));
+    answer.err().map(|_| format!("rustup component add {component}"))
+}
+
 /// The option that forbids to change Cargo.lock, where nobody would commit the change.
 pub fn locked() -> &'static [&'static str] {
     if env::var_os("CI").is_some() { &["--locked"] } else { &[] }

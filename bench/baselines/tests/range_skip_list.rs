@@ -6,7 +6,7 @@
 mod memory;
 
 use baselines::range::{HeightOutOfRange, SkipList, SkipListPublished};
-use manx::range::{Access, BadRange, Key, RawRangeLock, Span};
+use manx::range::{Access, InvalidRange, Key, RawRangeLock, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
@@ -285,8 +285,8 @@ fn both_highest_keys_are_locked_at_once() {
 #[test]
 fn inverted_and_empty_ranges_block_nobody() {
     let lock = SkipList::<u64>::new();
-    assert_eq!(Span::new(7_u64, 3), Err(BadRange::Inverted));
-    assert_eq!(Span::new(7_u64, 7), Err(BadRange::Empty));
+    assert_eq!(Span::new(7_u64, 3), Err(InvalidRange::Inverted));
+    assert_eq!(Span::new(7_u64, 7), Err(InvalidRange::Empty));
     // What there is instead, a range without keys up to the lowest, is held and given back like
     // others.
     let none = lock.try_acquire(&Span::to(0)).expect("nobody holds it");

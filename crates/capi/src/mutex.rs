@@ -3,7 +3,7 @@
 use crate::elsewhere;
 use core::ffi::c_int;
 use manx::lock::RawMutex;
-use manx::lock::bounded::{Wait, in_epoch};
+use manx::lock::bounded::{Wait, window_in_epoch};
 use platform::atomic::{AtomicU32, Ordering};
 use platform::clock;
 use platform::futex::{Clock, Deadline};
@@ -50,7 +50,7 @@ pub(crate) unsafe fn acquire(mutex: *mut manx_mutex_t, deadline: Option<Deadline
     if elsewhere::get().is_some() {
         // SAFETY: the caller's promise. Relaxed: the window's bits never change.
         let side = unsafe { AtomicU32::from_ptr(&raw mut (*mutex).side) }.load(Ordering::Relaxed);
-        wait.window_ns = in_epoch(side, elsewhere::window_ns());
+        wait.window_ns = window_in_epoch(side, elsewhere::window_ns());
     }
     match lock.acquire_slow(&wait) {
         Ok(_) => 0,

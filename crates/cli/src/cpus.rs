@@ -45,7 +45,7 @@ pub struct Args {
 }
 
 fn parse_rounding(text: &str) -> Result<Rounding, String> {
-    text.parse().map_err(|error: manx::cpu::BadRounding| error.to_string())
+    text.parse().map_err(|error: manx::cpu::ParseRoundingError| error.to_string())
 }
 
 fn more_help() -> String {

@@ -4,7 +4,7 @@
 //! man pages all come from it. [`main`] runs it.
 
 pub mod cpus;
-pub mod elsewhere;
+pub mod external;
 pub mod run;
 pub mod stats;
 
@@ -32,7 +32,7 @@ enum Action {
 
 /// The definition of the command line, for man pages and completions.
 pub fn command() -> clap::Command {
-    Cli::command().subcommands(elsewhere::commands())
+    Cli::command().subcommands(external::commands())
 }
 
 /// Runs the command with the process's own arguments. Does not return: it exits, or becomes a
@@ -40,7 +40,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> ! {
     command::main(|inherited| {
         let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-        if let Some((companion, arguments)) = elsewhere::asked(&arguments) {
+        if let Some((companion, arguments)) = external::asked(&arguments) {
             return Err(companion.start(&arguments, inherited));
         }
         command::parsed(command(), |cli: Cli| match cli.action {

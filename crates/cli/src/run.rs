@@ -102,7 +102,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
         }
     };
     if matches!(plan, Plan::Preload { .. }) && settings.uses_cache() {
-        cache::look_through();
+        cache::remove_unused();
     }
     inherited.restore();
     Err(exec::exec(program.file(), &args.command, changes))
@@ -117,13 +117,13 @@ fn warn(plan: &Plan, program: &program::Program) {
     match plan {
         Plan::Unchanged(Why::SwitchedOff) => {}
         Plan::Unchanged(Why::Obstacle(obstacle)) => say(format!("{image} {obstacle}: it runs unchanged")),
-        Plan::Environment { obstacle, told, .. } => say(format!(
+        Plan::Environment { obstacle, reported, .. } => say(format!(
             "{image} {obstacle}: it runs unchanged, but for variables that tell it of {}",
-            if told.count == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", told.count) },
+            if reported.count == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", reported.count) },
         )),
         Plan::Pass { .. } | Plan::Preload { .. } => {}
     }
-    if let Some(warning) = plan.told().and_then(cpus::Told::warning) {
+    if let Some(warning) = plan.reported().and_then(cpus::ReportedCpus::warning) {
         say(warning);
     }
 }
@@ -137,9 +137,17 @@ enum Plan {
     /// starts may be.
     Pass { libraries: Vec<PathBuf>, changes: Vec<(&'static str, OsString)> },
     /// Nothing can be preloaded, but it is told of its CPUs by its environment.
-    Environment { obstacle: obstacle::Obstacle, told: cpus::Told, changes: Vec<(&'static str, OsString)> },
+    Environment {
+        obstacle: obstacle::Obstacle,
+        reported: cpus::ReportedCpus,
+        changes: Vec<(&'static str, OsString)>,
+    },
     /// The libraries are preloaded by these changes to the environment.
-    Preload { libraries: Vec<PathBuf>, told: Option<cpus::Told>, changes: Vec<(&'static str, OsString)> },
+    Preload {
+        libraries: Vec<PathBuf>,
+        reported: Option<cpus::ReportedCpus>,
+        changes: Vec<(&'static str, OsString)>,
+    },
 }
 
 /// Why nothing is done to a program.
@@ -156,13 +164,15 @@ impl Plan {
         if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
             return Ok(Plan::Unchanged(Why::SwitchedOff));
         }
-        let meant = program.is_meant(&settings.filters());
+        let selected = program.is_selected(&settings.filters());
         // The children inherit the variables, so a program that is not meant is given none.
-        let told = if meant { cpus::Told::by(settings) } else { None };
-        let counts = told.as_ref().map(|told| told.environment(settings)).unwrap_or_default();
+        let reported = if selected { cpus::ReportedCpus::by(settings) } else { None };
+        let counts = reported.as_ref().map(|reported| reported.environment(settings)).unwrap_or_default();
         if let Some(obstacle) = obstacle::find(program) {
-            return Ok(match told {
-                Some(told) if !counts.is_empty() => Plan::Environment { obstacle, told, changes: counts },
+            return Ok(match reported {
+                Some(reported) if !counts.is_empty() => {
+                    Plan::Environment { obstacle, reported, changes: counts }
+                }
                 _ => Plan::Unchanged(Why::Obstacle(obstacle)),
             });
         }
@@ -171,19 +181,19 @@ impl Plan {
             libraries.push(library::requests(&libraries[0])?);
         }
         let mut changes = environment::compose(settings, program, &libraries)?;
-        if !meant {
+        if !selected {
             return Ok(Plan::Pass { libraries, changes });
         }
         changes.extend(counts);
-        Ok(Plan::Preload { libraries, told, changes })
+        Ok(Plan::Preload { libraries, reported, changes })
     }
 
     /// How many CPUs the program is told of, if it is.
-    fn told(&self) -> Option<&cpus::Told> {
+    fn reported(&self) -> Option<&cpus::ReportedCpus> {
         match self {
             Plan::Unchanged(_) | Plan::Pass { .. } => None,
-            Plan::Environment { told, .. } => Some(told),
-            Plan::Preload { told, .. } => told.as_ref(),
+            Plan::Environment { reported, .. } => Some(reported),
+            Plan::Preload { reported, .. } => reported.as_ref(),
         }
     }
 }

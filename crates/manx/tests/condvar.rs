@@ -97,7 +97,7 @@ fn a_wait_with_a_limit_ends_by_it_and_by_a_notification() {
 fn deadlines_hold_on_both_clocks() {
     let condvar = RawCondvar::new();
     for (clock, now) in
-        [(Clock::Monotonic, clock::now_ns as fn() -> u64), (Clock::Realtime, clock::since_1970_ns)]
+        [(Clock::Monotonic, clock::now_ns as fn() -> u64), (Clock::Realtime, clock::unix_time_ns)]
     {
         let deadline = Deadline { clock, ns: now() + 2_000_000 };
         let ticket = condvar.enter();

@@ -150,7 +150,7 @@ fn every_layout_gives_the_same_budget() {
                 "{groups:?}, {}: {budget}",
                 column.name
             );
-            assert_eq!(budget.doubts(), [""; 0], "{groups:?}, {}", column.name);
+            assert_eq!(budget.warnings(), [""; 0], "{groups:?}, {}", column.name);
         }
     }
 }
@@ -330,7 +330,7 @@ fn above_a_namespace_what_is_not_found_is_a_doubt() {
     let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
     assert_eq!(budget.cpus(), 8.0);
     assert_eq!(
-        budget.doubts(),
+        budget.warnings(),
         ["which groups below /sys/fs/cgroup the process is in is not known, and so their quotas are not"]
     );
 }
@@ -348,7 +348,7 @@ fn without_memberships_the_mounted_group_is_taken() {
         };
         let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
         assert_eq!(budget.cpus(), 1.5, "{text:?}: {budget}");
-        assert_eq!(budget.doubts().len(), 1, "{:?}", budget.doubts());
+        assert_eq!(budget.warnings().len(), 1, "{:?}", budget.warnings());
         assert!(budget.why().contains("of the group /docker/abc; /proc/self/cgroup"), "{budget}");
     }
 }
@@ -369,7 +369,7 @@ fn without_the_list_of_mounts_the_usual_places_are_looked_at() {
         let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
         assert_eq!(budget.cpus(), 1.5, "{budget}");
         let doubt = "/proc/self/mountinfo is not there: groups are looked for where they usually are";
-        assert_eq!(budget.doubts(), [doubt]);
+        assert_eq!(budget.warnings(), [doubt]);
     }
 }
 
@@ -383,18 +383,18 @@ fn files_that_are_no_quota_are_doubts_and_the_others_count() {
     ] {
         let tree = machine(Groups::Unified, &COLUMNS[7]).file("/sys/fs/cgroup/a/b/cpu.max", own);
         let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
-        assert_eq!((budget.cpus(), budget.doubts()), (2.0, &[doubt.to_string()][..]), "{own:?}");
+        assert_eq!((budget.cpus(), budget.warnings()), (2.0, &[doubt.to_string()][..]), "{own:?}");
     }
     let tree = machine(Groups::Alone, &COLUMNS[7]).file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "50000");
     let tree = tree.file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "");
     let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
     let doubt = "cpu.cfs_period_us of the group /a/b is not what it should be".to_string();
-    assert_eq!((budget.cpus(), budget.doubts()), (2.0, &[doubt][..]));
+    assert_eq!((budget.cpus(), budget.warnings()), (2.0, &[doubt][..]));
     // It can be opened and not be read: something else stands there.
     let tree = machine(Groups::Unified, &COLUMNS[7]).group("/sys/fs/cgroup/a/b/cpu.max");
     let budget = CpuBudget::detect(tree.root(), Some(&set("0-7")));
     let doubt = "cpu.max of the group /a/b cannot be read (error 21)".to_string();
-    assert_eq!((budget.cpus(), budget.doubts()), (2.0, &[doubt][..]));
+    assert_eq!((budget.cpus(), budget.warnings()), (2.0, &[doubt][..]));
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn files_that_may_not_be_read_are_doubts_and_the_others_count() {
         "/proc/self/mountinfo may not be read: groups are looked for where they usually are",
         "cpu.max of the group /a/b may not be read",
     ];
-    assert_eq!((budget.cpus(), budget.doubts()), (2.0, &doubts.map(String::from)[..]));
+    assert_eq!((budget.cpus(), budget.warnings()), (2.0, &doubts.map(String::from)[..]));
 }
 
 #[test]

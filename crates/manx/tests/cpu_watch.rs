@@ -76,7 +76,7 @@ fn a_move_to_another_group_is_seen() {
     assert_eq!(watch.budget().why().split(';').next(), Some("3 CPUs: quota 300000/100000 of the group /c"));
     // At once, if a caller knows that it was moved.
     let _tree = tree.file("/proc/self/cgroup", "0::/a");
-    watch.look_again();
+    watch.rescan();
     assert_eq!((watch.cpus(), watch.version()), (2.0, 2));
 }
 

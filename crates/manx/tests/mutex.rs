@@ -1,6 +1,6 @@
 //! The default mutex on the machine: what its users may rely on.
 
-use manx::lock::bounded::{self, MARKED, OVERDUE_ONE, STANDBY, Thread, UNBOUNDED_NS, WINDOW_NS, Wait};
+use manx::lock::bounded::{self, MARKED, POLLING, STARVING_ONE, Thread, UNBOUNDED_NS, WINDOW_NS, Wait};
 use manx::lock::{Mutex, RawMutex};
 use manx::slo;
 use platform::atomic::AtomicU32;
@@ -130,8 +130,8 @@ fn a_fair_release_lets_the_other_in() {
 /// What holders leave for each other, protected by the lock under test.
 #[derive(Default)]
 struct Left {
-    /// A waiter was overdue when the lock was released.
-    overdue: bool,
+    /// A waiter was starving when the lock was released.
+    starving: bool,
     released_ns: u64,
 }
 
@@ -158,7 +158,7 @@ impl Watched {
         self.left.with_mut(|left| {
             // SAFETY: the lock is held.
             let left = unsafe { &mut *left };
-            assert!(!left.overdue || acquired.offered, "who was overdue has been overtaken");
+            assert!(!left.starving || acquired.handed_off, "who was starving has been overtaken");
             let end_ns = clock::now_ns() + hold_ns;
             while clock::now_ns() < end_ns {}
             self.passed.fetch_add(1, Ordering::Relaxed);
@@ -167,7 +167,7 @@ impl Watched {
             left.released_ns = now_ns;
             // Marked first, so that the count is what the release will see, or one more.
             let marked = self.word.load(Ordering::Acquire) & MARKED != 0;
-            left.overdue = marked && self.side.load(Ordering::Relaxed) & 0x7fff >= OVERDUE_ONE;
+            left.starving = marked && self.side.load(Ordering::Relaxed) & 0x7fff >= STARVING_ONE;
         });
         if !bounded::try_release(&self.word) {
             bounded::release_slow(&self.word, &self.side, thread);
@@ -233,7 +233,7 @@ fn the_bound_holds() {
 fn an_epoch_lends_a_mutex_its_window() {
     const HOUR_NS: u64 = 3_600_000_000_000;
     slo::set_window_ns_max(HOUR_NS);
-    let overdue = |in_epoch: bool, held_ns: u64| {
+    let starving = |in_epoch: bool, held_ns: u64| {
         let mutex = RawMutex::new();
         assert!(mutex.try_acquire());
         let waits = AtomicBool::new(false);
@@ -252,7 +252,7 @@ fn an_epoch_lends_a_mutex_its_window() {
                 let acquired = mutex.acquire_slow(&Wait::default()).expect("no limit");
                 // SAFETY: acquired above.
                 unsafe { mutex.release() };
-                acquired.overdue
+                acquired.starving
             });
             until("a waiter", || waits.load(Ordering::Relaxed));
             thread::sleep(Duration::from_nanos(held_ns));
@@ -261,10 +261,10 @@ fn an_epoch_lends_a_mutex_its_window() {
             waiter.join().unwrap()
         })
     };
-    // Held for long enough a waiter with the default window is overdue; none is with one of an
+    // Held for long enough a waiter with the default window is starving; none is with one of an
     // hour.
-    let held_ns = (1..20).map(|power| WINDOW_NS << power).find(|&held_ns| overdue(false, held_ns));
-    assert!(!overdue(true, held_ns.expect("overdue at last")));
+    let held_ns = (1..20).map(|power| WINDOW_NS << power).find(|&held_ns| starving(false, held_ns));
+    assert!(!starving(true, held_ns.expect("overdue at last")));
 }
 
 /// A mutex with many waiters is handed over as seldom as a mutex with few.
@@ -279,7 +279,7 @@ fn the_window_grows_with_the_number_of_sleepers() {
                 let wait = Wait { window_ns: Some(0), each_ns: EACH_NS, ..Wait::default() };
                 let acquired =
                     bounded::acquire_slow(&word, &side, &Thread::new(), &wait).expect("no deadline");
-                assert!(!acquired.overdue, "its window is over");
+                assert!(!acquired.starving, "its window is over");
                 bounded::release_slow(&word, &side, &Thread::new());
             });
         }
@@ -290,12 +290,12 @@ fn the_window_grows_with_the_number_of_sleepers() {
     assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted any more");
 }
 
-/// In the parent a thread stands by, so that releases wake no thread. It is not in the child.
+/// In the parent a thread polls, so that releases wake no thread. It is not in the child.
 #[test]
 fn a_release_in_a_forked_child_wakes_sleepers() {
     static WORD: AtomicU32 = AtomicU32::new(2);
-    static SIDE: AtomicU32 = AtomicU32::new(STANDBY);
-    // As the thread that stands by did when it began to wait.
+    static SIDE: AtomicU32 = AtomicU32::new(POLLING);
+    // As the thread that polls did when it began to wait.
     assert!(!platform::fork::is_child());
     // SAFETY: the child goes on in this function, and ends below.
     let child = unsafe { libc::fork() };

@@ -138,7 +138,7 @@ fn a_reader_that_reads_again_behind_a_writer_is_told() {
     thread::scope(|scope| {
         let read = lock.read();
         let writer = scope.spawn(|| panic_of(|| drop(lock.write())));
-        // The writer is overdue at some time, and then no thread reads anew.
+        // The writer is starving at some time, and then no thread reads anew.
         let mut again = None;
         until("a deadlock", || {
             again = panic_of(|| drop(lock.read()));

@@ -1,7 +1,7 @@
 //! The pool: everything that is queued is done, whatever happens meanwhile.
 
 use manx::pool::{
-    BuildError, Control, FriendlyPool, JoinHandle, NoResult, Priority, Refused, Shutdown, Task,
+    BuildError, Control, FriendlyPool, JoinError, JoinHandle, Priority, Refused, Shutdown, Task,
     block_in_place,
 };
 use std::collections::HashSet;
@@ -197,14 +197,14 @@ fn what_is_discarded_is_told_and_what_is_late_too() {
     let late = pool.submit_task(Task::new(|| ()).within(Duration::ZERO)).expect("open");
     let in_time = pool.submit_task(Task::new(|| 1).within(LONG).priority(Priority::High)).expect("open");
     drop(go);
-    assert!(matches!(late.join(), Err(NoResult::Late)));
+    assert!(matches!(late.join(), Err(JoinError::Late)));
     assert_eq!(in_time.join().expect("in time"), 1);
     first.join().expect("ends");
 
     let (go, running) = hold(&pool, 2);
     let queued = pool.submit(|| ()).expect("open");
     assert!(pool.shutdown(Shutdown::Discard, Duration::ZERO).is_err());
-    assert!(matches!(queued.join(), Err(NoResult::Discarded)));
+    assert!(matches!(queued.join(), Err(JoinError::Discarded)));
     drop(go);
     assert_eq!(running.join().expect("it was begun"), 2);
     pool.shutdown(Shutdown::Discard, LONG).expect("ends");
@@ -355,7 +355,7 @@ fn a_forks_child_is_told_that_the_workers_are_not_here() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = pool.execute(|| ()) == Err(Refused::Forked);
-        let lost = matches!(pending.join(), Err(NoResult::Forked));
+        let lost = matches!(pending.join(), Err(JoinError::Forked));
         let mut done = false;
         pool.scope(|scope| scope.spawn(|| done = true));
         drop(pool);

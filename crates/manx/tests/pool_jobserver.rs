@@ -4,7 +4,7 @@
 //! What make runs, and what needs an environment of its own, is this very program again, told by
 //! its environment what to do.
 
-use manx::pool::jobserver::{Allowance, BadJobserver, Tokens};
+use manx::pool::jobserver::{Allowance, JobserverError, Tokens};
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -250,7 +250,7 @@ fn two_pipes_are_not_taken_for_one() {
 
 #[test]
 fn errors_say_what_to_do() {
-    let error = BadJobserver::NotPassedOn { variable: "MAKEFLAGS", value: "-j3".into() };
+    let error = JobserverError::NotPassedOn { variable: "MAKEFLAGS", value: "-j3".into() };
     assert_eq!(
         error.to_string(),
         "make's jobserver was not passed on to this process (MAKEFLAGS=-j3): begin the rule's command with `+`, so that make \

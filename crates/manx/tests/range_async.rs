@@ -150,7 +150,7 @@ fn what_was_handed_to_a_dropped_future_goes_on() {
     assert!(first.as_mut().poll(&mut context).is_pending());
     assert!(first.as_mut().poll(&mut context).is_pending());
     let mut second = Box::pin(lock.lock_async(span(6, 9), Access::Exclusive));
-    assert!(second.as_mut().poll(&mut context).is_pending(), "behind the first, which is overdue");
+    assert!(second.as_mut().poll(&mut context).is_pending(), "behind the first, which is starving");
     drop(held);
     assert_eq!(lock.dump().held.len(), 1, "handed to the first one: {}", lock.dump());
     drop(first);
@@ -245,7 +245,7 @@ fn an_owner_waits_and_has_all() {
             assert!(other.try_lock_shared(20..21).is_ok());
             other.release_all();
             let bad = poll(waits);
-            assert!(matches!(bad, Poll::Ready(Err(LockError::BadRange(_)))), "{bad:?}");
+            assert!(matches!(bad, Poll::Ready(Err(LockError::InvalidRange(_)))), "{bad:?}");
         }
         let held: Vec<(String, Access)> =
             owner.held().map(|(span, access)| (span.to_string(), access)).collect();
@@ -270,7 +270,7 @@ fn a_cancelled_wait_leaves_what_the_owner_held() {
         owner.lock_shared(2..3).unwrap();
         {
             let mut waits = Box::pin(owner.lock_as_async(span(2, 9), Exclusive));
-            // Overdue by the second time, if it may not be overtaken.
+            // Starving by the second time, if it may not be overtaken.
             assert!(poll(waits.as_mut()).is_pending() && poll(waits.as_mut()).is_pending());
             if handed {
                 stranger.take();

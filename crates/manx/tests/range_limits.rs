@@ -10,7 +10,8 @@ mod free;
 
 use free::assert_free;
 use manx::range::{
-    Access, BadRange, Deadline, LockError, ManyGuard, Options, Owner, RangeGuard, RangeLock, Span, SpanSet,
+    Access, Deadline, InvalidRange, LockError, ManyGuard, Options, Owner, RangeGuard, RangeLock, Span,
+    SpanSet,
 };
 use std::thread;
 use std::time::{Duration, Instant};
@@ -260,11 +261,11 @@ fn the_deadlock_of_upgrades_is_told_before_the_limit() {
 fn other_errors_come_before_the_limit() {
     let lock = Lock::with(SMALL.detecting_deadlocks());
     let held = lock.lock(3..4).unwrap();
-    let inverted = Some(LockError::BadRange(BadRange::Inverted));
+    let inverted = Some(LockError::InvalidRange(InvalidRange::Inverted));
     let (start, end) = (5, 2);
     assert_eq!(lock.lock_timeout(start..end, LONG).err(), inverted);
     assert_eq!(lock.lock_shared_until(start..end, Instant::now()).err(), inverted);
-    assert_eq!(lock.owner().lock_timeout(4..4, LONG), Err(LockError::BadRange(BadRange::Empty)));
+    assert_eq!(lock.owner().lock_timeout(4..4, LONG), Err(LockError::InvalidRange(InvalidRange::Empty)));
     assert!(matches!(lock.lock_timeout(..9, LONG), Err(LockError::Deadlock(_))));
     drop(held);
     assert_free(&lock);

@@ -11,7 +11,9 @@ mod common;
 mod free;
 
 use free::assert_free;
-use manx::range::{Access, BadRange, LockError, Options, RangeGuard, RangeLock, RangeMutex, Span, SpanSet};
+use manx::range::{
+    Access, InvalidRange, LockError, Options, RangeGuard, RangeLock, RangeMutex, Span, SpanSet,
+};
 use platform::futex::Deadline;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -34,11 +36,11 @@ const LENIENT: Options = SMALL.window_ns(u64::MAX);
 type Lock = RangeLock<u64, 8, 2>;
 type Guard<'a> = RangeGuard<'a, u64, 8, 2>;
 
-/// Returns once `count` wait, and all of them, or none, are overdue.
-fn until_waiting(lock: &Lock, count: usize, overdue: bool) {
+/// Returns once `count` wait, and all of them, or none, are starving.
+fn until_waiting(lock: &Lock, count: usize, starving: bool) {
     until("waiters", || {
         let waiting = lock.dump().waiting;
-        waiting.len() == count && waiting.iter().all(|waiter| waiter.overdue == overdue)
+        waiting.len() == count && waiting.iter().all(|waiter| waiter.starving == starving)
     });
 }
 
@@ -67,7 +69,7 @@ fn who_waits_is_overtaken_within_its_window() {
 
 /// The same once B's window is over.
 #[test]
-fn nobody_overtakes_who_is_overdue() {
+fn nobody_overtakes_who_is_starving() {
     let lock = Lock::with(STRICT);
     let order = std::sync::Mutex::new(Vec::new());
     let held = lock.lock(1..3).unwrap();
@@ -140,7 +142,7 @@ fn strangers_never_wait() {
 
 /// One wants everything, the others always a key of their own.
 #[test]
-fn who_wants_all_gets_it_among_those_who_want_little() {
+fn a_request_for_all_keys_is_served_among_small_ones() {
     for options in [STRICT, SMALL] {
         let lock = Lock::with(options);
         let stop = AtomicBool::new(false);
@@ -164,7 +166,7 @@ fn who_wants_all_gets_it_among_those_who_want_little() {
     }
 }
 
-/// An overdue waiter waits for a thread's range; that thread takes more of what the waiter wants.
+/// A starving waiter waits for a thread's range; that thread takes more of what the waiter wants.
 #[test]
 fn a_thread_does_not_queue_behind_who_waits_for_it() {
     let lock = Lock::with(STRICT);
@@ -322,7 +324,7 @@ fn a_change_that_fails_changes_nothing() {
     let unchanged = unchanged.guard.downgrade().unwrap_err();
     assert_eq!(unchanged.error, full);
     let unchanged = unchanged.guard.split_at(10).unwrap_err();
-    assert_eq!(unchanged.error, LockError::BadRange(BadRange::Empty));
+    assert_eq!(unchanged.error, LockError::InvalidRange(InvalidRange::Empty));
     let unchanged = unchanged.guard.shrink(19..21).unwrap_err();
     assert_eq!(unchanged.error, LockError::NotHeld);
     let held = unchanged.guard;
@@ -338,7 +340,7 @@ fn a_change_that_fails_changes_nothing() {
 fn nothing_is_split_off_before_the_lowest_key() {
     let lock = Lock::with(SMALL);
     let unchanged = lock.lock(..5).unwrap().split_at(0).unwrap_err();
-    assert_eq!(unchanged.error, LockError::BadRange(BadRange::Empty));
+    assert_eq!(unchanged.error, LockError::InvalidRange(InvalidRange::Empty));
     assert_eq!(unchanged.guard.span().to_string(), "..5");
 }
 
@@ -411,10 +413,10 @@ fn the_ends_of_the_key_space_can_be_locked() {
 #[test]
 fn a_range_without_keys_is_refused_and_locks_nothing() {
     let lock = Lock::new();
-    assert_eq!(lock.lock(5..5).err(), Some(LockError::BadRange(BadRange::Empty)));
+    assert_eq!(lock.lock(5..5).err(), Some(LockError::InvalidRange(InvalidRange::Empty)));
     #[allow(clippy::reversed_empty_ranges, reason = "that is what is tested")]
     let inverted = [lock.lock(6..5).err(), lock.try_lock_shared(6..5).err(), lock.owner().lock(9..3).err()];
-    assert_eq!(inverted, [const { Some(LockError::BadRange(BadRange::Inverted)) }; 3]);
+    assert_eq!(inverted, [const { Some(LockError::InvalidRange(InvalidRange::Inverted)) }; 3]);
     assert_free(&lock);
 }
 
@@ -453,9 +455,9 @@ fn what_was_given_back_is_free_while_the_rest_is_held() {
     assert_free(&lock);
 }
 
-/// Escalation does not take what an overdue waiter waits for.
+/// Escalation does not take what a starving waiter waits for.
 #[test]
-fn an_escalating_owner_does_not_overtake_who_is_overdue() {
+fn an_escalating_owner_does_not_overtake_who_is_starving() {
     let lock = Lock::with(STRICT);
     let mut owner = lock.owner();
     owner.lock(1..2).unwrap();
@@ -465,7 +467,7 @@ fn an_escalating_owner_does_not_overtake_who_is_overdue() {
         let set = SpanSet::disjoint([Span::new(4, 8).unwrap(), Span::point(15)]).unwrap();
         scope.spawn(|| lock.lock_many(set).map(drop).unwrap());
         until_waiting(&lock, 1, true);
-        assert_eq!(owner.escalate(), 0, "somebody overdue wants what lies between");
+        assert_eq!(owner.escalate(), 0, "somebody starving wants what lies between");
         drop(held);
     });
     assert_eq!(owner.escalate(), 1);
@@ -525,7 +527,7 @@ fn elements_are_lent_disjointly() {
         }
     });
     assert_eq!(numbers.lock(..).unwrap().iter().sum::<u32>(), added.into_inner());
-    assert!(matches!(numbers.lock(60..65), Err(LockError::BadRange(BadRange::Outside))));
+    assert!(matches!(numbers.lock(60..65), Err(LockError::InvalidRange(InvalidRange::Outside))));
     assert!(numbers.lock(64..64).unwrap().is_empty());
 }
 

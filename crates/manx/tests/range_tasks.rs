@@ -312,7 +312,7 @@ fn a_task_that_waits_behind_itself_is_told() {
 
 // Courtesy.
 
-/// An overdue waiter waits for a task, which takes more of the wanted range.
+/// A starving waiter waits for a task, which takes more of the wanted range.
 #[test]
 fn a_task_does_not_queue_behind_who_waits_for_it() {
     let lock = &Lock::with(STRICT);
@@ -332,9 +332,9 @@ fn a_task_does_not_queue_behind_who_waits_for_it() {
         assert!(poll(holds.as_mut()).is_pending());
         let mut waits = Box::pin(task(lock.lock_async(span(0, 30), Exclusive)));
         assert!(poll(waits.as_mut()).is_pending() && poll(waits.as_mut()).is_pending());
-        assert!(lock.dump().waiting[0].overdue);
+        assert!(lock.dump().waiting[0].starving);
         {
-            // The overdue waiter does not want these.
+            // The starving waiter does not want these.
             let mut other = Box::pin(task(lock.lock_async(span(20, 22), Exclusive)));
             assert!(poll(other.as_mut()).is_pending(), "it queues");
         }
@@ -368,7 +368,7 @@ fn a_circle_by_way_of_who_waits_for_several_is_opened() {
         scope.spawn(|| {
             drop(lock.lock_many(SpanSet::disjoint([Span::point(0), Span::point(20)]).unwrap()).unwrap());
         });
-        until("a starving waiter", || lock.dump().waiting.first().is_some_and(|waiter| waiter.overdue));
+        until("a starving waiter", || lock.dump().waiting.first().is_some_and(|waiter| waiter.starving));
         let calls = Arc::new(Calls(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&calls));
         assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending(), "it queues");

@@ -42,15 +42,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..100)
 }
 
-/// A wait that is over at once, as an overdue one or not.
-fn until_now(overdue: bool) -> Wait {
-    let window_ns = Some(if overdue { 0 } else { UNBOUNDED_NS });
+/// A wait that is over at once, as a starving one or not.
+fn until_now(starving: bool) -> Wait {
+    let window_ns = Some(if starving { 0 } else { UNBOUNDED_NS });
     Wait { window_ns, deadline: Some(Deadline::after(Duration::ZERO)), ..Wait::default() }
 }
 
 proptest! {
     #[test]
-    fn it_does_what_a_count_of_readers_and_a_flag_do(steps in steps(), overdue: bool) {
+    fn it_does_what_a_count_of_readers_and_a_flag_do(steps in steps(), starving: bool) {
         let lock = RawRwLock::new();
         let (mut readers, mut written) = (0_u32, false);
         for step in steps {
@@ -58,7 +58,7 @@ proptest! {
                 Step::TryRead | Step::ReadUntilNow => {
                     let entered = match step {
                         Step::TryRead => lock.try_read(),
-                        _ => lock.read_slow(&until_now(overdue)).is_ok(),
+                        _ => lock.read_slow(&until_now(starving)).is_ok(),
                     };
                     prop_assert_eq!(entered, !written, "{:?}", step);
                     readers += u32::from(entered);
@@ -66,7 +66,7 @@ proptest! {
                 Step::TryWrite | Step::WriteUntilNow => {
                     let entered = match step {
                         Step::TryWrite => lock.try_write(),
-                        _ => lock.write_slow(&until_now(overdue)).is_ok(),
+                        _ => lock.write_slow(&until_now(starving)).is_ok(),
                     };
                     prop_assert_eq!(entered, !written && readers == 0, "{:?}", step);
                     written |= entered;
@@ -241,7 +241,7 @@ fn a_reader_is_served_though_writers_never_stop() {
 }
 
 #[test]
-fn an_overdue_writer_keeps_new_readers_out_and_opens_its_gate_when_it_gives_up() {
+fn a_starving_writer_keeps_new_readers_out_and_opens_its_gate_when_it_gives_up() {
     let lock = RawRwLock::new();
     lock.read();
     thread::scope(|scope| {
@@ -253,7 +253,7 @@ fn an_overdue_writer_keeps_new_readers_out_and_opens_its_gate_when_it_gives_up()
             };
             lock.write_slow(&wait).is_ok()
         });
-        // It is overdue at once, and until it gives up no other thread comes in.
+        // It is starving at once, and until it gives up no other thread comes in.
         while lock.try_read() && !writer.is_finished() {
             // SAFETY: entered by the condition.
             unsafe { lock.release_read() };
@@ -265,8 +265,8 @@ fn an_overdue_writer_keeps_new_readers_out_and_opens_its_gate_when_it_gives_up()
 }
 
 #[test]
-fn overdue_readers_and_writers_take_turns() {
-    // Every thread is overdue as soon as it waits: neither kind may keep the other out for ever.
+fn starving_readers_and_writers_take_turns() {
+    // Every thread is starving as soon as it waits: neither kind may keep the other out for ever.
     let lock = RawRwLock::new();
     let inside = Inside::default();
     thread::scope(|scope| {
@@ -345,8 +345,8 @@ fn five_hundred_threads_pass_one_lock() {
     assert_eq!(lock.into_inner(), 250);
 }
 
-/// A thread waits for as long as a writer holds the lock: was it overdue?
-fn is_overdue(lock: &RawRwLock, hold: Duration, wait: impl Fn() -> Wait + Send) -> bool {
+/// A thread waits for as long as a writer holds the lock: was it starving?
+fn is_starving(lock: &RawRwLock, hold: Duration, wait: impl Fn() -> Wait + Send) -> bool {
     lock.write();
     thread::scope(|scope| {
         let (begins, began) = std::sync::mpsc::channel();
@@ -356,7 +356,7 @@ fn is_overdue(lock: &RawRwLock, hold: Duration, wait: impl Fn() -> Wait + Send) 
             let got = lock.read_slow(&wait).expect("no deadline");
             // SAFETY: this thread reads.
             unsafe { lock.release_read() };
-            got.overdue
+            got.starving
         });
         began.recv().expect("it begins");
         thread::sleep(hold);
@@ -370,12 +370,12 @@ const HOLD: Duration = Duration::from_millis(40);
 
 #[test]
 fn a_lock_keeps_a_window_of_its_own() {
-    assert!(is_overdue(&RawRwLock::new(), HOLD, Wait::default));
-    assert!(is_overdue(&RawRwLock::with_window_ns(5), HOLD, Wait::default));
-    assert!(!is_overdue(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, Wait::default));
+    assert!(is_starving(&RawRwLock::new(), HOLD, Wait::default));
+    assert!(is_starving(&RawRwLock::with_window_ns(5), HOLD, Wait::default));
+    assert!(!is_starving(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, Wait::default));
     // A window that the caller asks for is the first.
     let told = || Wait { window_ns: Some(0), ..Wait::default() };
-    assert!(is_overdue(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, told));
+    assert!(is_starving(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, told));
 }
 
 #[test]
@@ -393,7 +393,7 @@ fn a_window_of_its_own_is_there_whatever_has_happened() {
         }
         assert!(!lock.is_held());
     }
-    assert!(!is_overdue(&lock, HOLD, Wait::default));
+    assert!(!is_starving(&lock, HOLD, Wait::default));
 }
 
 #[test]
@@ -407,6 +407,6 @@ fn an_epochs_window_stands_in_for_the_default_one_only() {
         slo::start(1);
         Wait::default()
     };
-    assert!(!is_overdue(&RawRwLock::new(), HOLD, in_epoch));
-    assert!(is_overdue(&RawRwLock::with_window_ns(5), HOLD, in_epoch));
+    assert!(!is_starving(&RawRwLock::new(), HOLD, in_epoch));
+    assert!(is_starving(&RawRwLock::with_window_ns(5), HOLD, in_epoch));
 }

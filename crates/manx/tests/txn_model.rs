@@ -298,7 +298,7 @@ impl Model {
             };
             match said {
                 Said::Done(Ok(())) | Said::Entries(Ok(_)) => assert!(is_nothing, "{step:?} {said:?}"),
-                Said::Deleted(Err(Error::BadRange(_))) => assert!(is_bad_range),
+                Said::Deleted(Err(Error::InvalidRange(_))) => assert!(is_bad_range),
                 Said::Done(Err(error)) | Said::Value(Err(error)) | Said::WasThere(Err(error)) => {
                     assert_eq!(*error, Error::Failed)
                 }
@@ -330,7 +330,7 @@ impl Model {
             }
             (Step::DeleteRange(range), Said::Deleted(said)) => {
                 if is_empty(*range) {
-                    assert!(matches!(said, Err(Error::BadRange(_))), "{said:?}");
+                    assert!(matches!(said, Err(Error::InvalidRange(_))), "{said:?}");
                     return;
                 }
                 let changes: Vec<_> = within(*range).into_iter().map(|key| (key, None)).collect();

@@ -173,7 +173,7 @@ fn four_threads_lose_nothing_they_were_told_of() {
 }
 
 #[test]
-fn a_disk_whose_syncs_do_nothing_is_found_out() {
+fn a_disk_that_ignores_syncs_is_detected() {
     let lost = (1..=20).filter(|seed| series(*seed, 1, true).is_err()).count();
     assert!(lost >= 15, "the test sees a loss in {lost} of 20 series only");
 }

@@ -44,7 +44,7 @@ pub fn now_ns() -> u64 {
 }
 
 /// Nanoseconds since 1970, as the system's clock has it; may step back when it is set.
-pub fn since_1970_ns() -> u64 {
+pub fn unix_time_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
@@ -312,6 +312,6 @@ mod tests {
 
     #[test]
     fn the_system_clock_is_past_2020() {
-        assert!(since_1970_ns() > 50 * 365 * 86_400 * SECOND_NS);
+        assert!(unix_time_ns() > 50 * 365 * 86_400 * SECOND_NS);
     }
 }

@@ -9,7 +9,7 @@
 use crate::atomic::{AtomicI64, Ordering};
 use crate::syscall::{check, syscall3};
 
-pub use crate::kind::{Kind, has_kinds, kind};
+pub use crate::kind::{Kind, is_hybrid, kind};
 
 /// Tells the CPU that this is a spin loop: it saves power, and leaves the core to its sibling.
 #[inline(always)]
@@ -50,9 +50,9 @@ pub fn allowed() -> Mask {
 /// nothing but the kernel, and needs little stack.
 ///
 /// ```
-/// assert!([0, platform::cpu::count()].contains(&platform::cpu::count_of_few()));
+/// assert!([0, platform::cpu::count()].contains(&platform::cpu::count_if_few()));
 /// ```
-pub fn count_of_few() -> usize {
+pub fn count_if_few() -> usize {
     let mut mask = [0u64; 16];
     // SAFETY: 0 stands for the calling thread; the kernel writes at most the mask's size, and
     // nothing at all if it fails.
@@ -94,12 +94,12 @@ pub fn restrict(most: usize) -> usize {
 /// let first = platform::thread::id();
 /// let count = std::thread::spawn(move || {
 ///     platform::cpu::restrict(1);
-///     platform::cpu::run_where(first);
+///     platform::cpu::join_affinity_of(first);
 ///     platform::cpu::count()
 /// });
 /// assert_eq!(count.join().unwrap(), platform::cpu::count());
 /// ```
-pub fn run_where(thread: u32) {
+pub fn join_affinity_of(thread: u32) {
     let mut mask = [0; COUNT_MAX / 64];
     let size = size_of_val(&mask);
     // SAFETY: the kernel writes at most the mask's size, and nothing at all if it fails.

@@ -69,7 +69,7 @@ impl File {
     ///
     /// # Errors
     /// The error number of `openat`.
-    pub fn open_to_change(path: &CStr) -> Result<File, i32> {
+    pub fn open_read_write(path: &CStr) -> Result<File, i32> {
         File::open_with(path, libc::O_RDWR, 0)
     }
 
@@ -140,7 +140,7 @@ impl File {
     /// The same file under a high number, out of the way of programs, or under its own if the
     /// kernel refuses; still closed when another program is executed.
     #[must_use]
-    pub fn moved_up(self) -> File {
+    pub fn to_high_descriptor(self) -> File {
         let (from, how) = (self.descriptor as usize, libc::F_DUPFD_CLOEXEC as usize);
         // SAFETY: a new descriptor disturbs nothing.
         let result = unsafe { syscall3(libc::SYS_fcntl, from, how, HIGH_DESCRIPTOR) };
@@ -148,7 +148,7 @@ impl File {
     }
 
     /// Leaves the file open; returns its descriptor's number.
-    pub fn leave_open(self) -> i32 {
+    pub fn into_descriptor(self) -> i32 {
         ManuallyDrop::new(self).descriptor
     }
 
@@ -395,7 +395,7 @@ mod tests {
         let mut bytes = [1; 32];
         assert_eq!(file.read_at(&mut bytes, 0), Ok(16));
         assert_eq!(&bytes[..16], b"\0\0\0\0manx\0\0\0\0\0\0\0\0");
-        let descriptor = file.leave_open();
+        let descriptor = file.into_descriptor();
         let file = File::borrowed(descriptor);
         assert_eq!((file.read_once_at(&mut bytes[..4], 4), &bytes[..4]), (Ok(4), &b"manx"[..]));
         let (owner, mode) = file.owner_and_mode().expect("status");

@@ -85,7 +85,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("manx-file-lock-{}", std::process::id()));
         let path = std::ffi::CString::new(path.to_str().expect("utf-8")).expect("no zero");
         let one = File::create(&path).expect("created");
-        let other = File::open_to_change(&path).expect("opened");
+        let other = File::open_read_write(&path).expect("opened");
         crate::file::remove(&path).expect("removed");
         one.lock_range(10, 10).expect("locked");
         assert_eq!(other.try_lock_range(19, 1), Err(libc::EAGAIN));
@@ -104,7 +104,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("manx-file-close-{}", std::process::id()));
         let path = std::ffi::CString::new(path.to_str().expect("utf-8")).expect("no zero");
         let one = File::create(&path).expect("created");
-        let other = File::open_to_change(&path).expect("opened");
+        let other = File::open_read_write(&path).expect("opened");
         crate::file::remove(&path).expect("removed");
         one.lock_range(0, 1).expect("locked");
         assert_eq!(other.try_lock_range(0, 1), Err(libc::EAGAIN));

@@ -39,7 +39,7 @@ pub enum Outcome {
 pub enum Clock {
     /// [`crate::clock::now_ns`]
     Monotonic,
-    /// [`crate::clock::since_1970_ns`]: a wait ends earlier or later if somebody sets it meanwhile.
+    /// [`crate::clock::unix_time_ns`]: a wait ends earlier or later if somebody sets it meanwhile.
     Realtime,
 }
 
@@ -59,7 +59,7 @@ impl Deadline {
     /// use platform::futex::Deadline;
     /// use std::time::Duration;
     ///
-    /// assert!(Deadline::after(Duration::from_secs(60)).left_ns() > 0);
+    /// assert!(Deadline::after(Duration::from_secs(60)).remaining_ns() > 0);
     /// ```
     pub fn after(time: core::time::Duration) -> Deadline {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -72,12 +72,12 @@ impl Deadline {
     /// ```
     /// use platform::futex::{Clock, Deadline};
     ///
-    /// assert_eq!(Deadline { clock: Clock::Realtime, ns: 0 }.left_ns(), 0);
+    /// assert_eq!(Deadline { clock: Clock::Realtime, ns: 0 }.remaining_ns(), 0);
     /// ```
-    pub fn left_ns(self) -> u64 {
+    pub fn remaining_ns(self) -> u64 {
         let now_ns = match self.clock {
             Clock::Monotonic => crate::clock::now_ns(),
-            Clock::Realtime => crate::clock::since_1970_ns(),
+            Clock::Realtime => crate::clock::unix_time_ns(),
         };
         self.ns.saturating_sub(now_ns)
     }

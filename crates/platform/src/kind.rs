@@ -12,9 +12,9 @@ pub enum Kind {
     Efficient,
 }
 
-/// Whether the CPUs of this machine say that they are not all of one kind.
+/// Whether the machine is a hybrid: its CPUs say that they are of different kinds.
 #[cfg(target_arch = "x86_64")]
-pub fn has_kinds() -> bool {
+pub fn is_hybrid() -> bool {
     use core::arch::x86_64::{__cpuid, __cpuid_count};
     /// In EDX of leaf 7: the package is a hybrid one.
     const HYBRID: u32 = 1 << 15;
@@ -25,7 +25,7 @@ pub fn has_kinds() -> bool {
 #[cfg(target_arch = "x86_64")]
 const KIND_LEAF: u32 = 0x1A;
 
-/// What kind the CPU is that this runs on. Where [`has_kinds`] says no, the answer means nothing.
+/// What kind the CPU is that this runs on. Where [`is_hybrid`] says no, the answer means nothing.
 #[cfg(target_arch = "x86_64")]
 pub fn kind() -> Option<Kind> {
     kind_of(core::arch::x86_64::__cpuid_count(KIND_LEAF, 0).eax)
@@ -41,9 +41,9 @@ const fn kind_of(eax: u32) -> Option<Kind> {
     }
 }
 
-/// Whether the CPUs of this machine say that they are not all of one kind: they cannot say.
+/// Whether the machine is a hybrid: here CPUs do not say.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn has_kinds() -> bool {
+pub fn is_hybrid() -> bool {
     false
 }
 
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn a_machine_with_kinds_has_one_for_each_cpu() {
         let mut kinds = Vec::new();
-        if has_kinds() {
+        if is_hybrid() {
             crate::cpu::on_each(0..crate::cpu::COUNT_MAX, |_| kinds.push(kind()));
         }
         assert!(kinds.iter().all(Option::is_some), "{kinds:?}");

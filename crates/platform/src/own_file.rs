@@ -104,7 +104,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("manx-own-file-{}", std::process::id()));
         let path = std::ffi::CString::new(path.to_str().expect("utf-8")).expect("no zero");
         let own = OwnFile::new(File::create(&path).expect("created")).expect("a place");
-        let other = File::open_to_change(&path).expect("opened");
+        let other = File::open_read_write(&path).expect("opened");
         crate::file::remove(&path).expect("removed");
         own.get().expect("its own").lock_range(0, 1).expect("locked");
         let (mut began, mut end) = ([0; 2], [0; 2]);

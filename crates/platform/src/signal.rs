@@ -61,7 +61,7 @@ pub fn discard(set: Mask) {
 
 /// Runs `write` without the signals that a failed write raises (SIGPIPE, SIGXFSZ): the write
 /// returns an error, and the program goes on.
-pub fn without_those_of_writes<T>(write: impl FnOnce() -> T) -> T {
+pub fn without_write_signals<T>(write: impl FnOnce() -> T) -> T {
     const OURS: Mask = bit(libc::SIGPIPE) | bit(libc::SIGXFSZ);
     let before = change_mask(Change::Block, OURS);
     let pending_before = pending();
@@ -87,7 +87,7 @@ mod tests {
         // SAFETY: the default action.
         let handler = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         // SAFETY: one byte of this function's.
-        let written = without_those_of_writes(|| unsafe { libc::write(ends[1], c"x".as_ptr().cast(), 1) });
+        let written = without_write_signals(|| unsafe { libc::write(ends[1], c"x".as_ptr().cast(), 1) });
         assert_eq!(written, -1);
         // SAFETY: as it was.
         unsafe {

@@ -12,15 +12,15 @@ pub use std::thread::{JoinHandle, spawn};
 /// end to save interrupts. Other threads have 50 µs.
 pub const PUNCTUAL_SLACK_NS: u64 = 1_000;
 
-/// Lets other threads run that are ready to, if the scheduler finds that fair.
+/// Gives the CPU to another runnable thread of the same priority, if there is one (`sched_yield`).
 #[inline]
 pub fn yield_now() {
-    // SAFETY: takes no argument and changes nothing but who runs.
+    // SAFETY: takes no argument and changes nothing but which thread runs.
     unsafe { syscall0(libc::SYS_sched_yield) };
 }
 
 /// Sleeps for `ns` nanoseconds and the thread's timer slack, or until a signal handler has run:
-/// whoever must sleep the whole time looks at the clock and sleeps again.
+/// a caller that must sleep the whole time looks at the clock and sleeps again.
 ///
 /// ```
 /// use platform::{clock, thread};

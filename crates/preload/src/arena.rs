@@ -7,14 +7,15 @@
 //!
 //! The arena has a latch, and some calls may come while the calling thread itself holds it, further
 //! up its stack, or while it is held by a thread that is gone since a fork. What these need they
-//! allocate [`apart`]: in a mapping of their own, which is given back as a whole when they are
-//! done. Their stack is there, too: that of the thread may be as small as its program found enough.
+//! allocate [`with_scratch`]: in a mapping of their own, which is given back as a whole when they
+//! are done. Their stack is there, too: that of the thread may be as small as its program found
+//! enough.
 //!
 //! A child that was forked in the middle of a change, and without our knowing, begins with an empty
 //! heap and frees nothing: see [`crate::latch`].
 //!
-//! Invariant 1: an [`Apart`] is used only by the thread whose block points to it. The block points
-//! to it only while [`apart`] runs, which outlives all that is allocated there.
+//! Invariant 1: a [`ScratchArena`] is used only by the thread whose block points to it. The block
+//! points to it only while [`with_scratch`] runs, which outlives all that is allocated there.
 
 use crate::latch::{Held, Latch};
 use crate::{stack, thread};
@@ -63,12 +64,12 @@ unsafe impl Allocator for Pages {
 }
 
 /// Memory for one call: its start, and how much of it is used.
-pub struct Apart {
+pub struct ScratchArena {
     start: *mut u8,
     used: Cell<usize>,
 }
 
-impl Apart {
+impl ScratchArena {
     /// How much of it there is. Pages that are not used are never made.
     const BYTES: usize = 64 << 20;
     /// How much stack there is below it.
@@ -94,9 +95,9 @@ impl Apart {
     }
 
     /// The one of the calling thread, if it has one.
-    fn of_this_thread<'a>() -> Option<&'a Apart> {
+    fn of_this_thread<'a>() -> Option<&'a ScratchArena> {
         // SAFETY: by Invariant 1 it is there while the thread points to it.
-        unsafe { thread::current().apart.get().as_ref() }
+        unsafe { thread::current().scratch.get().as_ref() }
     }
 }
 
@@ -104,22 +105,22 @@ impl Apart {
 /// gone when it returns. Nothing that `work` allocated may be left by then, it must not unwind, and
 /// it needs no more than a few MiB. `None` if there is no memory for it, or if the calling thread
 /// does so already.
-pub fn apart<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
+pub fn with_scratch<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
     let thread = thread::current();
-    if !thread.apart.get().is_null() {
+    if !thread.scratch.get().is_null() {
         return None;
     }
-    let start = map_zeroes(Apart::STACK_BYTES + Apart::BYTES, READ | WRITE).ok()?;
-    let bottom = start.wrapping_add(Apart::STACK_BYTES);
-    let memory = Apart { start: bottom, used: Cell::new(0) };
-    thread.apart.set(&raw const memory);
+    let start = map_zeroes(ScratchArena::STACK_BYTES + ScratchArena::BYTES, READ | WRITE).ok()?;
+    let bottom = start.wrapping_add(ScratchArena::STACK_BYTES);
+    let memory = ScratchArena { start: bottom, used: Cell::new(0) };
+    thread.scratch.set(&raw const memory);
     // SAFETY: the stack is a part of a new mapping, at a page's border; by the caller's promise
     // work does not unwind.
     let result = unsafe { stack::call_on(bottom, work) };
-    thread.apart.set(core::ptr::null());
+    thread.scratch.set(core::ptr::null());
     // SAFETY: by the caller's promise nothing that was allocated there is left. If the kernel
     // refuses, it stays mapped.
-    let _ = unsafe { unmap(start, Apart::STACK_BYTES + Apart::BYTES) };
+    let _ = unsafe { unmap(start, ScratchArena::STACK_BYTES + ScratchArena::BYTES) };
     Some(result)
 }
 
@@ -152,7 +153,7 @@ impl Arena {
     fn heap(&self) -> Held<'_, Heap> {
         let mut heap = self.heap.lock();
         if heap.is_torn() {
-            heap.mend(Heap::new(true));
+            heap.replace_torn(Heap::new(true));
         }
         heap
     }
@@ -171,24 +172,24 @@ impl Arena {
 // SAFETY: dlmalloc meets GlobalAlloc's contract, and the latch lets one thread at a time into it.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if let Some(apart) = Apart::of_this_thread() {
-            return apart.alloc(layout);
+        if let Some(scratch) = ScratchArena::of_this_thread() {
+            return scratch.alloc(layout);
         }
         // SAFETY: the caller's promises are dlmalloc's.
         unsafe { self.heap().blocks.malloc(layout.size(), layout.align()) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if let Some(apart) = Apart::of_this_thread() {
+        if let Some(scratch) = ScratchArena::of_this_thread() {
             // The mapping was zeroes, and no part of it is given out twice.
-            return apart.alloc(layout);
+            return scratch.alloc(layout);
         }
         // SAFETY: the caller's promises are dlmalloc's.
         unsafe { self.heap().blocks.calloc(layout.size(), layout.align()) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if Apart::of_this_thread().is_some_and(|apart| apart.has(at)) {
+        if ScratchArena::of_this_thread().is_some_and(|scratch| scratch.has(at)) {
             // It goes with all the rest.
             return;
         }
@@ -200,10 +201,10 @@ unsafe impl GlobalAlloc for Arena {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if let Some(apart) = Apart::of_this_thread().filter(|apart| apart.has(at)) {
+        if let Some(scratch) = ScratchArena::of_this_thread().filter(|scratch| scratch.has(at)) {
             // SAFETY: the size is not 0 and fits, as the caller promises; the alignment is one
             // already.
-            let new = apart.alloc(unsafe { Layout::from_size_align_unchecked(size, layout.align()) });
+            let new = scratch.alloc(unsafe { Layout::from_size_align_unchecked(size, layout.align()) });
             if !new.is_null() {
                 // SAFETY: both blocks are at least that long, and no part of the mapping is given
                 // out twice.
@@ -252,7 +253,7 @@ mod tests {
         let arena = Arena::new();
         arena.hold();
         let layout = Layout::from_size_align(100, 64).expect("a layout");
-        let seen = apart(|| {
+        let seen = with_scratch(|| {
             // SAFETY: every pointer is used within its layout and freed at most once.
             unsafe {
                 let first = arena.alloc_zeroed(layout);
@@ -264,7 +265,7 @@ mod tests {
                 arena.dealloc(grown, Layout::from_size_align(1 << 20, 64).expect("a layout"));
                 assert!(arena.alloc(Layout::from_size_align(65 << 20, 1).expect("a layout")).is_null());
             }
-            apart(|| ()).is_none()
+            with_scratch(|| ()).is_none()
         });
         assert_eq!(seen, Some(true));
         arena.release();

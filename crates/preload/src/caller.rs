@@ -1,10 +1,10 @@
-//! Exported functions that are told where the program's call returns to.
+//! Exported functions that know their caller: where the program's call returns to.
 //!
 //! One instruction before the function proper puts the return address into the register of one more
 //! argument. The next one jumps, so the function proper returns to the program. Nothing has been
 //! pushed by then, so on x86-64 the address is on top of the stack.
 
-/// The register of the argument behind this number of arguments.
+/// The register of the argument that follows this number of arguments.
 #[cfg(target_arch = "x86_64")]
 macro_rules! register {
     (0) => {
@@ -30,9 +30,9 @@ macro_rules! register {
     };
 }
 
-/// Exports functions with a number of arguments that are told the return address behind these:
-/// `name(arguments) = function;`.
-macro_rules! told_the_caller {
+/// Exports functions: `name(arguments) = function;`. The function gets the return address as one
+/// more argument, behind its own ones, of which `arguments` is the number.
+macro_rules! with_caller {
     ($($(#[$doc:meta])* $name:ident($arguments:tt) = $function:path;)*) => {$(
         $(#[$doc])*
         ///
@@ -57,4 +57,4 @@ macro_rules! told_the_caller {
     )*};
 }
 
-pub(crate) use {register, told_the_caller};
+pub(crate) use {register, with_caller};

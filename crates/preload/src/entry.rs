@@ -5,7 +5,7 @@
 
 use crate::settings::{self, SETTINGS};
 use crate::thread::Forking;
-use crate::{ARENA, cpus, guard, meant, process, real, shortage, slo, statistics, thread};
+use crate::{ARENA, cpus, guard, process, real, selection, shortage, slo, statistics, thread};
 use core::sync::atomic::{AtomicU32, Ordering};
 use platform::signal::{Change, FROM_OUTSIDE, change_mask};
 use platform::{clock, fork};
@@ -67,10 +67,10 @@ pub fn wait_until_read() {
 fn read_options() -> bool {
     let text = process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b"");
     let options = Options::parse(text);
-    if !meant::process(&options) {
+    if !selection::process(&options) {
         return false;
     }
-    meant::keep(&options.filters);
+    selection::keep(&options.filters);
     clock::init();
     SETTINGS.set(&options, clock::ns_to_ticks);
     shortage::set(options.short);
@@ -126,7 +126,7 @@ extern "C" fn after_fork_in_child() {
 extern "C" fn constructor() {
     real::look_up();
     // Now, for a program may lock itself in before it asks.
-    cpus::told::is_wanted();
+    cpus::reported::is_wanted();
     if start() && settings::guard() == Guard::Always {
         guard::wake();
     }

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn thrd_create(
 
 /// Before a jump to `real`, for a look-up with these arguments: the guard looks at what has been
 /// opened. Returns where to jump to.
-extern "C" fn way(real: &'static Real, handle: *mut c_void, name: *const c_char) -> usize {
+extern "C" fn lookup_target(real: &'static Real, handle: *mut c_void, name: *const c_char) -> usize {
     if entry::start() {
         guard::look_again();
     }
@@ -80,7 +80,7 @@ extern "C" fn way(real: &'static Real, handle: *mut c_void, name: *const c_char)
     real.get().unwrap_or(absent as *const () as usize)
 }
 
-/// Defines exported functions that run [`way`] with their arguments kept, and then jump.
+/// Defines exported functions that run [`lookup_target`] with their arguments kept, and then jump.
 #[cfg(target_arch = "x86_64")]
 macro_rules! tail_jumps {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -101,7 +101,7 @@ macro_rules! tail_jumps {
                 "mov rdx, rsi",
                 "mov rsi, rdi",
                 "lea rdi, [rip + {real}]",
-                "call {way}",
+                "call {lookup_target}",
                 "pop r8",
                 "pop rcx",
                 "pop rdx",
@@ -109,13 +109,13 @@ macro_rules! tail_jumps {
                 "pop rdi",
                 "jmp rax",
                 real = sym real::$name,
-                way = sym way,
+                lookup_target = sym lookup_target,
             )
         }
     )*};
 }
 
-/// Defines exported functions that run [`way`] with their arguments kept, and then jump.
+/// Defines exported functions that run [`lookup_target`] with their arguments kept, and then jump.
 #[cfg(target_arch = "aarch64")]
 macro_rules! tail_jumps {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -136,7 +136,7 @@ macro_rules! tail_jumps {
                 "mov x1, x0",
                 "adrp x0, {real}",
                 "add x0, x0, :lo12:{real}",
-                "bl {way}",
+                "bl {lookup_target}",
                 "mov x16, x0",
                 "ldr x4, [sp, #48]",
                 "ldp x2, x3, [sp, #32]",
@@ -144,7 +144,7 @@ macro_rules! tail_jumps {
                 "ldp x29, x30, [sp], #64",
                 "br x16",
                 real = sym real::$name,
-                way = sym way,
+                lookup_target = sym lookup_target,
             )
         }
     )*};

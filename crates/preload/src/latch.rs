@@ -57,10 +57,10 @@ impl<T> Latch<T> {
         Held { latch: self }
     }
 
-    /// As [`Latch::lock`], but gives up after about `limit_ns`: for a caller that the holder may be
-    /// waiting for.
-    pub fn lock_within(&self, limit_ns: u64) -> Option<Held<'_, T>> {
-        self.hold_within(limit_ns).then_some(Held { latch: self })
+    /// As [`Latch::lock`], but gives up after about `timeout_ns`: for a caller that the holder may
+    /// be waiting for.
+    pub fn lock_within(&self, timeout_ns: u64) -> Option<Held<'_, T>> {
+        self.hold_within(timeout_ns).then_some(Held { latch: self })
     }
 
     /// Takes the latch until [`Latch::release`], which may happen in a forked child as well.
@@ -71,12 +71,12 @@ impl<T> Latch<T> {
         }
     }
 
-    /// As [`Latch::hold`], but gives up after about `limit_ns`; false then.
-    pub fn hold_within(&self, limit_ns: u64) -> bool {
+    /// As [`Latch::hold`], but gives up after about `timeout_ns`; false then.
+    pub fn hold_within(&self, timeout_ns: u64) -> bool {
         if self.try_hold() {
             return true;
         }
-        let end_ns = clock::now_ns().saturating_add(limit_ns);
+        let end_ns = clock::now_ns().saturating_add(timeout_ns);
         let mut backoff = Adaptive::DEFAULT.start();
         while clock::now_ns() < end_ns {
             backoff.wait();
@@ -123,7 +123,7 @@ impl<T> Held<'_, T> {
     }
 
     /// Writes a whole value over a torn one, which is not dropped.
-    pub fn mend(&mut self, value: T) {
+    pub fn replace_torn(&mut self, value: T) {
         // SAFETY: by Invariant 1.
         unsafe { self.latch.value.get().write(value) };
         self.latch.word.fetch_and(!TORN, Ordering::Relaxed);
@@ -175,7 +175,7 @@ mod tests {
         VALUE.word.store(fork::generation() + 1, Ordering::Relaxed);
         assert!(VALUE.lock().is_torn());
         assert!(VALUE.lock().is_torn(), "and stays so");
-        VALUE.lock().mend(8);
+        VALUE.lock().replace_torn(8);
         assert!(!VALUE.lock().is_torn() && *VALUE.lock() == 8);
         VALUE.hold();
         VALUE.release();

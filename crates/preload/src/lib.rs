@@ -15,7 +15,7 @@
 //! | file | its part |
 //! | --- | --- |
 //! | [`entry`] | start, end, fork |
-//! | [`meant`] | which programs, modules and loops are meant at all |
+//! | [`selection`] | which programs, modules and loops are meant at all |
 //! | [`exports`] | the functions of the C library that the program calls through us |
 //! | [`guard`] | finding and repairing busy-wait loops |
 //! | [`lock`] | the program's mutexes, spin locks and condition variables |
@@ -47,11 +47,11 @@ pub mod latch;
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod lock;
-#[cfg_attr(test, allow(dead_code, reason = "called by `entry`, which a test's own binary must not have"))]
-pub mod meant;
 pub mod process;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod real;
+#[cfg_attr(test, allow(dead_code, reason = "called by `entry`, which a test's own binary must not have"))]
+pub mod selection;
 pub mod settings;
 pub mod shortage;
 pub mod slo;

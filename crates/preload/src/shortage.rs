@@ -96,10 +96,10 @@ pub fn prepare() {
     let Some(online) = online() else { return };
     ONLINE.store(online, Ordering::Relaxed);
     // In some containers the file is a daemon's (lxcfs), and to read it takes long.
-    if let Ok(file) = File::open(c"/proc/loadavg").map(File::moved_up)
+    if let Ok(file) = File::open(c"/proc/loadavg").map(File::to_high_descriptor)
         && file.file_system() == Ok(PROC_SUPER_MAGIC)
     {
-        FILE.store(file.leave_open(), Ordering::Relaxed);
+        FILE.store(file.into_descriptor(), Ordering::Relaxed);
     }
 }
 
@@ -155,15 +155,17 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
 
 /// A thread that left its last wait, or its last look in it, at `left_ticks` begins another wait.
 #[inline]
-pub fn look_at_begin(left_ticks: u64, now_ticks: u64) {
+pub fn on_wait_begin(left_ticks: u64, now_ticks: u64) {
     let away_ticks = now_ticks.saturating_sub(left_ticks);
     if away_ticks >= ns_to_ticks(ASK_NS) && settings::short() == Short::Auto {
-        look_back(away_ticks, now_ticks);
+        check_gap(away_ticks, now_ticks);
     }
 }
 
+/// Begins a window of shortage if the thread was preempted while it was away, and not long ago as
+/// well.
 #[cold]
-fn look_back(away_ticks: u64, now_ticks: u64) {
+fn check_gap(away_ticks: u64, now_ticks: u64) {
     // The window that goes on is as long as the evidence of others made it.
     if is_short(now_ticks) {
         return;
@@ -219,7 +221,7 @@ fn is_crowded(now_ticks: u64) -> bool {
     }
     CROWDED.store(0, Ordering::Relaxed);
     // Others' CPUs may be crowded while ours are idle.
-    cpu::count_of_few() >= cpus as usize
+    cpu::count_if_few() >= cpus as usize
 }
 
 /// How many threads of the machine are runnable now.

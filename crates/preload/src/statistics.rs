@@ -34,7 +34,7 @@ use core::ffi::CStr;
 use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use platform::file::{self, File};
-use platform::signal::without_those_of_writes;
+use platform::signal::without_write_signals;
 use platform::{clock, memory};
 use preload_abi::live::{self, Header, How, Live};
 use preload_abi::options::{self, Options, Stats};
@@ -149,7 +149,7 @@ pub(crate) fn header() -> Option<&'static Header> {
 }
 
 fn make() -> Option<*mut u8> {
-    let made = without_those_of_writes(|| {
+    let made = without_write_signals(|| {
         let file = File::create(names().live.as_c_str())?;
         let mapped =
             file.reserve(live::FILE_BYTES).and_then(|()| memory::map_shared(&file, live::FILE_BYTES));
@@ -175,7 +175,7 @@ fn make() -> Option<*mut u8> {
         header.format.store(live::FORMAT, Ordering::Relaxed);
         header.pid.store(process::id(), Ordering::Relaxed);
         header.state.store(live::RUNNING, Ordering::Relaxed);
-        header.started_ns.store(clock::since_1970_ns(), Ordering::Relaxed);
+        header.started_ns.store(clock::unix_time_ns(), Ordering::Relaxed);
         header.ticks_per_second.store(clock::ticks_per_second(), Ordering::Relaxed);
         header.magic.store(live::MAGIC, Ordering::Release);
     }
@@ -336,7 +336,7 @@ pub fn finish() {
     if owner {
         live.header().state.store(live::ENDED, Ordering::Release);
     }
-    without_those_of_writes(|| report(&live, owner));
+    without_write_signals(|| report(&live, owner));
 }
 
 fn report(live: &Live<'_>, owner: bool) {

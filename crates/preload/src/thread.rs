@@ -72,14 +72,14 @@ pub struct Thread {
     /// What the thread has to undo after the fork that it makes.
     pub forking: Cell<Forking>,
     /// The yields that the thread makes in a row.
-    pub yielding: crate::yields::Past,
-    /// Where the thread allocates, if apart from all others: see [`crate::arena::apart`].
-    pub apart: Cell<*const crate::arena::Apart>,
+    pub yielding: crate::yields::YieldHistory,
+    /// Where the thread allocates, if apart from all others: see [`crate::arena::with_scratch`].
+    pub scratch: Cell<*const crate::arena::ScratchArena>,
     /// The program's epochs.
     pub epochs: manx::slo::Thread,
     /// What the thread did since its last call, if it is dilated: behind all that hot paths use.
     #[cfg(target_arch = "x86_64")]
-    pub past: crate::lock::dilate::Past,
+    pub past: crate::lock::dilate::DilationState,
 }
 
 /// Of a thread that forks.
@@ -159,19 +159,19 @@ pub fn current() -> &'static Thread {
 /// The number by which the kernel knows the calling thread. In the child of a fork that is another
 /// one than before, however it was forked.
 #[inline(always)]
-pub fn number() -> u32 {
-    known_number().unwrap_or_else(ask_number)
+pub fn tid() -> u32 {
+    cached_tid().unwrap_or_else(query_tid)
 }
 
 /// The same, if the kernel has been asked.
 #[inline(always)]
-pub fn known_number() -> Option<u32> {
+pub fn cached_tid() -> Option<u32> {
     let known = current().number.get();
     fork::is_generation((known >> u32::BITS) as u32).then_some(known as u32)
 }
 
 #[cold]
-fn ask_number() -> u32 {
+fn query_tid() -> u32 {
     let number = platform::thread::id();
     let generation = fork::generation();
     current().number.set(u64::from(generation) << u32::BITS | u64::from(number));
@@ -180,7 +180,7 @@ fn ask_number() -> u32 {
 
 /// How far from the thread pointer [`Thread::waiting`] lies.
 #[cfg(target_arch = "x86_64")]
-pub fn distance_of_waiting() -> i32 {
+pub fn waiting_offset() -> i32 {
     let distance: i64;
     // SAFETY: reads the variable's offset from the thread pointer, which the loader filled in.
     unsafe {

@@ -23,8 +23,8 @@
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.
-//! 2. A [`Past`] belongs to its thread. A signal handler that yields in the middle of a call may
-//!    spoil the row, which then begins again.
+//! 2. A [`YieldHistory`] belongs to its thread. A signal handler that yields in the middle of a
+//!    call may spoil the row, which then begins again.
 
 use crate::{settings, shortage, thread};
 use core::cell::Cell;
@@ -48,7 +48,7 @@ const PART: u64 = 8;
 /// A thread's row of yields; all-zero to begin with.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Past {
+pub struct YieldHistory {
     /// Where the calls return to.
     place: Cell<usize>,
     /// When the first one was made, in ticks.
@@ -72,7 +72,7 @@ enum Step {
     Sleep { ns: u64 },
 }
 
-impl Past {
+impl YieldHistory {
     /// The thread yields again, or for the first time.
     fn step(&self, place: usize, taken: u32, now_ticks: u64, is_short: bool) -> Step {
         let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
@@ -137,7 +137,7 @@ mod exports {
         0
     }
 
-    crate::caller::told_the_caller! {
+    crate::caller::with_caller! {
         /// Lets others run, or waits for them.
         sched_yield(0) = inner;
         /// The same.
@@ -156,7 +156,14 @@ mod tests {
     const HERE: usize = 0x1000;
 
     /// Makes this number of calls, one tick apart.
-    fn row(past: &Past, place: usize, taken: u32, from_ticks: u64, calls: u32, is_short: bool) -> Vec<Step> {
+    fn row(
+        past: &YieldHistory,
+        place: usize,
+        taken: u32,
+        from_ticks: u64,
+        calls: u32,
+        is_short: bool,
+    ) -> Vec<Step> {
         let step = |call| {
             let now_ticks = from_ticks + u64::from(call);
             let step = past.step(place, taken, now_ticks, is_short);
@@ -172,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_row_sleeps_while_cpus_are_short_and_only_then() {
-        let past = Past::default();
+        let past = YieldHistory::default();
         let steps = row(&past, HERE, 0, 1 << 40, FEW + 10, true);
         assert_eq!(sleeps(&steps), 10);
         assert_eq!(steps.last(), Some(&Step::Sleep { ns: SLEEP_NS_MIN }));
@@ -183,7 +190,7 @@ mod tests {
 
     #[test]
     fn sleeps_grow_with_the_wait_up_to_a_bound() {
-        let past = Past::default();
+        let past = YieldHistory::default();
         row(&past, HERE, 0, 1 << 40, FEW, true);
         let after = |waited_ns: u64| {
             let now_ticks = (1 << 40) + clock::ns_to_ticks(waited_ns);
@@ -198,7 +205,7 @@ mod tests {
     #[test]
     fn a_row_begins_again() {
         let begins = |place, taken, pause_ticks: u64| {
-            let past = Past::default();
+            let past = YieldHistory::default();
             row(&past, HERE, 0, 1 << 40, FEW + 5, true);
             let next_ticks = past.returned_ticks.get() + pause_ticks;
             sleeps(&row(&past, place, taken, next_ticks, FEW, true)) == 0

@@ -26,12 +26,12 @@ fn a_queue_serves_in_the_order_of_arrival() {
 
 #[test]
 fn nobody_overtakes_a_waiter_whose_window_is_over() {
-    holds("nobody_overtakes_the_overdue", &["manx"]);
+    holds("nobody_overtakes_the_starving", &["manx"]);
 }
 
 #[test]
-fn without_a_bound_nobody_is_overdue() {
-    holds("nobody_is_ever_overdue", &["adaptive", "fifo", "glibc"]);
+fn without_a_bound_nobody_is_starving() {
+    holds("nobody_is_ever_starving", &["adaptive", "fifo", "glibc"]);
 }
 
 #[test]

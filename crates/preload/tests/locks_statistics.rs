@@ -64,7 +64,7 @@ fn the_hottest_lock_and_the_function_that_waits_for_it_come_first() {
 }
 
 #[test]
-fn the_default_counts_who_was_overdue() {
+fn the_default_counts_who_was_starving() {
     // The mutex was held for many windows while they waited.
     let outcome = under_manx("lock_hot", &[], "");
     let [hot, ..] = addresses(&outcome.succeeded().stdout);

@@ -26,7 +26,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// How often the end looks.
 const LOOK: Duration = Duration::from_millis(2);
 /// What is waited when there are no descriptors.
-const BREATHER: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Also the token of `Stop`'s waker, which is told apart by looking at `Stop`.
 pub(crate) const LISTENER: Token = Token(0);
 
@@ -43,7 +43,7 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
         while !shared.stop.is_over() {
             match listener.accept() {
                 Ok((socket, address)) => {
-                    welcome(shared, &*model, next_id, socket, address);
+                    admit(shared, &*model, next_id, socket, address);
                     next_id += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -51,7 +51,7 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
                 // Out of descriptors or memory. A client that waits is accepted when others have
                 // left.
-                Err(_) => sleep(BREATHER),
+                Err(_) => sleep(PAUSE),
             }
         }
     }
@@ -60,7 +60,7 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
     drain(shared, &mut *model);
 }
 
-fn welcome(shared: &Arc<Shared>, model: &dyn Serve, id: u64, socket: TcpStream, address: SocketAddr) {
+fn admit(shared: &Arc<Shared>, model: &dyn Serve, id: u64, socket: TcpStream, address: SocketAddr) {
     count(&shared.counts.connections);
     if shared.peers.count() >= shared.options.connections_max {
         count(&shared.counts.rejected);

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Answers are sent from this number of bytes on, even if there are commands left.
 const SEND_BYTES: usize = 64 * 1024;
 /// The most bytes of answers that a client may leave unread before it has said the password.
-const STRANGER_UNREAD_MAX: usize = 64 * 1024;
+const UNAUTHENTICATED_UNREAD_MAX: usize = 64 * 1024;
 
 /// A connection.
 pub(crate) struct Connection {
@@ -176,7 +176,7 @@ impl Connection {
                 goes_on = self.send() != Turn::Over;
             }
         }
-        self.client.peer.heard(commands, self.out.version());
+        self.client.peer.record_commands(commands, self.out.version());
         goes_on
     }
 
@@ -196,7 +196,7 @@ impl Connection {
                 Err(_) => return Turn::Over,
             }
         }
-        if !self.client.is_trusted && self.out.bytes().len() > STRANGER_UNREAD_MAX {
+        if !self.client.is_trusted && self.out.bytes().len() > UNAUTHENTICATED_UNREAD_MAX {
             return self.too_slow();
         }
         if self.is_behind() {

@@ -15,8 +15,9 @@ const KEY_BYTES_MAX: usize = 1024;
 pub(crate) struct Expired(Mutex<Vec<Box<[u8]>>>);
 
 impl Expired {
-    /// Tells that this key has expired. It does not wait for the lock, so a reader goes on at once.
-    pub(crate) fn tell(&self, key: &[u8]) {
+    /// Reports that this key has expired. It does not wait for the lock, so a reader goes on at
+    /// once.
+    pub(crate) fn report(&self, key: &[u8]) {
         if key.len() <= KEY_BYTES_MAX
             && let Ok(mut keys) = self.0.try_lock()
             && keys.len() < KEYS_MAX
@@ -25,12 +26,12 @@ impl Expired {
         }
     }
 
-    /// Whether any was told of.
+    /// Whether an expired key was reported.
     pub(crate) fn has_some(&self) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// What was told.
+    /// Takes out the keys that were reported.
     pub(crate) fn take(&self) -> Vec<Box<[u8]>> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -44,9 +45,9 @@ mod tests {
     fn there_is_a_bound() {
         let expired = Expired::default();
         for _ in 0..KEYS_MAX + 10 {
-            expired.tell(b"key");
+            expired.report(b"key");
         }
-        expired.tell(&[0; KEY_BYTES_MAX + 1]);
+        expired.report(&[0; KEY_BYTES_MAX + 1]);
         assert!(expired.has_some());
         assert_eq!(expired.take().len(), KEYS_MAX);
         assert!(expired.take().is_empty() && !expired.has_some());

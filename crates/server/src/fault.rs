@@ -7,7 +7,7 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// It cannot be done; this is the answer. It has written nothing.
-    Told(Cow<'static, str>),
+    Message(Cow<'static, str>),
     /// The store's reason, for which it may be done again.
     Store(Error),
 }
@@ -23,12 +23,12 @@ impl From<Error> for Fault {
 
 impl From<&'static str> for Fault {
     fn from(text: &'static str) -> Fault {
-        Fault::Told(text.into())
+        Fault::Message(text.into())
     }
 }
 
 impl From<String> for Fault {
     fn from(text: String) -> Fault {
-        Fault::Told(text.into())
+        Fault::Message(text.into())
     }
 }

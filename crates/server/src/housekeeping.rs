@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// A tick looks at keys for so long, unless there is much to delete among them.
 const LOOK: Duration = Duration::from_millis(10);
 /// So long are pauses at least, in which others work.
-const BREATHER: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(1);
 /// The number of pieces of dead collections that are deleted each time.
 const PIECES: usize = 64;
 
@@ -33,13 +33,13 @@ const PIECES: usize = 64;
 pub(crate) fn keep(shared: &Arc<Shared>) {
     let (mut session, mut rounds) = (None, Rounds::default());
     let half_idle = shared.options.idle_timeout.map_or(TICK, |time| time / 2);
-    let tick = TICK.min(half_idle).max(BREATHER);
+    let tick = TICK.min(half_idle).max(PAUSE);
     let mut pause = tick;
     while !shared.stop.wait(pause) {
         pause = tick;
         disconnect_idle(shared);
         let keyspace = &shared.keyspace;
-        if !keyspace.expired.has_some() && !keyspace.expires() && !keyspace.collections() {
+        if !keyspace.expired.has_some() && !keyspace.may_have_expiries() && !keyspace.may_have_collections() {
             continue;
         }
         if session.is_none() {
@@ -47,12 +47,12 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
         }
         let Some(session) = &mut session else { continue };
         if delete_expired(shared, session, &mut rounds) == Enough::No {
-            pause = BREATHER;
+            pause = PAUSE;
         }
-        if keyspace.collections() {
+        if keyspace.may_have_collections() {
             for _ in 0..PIECES {
                 let cleaned =
-                    transact(shared, session, &mut Replies::new(0), |ops, _| collection::clean(ops));
+                    transact(shared, session, &mut Replies::new(0), |ops, _| collection::purge(ops));
                 if !matches!(cleaned, Ok(true)) {
                     break;
                 }
@@ -86,7 +86,7 @@ fn delete_expired(shared: &Shared, session: &mut Session, rounds: &mut Rounds) -
             Looked::Few if looking > LOOK => return Enough::Yes,
             Looked::Few => {}
             // As long as it took others work.
-            Looked::Many if shared.stop.wait(took.max(BREATHER)) => return Enough::Yes,
+            Looked::Many if shared.stop.wait(took.max(PAUSE)) => return Enough::Yes,
             // What else there is to do has its turn too.
             Looked::Many if looking > TICK => return Enough::No,
             Looked::Many => {}

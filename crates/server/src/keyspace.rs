@@ -2,7 +2,7 @@
 
 use crate::cursors::Cursors;
 use crate::expired::Expired;
-use crate::names::{self, DEAD, LANES, MEMBERS};
+use crate::names::{self, LANES, MEMBERS, TOMBSTONES};
 use manx::txn::{Error, Isolation, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -48,29 +48,29 @@ impl Keyspace {
     }
 
     /// Whether any key may have an expiry.
-    pub(crate) fn expires(&self) -> bool {
+    pub(crate) fn may_have_expiries(&self) -> bool {
         // Relaxed: the housekeeping may see it a round late.
         self.expires.load(Ordering::Relaxed)
     }
 
-    /// A key is given an expiry.
-    pub(crate) fn will_expire(&self) {
-        if !self.expires() {
+    /// Notes that a key is about to be given an expiry.
+    pub(crate) fn note_expiry(&self) {
+        if !self.may_have_expiries() {
             self.expires.store(true, Ordering::Relaxed);
         }
     }
 
     /// Whether there may be collections that the calling transaction sees, or what is left of some.
     #[inline]
-    pub(crate) fn collections(&self) -> bool {
+    pub(crate) fn may_have_collections(&self) -> bool {
         // Relaxed: it was stored before the collection's transaction was over. A transaction whose
         // snapshot shows that one as over has synchronized with its end.
         self.collections.load(Ordering::Relaxed)
     }
 
     /// A collection is about to be made.
-    pub(crate) fn will_have_collections(&self) {
-        if !self.collections() {
+    pub(crate) fn note_collection(&self) {
+        if !self.may_have_collections() {
             self.collections.store(true, Ordering::Relaxed);
         }
     }
@@ -81,7 +81,7 @@ fn newest_incarnation(store: &Store) -> Result<Option<u64>, Error> {
     let mut session = store.session()?;
     let mut transaction = session.begin(Isolation::Snapshot)?;
     let mut newest = None;
-    for space in [MEMBERS, LANES, DEAD] {
+    for space in [MEMBERS, LANES, TOMBSTONES] {
         let range = names::all(space);
         let last = transaction.scan::<[u8], _>(names::bounds(&range)).rev().next().transpose()?;
         newest = newest.max(last.and_then(|(name, _)| names::incarnation_in(&name)));

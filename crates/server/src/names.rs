@@ -7,7 +7,7 @@
 //! | [`MEMBERS`] | an incarnation, a member | what the field of a hash has, or the score of a sorted set's member |
 //! | [`ORDER`] | an incarnation, a score, a member | nothing: it is there |
 //! | [`LANES`] | an incarnation, a lane | how many members a lane has, and a stamp (`collection/lanes.rs`) |
-//! | [`DEAD`] | an incarnation | nothing: its members are to be deleted |
+//! | [`TOMBSTONES`] | an incarnation | nothing: its members are to be deleted |
 //!
 //! An *incarnation* is what a collection is from when its key gets it until the key is deleted or
 //! gets something else; its number is never used again. So members that are still there when their
@@ -21,7 +21,7 @@ pub(crate) const KEYS: u8 = 1;
 pub(crate) const MEMBERS: u8 = 2;
 pub(crate) const ORDER: u8 = 3;
 pub(crate) const LANES: u8 = 4;
-pub(crate) const DEAD: u8 = 5;
+pub(crate) const TOMBSTONES: u8 = 5;
 
 /// A name. Those of usual keys need no memory of their own.
 pub(crate) type Name = SmallVec<[u8; 64]>;
@@ -93,8 +93,8 @@ pub(crate) fn lane(incarnation: u64, lane: u16) -> Name {
 }
 
 /// Of an incarnation whose members are to be deleted.
-pub(crate) fn dead(incarnation: u64) -> Name {
-    name(DEAD, &[&incarnation.to_be_bytes()])
+pub(crate) fn tombstone(incarnation: u64) -> Name {
+    name(TOMBSTONES, &[&incarnation.to_be_bytes()])
 }
 
 /// The incarnation in a name of any space but [`KEYS`].
@@ -129,7 +129,7 @@ mod tests {
             ordered(256, 0, b""),
             lane(7, 1),
             lane(7, 256),
-            dead(7),
+            tombstone(7),
         ];
         assert!(names.is_sorted());
         assert!(all_of(MEMBERS, 7).contains(&names[3]) && !all_of(MEMBERS, 7).contains(&names[4]));
@@ -143,6 +143,6 @@ mod tests {
         assert_eq!(ordered_in(&ordered(7, 9, b"m")), Some((9, &b"m"[..])));
         assert_eq!((member_in(&[MEMBERS; 8]), ordered_in(&[ORDER; 16])), (None, None));
         assert_eq!(incarnation_in(&lane(7, 3)), Some(7));
-        assert_eq!(incarnation_in(&[DEAD, 1]), None);
+        assert_eq!(incarnation_in(&[TOMBSTONES, 1]), None);
     }
 }

@@ -128,7 +128,7 @@ impl<'o, 's> Ops<'o, 's> {
     fn alive(&mut self, key: &[u8], value: Value) -> Result<Option<Found>, Error> {
         let found = Found::read(value).ok_or_else(|| foreign(key))?;
         if found.expires_ms().is_some_and(|expires| expires <= self.now_ms()) {
-            self.keyspace.expired.tell(key);
+            self.keyspace.expired.report(key);
             return Ok(None);
         }
         Ok(Some(found))
@@ -147,7 +147,7 @@ impl<'o, 's> Ops<'o, 's> {
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Error> {
         let name = names::key(key);
-        self.bury(&name)?;
+        self.drop_members(&name)?;
         self.write(&name, expires_ms, |value, stamp| {
             value::begin_string(value, stamp, expires_ms);
             write(value);
@@ -157,7 +157,7 @@ impl<'o, 's> Ops<'o, 's> {
     /// Gives the key a new collection, whatever it had.
     pub(crate) fn put_collection(&mut self, key: &[u8], kind: Kind, header: Header) -> Result<(), Error> {
         let name = names::key(key);
-        self.bury(&name)?;
+        self.drop_members(&name)?;
         self.write(&name, None, |value, stamp| value::collection(value, kind, stamp, None, header))
     }
 
@@ -188,15 +188,15 @@ impl<'o, 's> Ops<'o, 's> {
         }
     }
 
-    /// Buries the members of the collection that is there, if there is one.
+    /// Deletes the members of the collection that is there, if there is one.
     #[inline]
-    fn bury(&mut self, name: &[u8]) -> Result<(), Error> {
+    fn drop_members(&mut self, name: &[u8]) -> Result<(), Error> {
         // So a server of strings alone does not look what it writes over.
-        if self.keyspace.collections()
+        if self.keyspace.may_have_collections()
             && let Some(found) = self.txn.get(name)?
             && let Some(header) = Found::read(found).and_then(|found| found.header())
         {
-            collection::bury(self, header)?;
+            collection::drop_members(self, header)?;
         }
         Ok(())
     }
@@ -210,7 +210,7 @@ impl<'o, 's> Ops<'o, 's> {
     ) -> Result<(), Error> {
         let stamp = self.keyspace.stamp();
         if expires_ms.is_some() {
-            self.keyspace.will_expire();
+            self.keyspace.note_expiry();
         }
         SCRATCH.with_borrow_mut(|scratch| {
             write(scratch, stamp);
@@ -230,7 +230,7 @@ impl<'o, 's> Ops<'o, 's> {
         self.was_read(&name);
         let Some(value) = self.txn.get(&name)? else { return Ok(false) };
         let was = self.alive(key, value)?.is_some();
-        self.bury(&name)?;
+        self.drop_members(&name)?;
         self.remove(&name)?;
         Ok(was)
     }
@@ -241,7 +241,7 @@ impl<'o, 's> Ops<'o, 's> {
         if let Some(value) = self.txn.get(&name)?
             && Found::read(value).and_then(|found| found.expires_ms()).is_some_and(|expires| expires <= now)
         {
-            self.bury(&name)?;
+            self.drop_members(&name)?;
             self.remove(&name)?;
         }
         Ok(())
@@ -263,7 +263,7 @@ impl<'o, 's> Ops<'o, 's> {
         self.scan_all(from, |key, found| match found {
             Some(found) => see(key, found),
             None => {
-                keyspace.expired.tell(key);
+                keyspace.expired.report(key);
                 Enough::No
             }
         })
@@ -304,7 +304,7 @@ impl<'s> Ops<'_, 's> {
 
     /// A collection is about to be made. Returns its incarnation.
     pub(crate) fn new_incarnation(&self) -> u64 {
-        self.keyspace.will_have_collections();
+        self.keyspace.note_collection();
         self.keyspace.stamp()
     }
 

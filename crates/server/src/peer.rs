@@ -47,7 +47,7 @@ impl Peer {
     }
 
     // Relaxed, here and below: figures for people, and a clock that may be a round late.
-    pub(crate) fn heard(&self, commands: u64, version: Version) {
+    pub(crate) fn record_commands(&self, commands: u64, version: Version) {
         self.heard_ms.store(self.age_ms(), Relaxed);
         self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
         self.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);

@@ -4,7 +4,7 @@ use crate::keyspace::Keyspace;
 use crate::options::Options;
 use crate::peer::Peers;
 use crate::stop::Stop;
-use crate::transact::Turns;
+use crate::transact::RetryLocks;
 use manx::slo::Epoch;
 use manx::txn::{DataError, Error, Store};
 use std::io::{self, Write as _};
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
     pub(crate) store: Store,
     pub(crate) keyspace: Keyspace,
-    pub(crate) turns: Turns,
+    pub(crate) turns: RetryLocks,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
     pub(crate) writing: Writing,
@@ -37,7 +37,7 @@ impl Shared {
             address: options.listen,
             keyspace: Keyspace::new(&store, options.durable)?,
             store,
-            turns: Turns::new(),
+            turns: RetryLocks::new(),
             peers: Arc::default(),
             counts: Counts::default(),
             writing: Writing::default(),
@@ -81,7 +81,7 @@ impl Writing {
 
     /// A write was made.
     #[inline]
-    pub(crate) fn went_well(&self) {
+    pub(crate) fn write_succeeded(&self) {
         if self.has_failed() {
             self.0.store(false, Relaxed);
         }
@@ -89,7 +89,7 @@ impl Writing {
 
     /// A write has failed. The server's operator is told, once until a write is made again.
     #[cold]
-    pub(crate) fn failed(&self, error: &DataError) {
+    pub(crate) fn write_failed(&self, error: &DataError) {
         if !self.0.swap(true, Relaxed) {
             // Perhaps no reader is there.
             let _ = writeln!(io::stderr(), "manx: a write has failed, and clients are told so: {error}");

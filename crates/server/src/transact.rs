@@ -23,14 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TURNS: usize = 256;
 
 /// Which of the transactions that have lost a try may write a key next.
-pub(crate) struct Turns {
+pub(crate) struct RetryLocks {
     locks: Box<[Mutex<()>]>,
     hash: RandomState,
 }
 
-impl Turns {
-    pub(crate) fn new() -> Turns {
-        Turns { locks: (0..TURNS).map(|_| Mutex::new(())).collect(), hash: RandomState::new() }
+impl RetryLocks {
+    pub(crate) fn new() -> RetryLocks {
+        RetryLocks { locks: (0..TURNS).map(|_| Mutex::new(())).collect(), hash: RandomState::new() }
     }
 
     /// Which turn is the key's.
@@ -115,10 +115,10 @@ fn once<R>(
     }
     // What waits for a disk lets others of the pool work.
     match block_in_place(|| transaction.commit()) {
-        Ok(_) => shared.writing.went_well(),
+        Ok(_) => shared.writing.write_succeeded(),
         Err(error) => {
             if let Error::Data(error) = &error {
-                shared.writing.failed(error);
+                shared.writing.write_failed(error);
             }
             return Err(error);
         }

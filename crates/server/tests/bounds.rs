@@ -87,7 +87,7 @@ fn a_transaction_whose_answers_are_too_many_is_done_as_a_whole() {
 #[test]
 fn a_long_pipeline_is_answered_also_if_nothing_is_read_before_its_end() {
     const COUNT: usize = 40_000;
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         let text = "x".repeat(1000);
         it.send(&frame(&[b"ECHO", text.as_bytes()]).repeat(COUNT));
@@ -130,7 +130,7 @@ fn who_has_not_said_the_password_leaves_little_unread() {
 #[test]
 fn answers_are_sent_also_if_there_may_be_more_to_read() {
     const READ_AT_ONCE: usize = 16 * 1024;
-    with_each(|server| {
+    for_each_model(|server| {
         let value = "x".repeat(20_000);
         Client::to(server).expect_ok(&format!("SET k {value}"));
         // A connection that has read nothing yet has no more room than that.

@@ -20,7 +20,7 @@ fn doubles(texts: &[&str]) -> Vec<Reply> {
 
 #[test]
 fn version_three_has_maps_and_doubles() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.ask("HELLO 3");
         it.expect("HSET h a 1 b 2", int(2));
@@ -37,7 +37,7 @@ fn version_three_has_maps_and_doubles() {
 
 #[test]
 fn a_limit_below_zero_is_none() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect("ZADD z 1 a 2 b 3 c", int(3));
         let all = || Array(vec![bulk("b"), bulk("c")]);
@@ -67,7 +67,7 @@ fn scan(it: &mut Client, line: &str) -> (Vec<(String, String)>, usize) {
 
 #[test]
 fn a_scan_finds_every_member_once() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         let all: Vec<_> = (0..MANY).map(|n| (format!("m{n:04}"), n.to_string())).collect();
         for (member, value) in &all {
@@ -98,7 +98,7 @@ fn a_scan_finds_every_member_once() {
 
 #[test]
 fn an_expired_one_is_gone_and_begins_anew() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect("HSET h a 1", int(1));
         it.expect("PEXPIRE h 1", int(1));
@@ -115,7 +115,7 @@ fn an_expired_one_is_gone_and_begins_anew() {
 fn fields_of_many_clients_are_all_there_and_the_last_one_takes_the_hash_with_it() {
     const CLIENTS: usize = 8;
     const FIELDS: usize = 150;
-    with_each(|server| {
+    for_each_model(|server| {
         // Each has fields of its own, and deletes every second one at once.
         let each = |work: &(dyn Fn(&mut Client, String, usize) + Sync)| {
             std::thread::scope(|scope| {
@@ -183,7 +183,7 @@ fn at_once(
 /// Each reads what the other writes: the last field goes while another one comes.
 #[test]
 fn a_field_that_comes_while_the_last_one_goes_is_there() {
-    with_each(|server| {
+    for_each_model(|server| {
         for round in 0..150 {
             let key = &format!("h{round}");
             hash_of_one(&mut Client::to(server), key, "last", round % 3 == 0);
@@ -201,7 +201,7 @@ fn a_field_that_comes_while_the_last_one_goes_is_there() {
 /// seen by it.
 #[test]
 fn execs_are_in_an_order_also_by_members() {
-    with_each(|server| {
+    for_each_model(|server| {
         for round in 0..100 {
             let keys = [format!("left{round}"), format!("right{round}")];
             for key in &keys {
@@ -227,7 +227,7 @@ fn execs_are_in_an_order_also_by_members() {
 
 #[test]
 fn a_member_that_changed_refuses_the_transaction_of_who_watches() {
-    with_each(|server| {
+    for_each_model(|server| {
         let (it, other) = (&mut Client::to(server), &mut Client::to(server));
         for is_wide in [false, true] {
             hash_of_one(it, "h", "f", is_wide);
@@ -318,7 +318,7 @@ impl Binding {
 fn what_the_binding_of_ycsb_does() {
     const CLIENTS: usize = 8;
     const RECORDS: usize = 100;
-    with_each(|server| {
+    for_each_model(|server| {
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 scope.spawn(move || {

@@ -10,7 +10,7 @@ use testing::until;
 
 #[test]
 fn strings() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect("GET k", Null);
         it.expect_ok("SET k v");
@@ -46,7 +46,7 @@ fn strings() {
 
 #[test]
 fn set_has_options() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect("SET k 1 XX", Null);
         it.expect_ok("SET k 1 NX");
@@ -85,7 +85,7 @@ fn set_has_options() {
 
 #[test]
 fn counters() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect("INCR n", int(1));
         it.expect("INCRBY n 41", int(42));
@@ -106,7 +106,7 @@ fn counters() {
 
 #[test]
 fn keys_expire() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect("TTL k", int(-2));
         it.expect("EXPIRE k 10", int(0));
@@ -142,7 +142,7 @@ fn keys_expire() {
 
 #[test]
 fn keys_are_found_and_deleted() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect_ok("MSET user:1 a user:2 b other c");
         it.expect("EXISTS user:1 user:1 none", int(2));
@@ -179,7 +179,7 @@ fn scan(it: &mut Client, options: &str) -> (Vec<String>, Vec<usize>) {
 
 #[test]
 fn a_scan_finds_every_key_once() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         let mut all: Vec<String> = (0..100).map(|n| format!("a-long-common-prefix:{n:03}")).collect();
         for key in &all {
@@ -211,7 +211,7 @@ fn a_scan_finds_every_key_once() {
 
 #[test]
 fn connections_and_servers_tell_of_themselves() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect("PING", Simple("PONG".into()));
         it.expect("PING hello", bulk("hello"));
@@ -266,7 +266,7 @@ fn connections_and_servers_tell_of_themselves() {
 
 #[test]
 fn what_is_unknown_or_incomplete_is_refused_in_redis_words() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect_error("WHAT a b", "ERR unknown command 'WHAT', with args beginning with: 'a' 'b' ");
         it.expect_error("GET", "ERR wrong number of arguments for 'get' command");
@@ -282,7 +282,7 @@ fn what_is_unknown_or_incomplete_is_refused_in_redis_words() {
 
 #[test]
 fn version_three_has_names_for_things() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         let Array(two) = it.ask("HELLO") else { panic!() };
         assert_eq!((two.len(), &two[4..6]), (14, &[bulk("proto"), int(2)][..]));

@@ -13,7 +13,7 @@ use testing::until;
 
 #[test]
 fn ten_thousand_commands_at_once() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         let mut stream = Vec::new();
         for n in 0..5_000 {
@@ -31,7 +31,7 @@ fn ten_thousand_commands_at_once() {
 
 #[test]
 fn two_hundred_connections() {
-    with_each(|server| {
+    for_each_model(|server| {
         let mut clients: Vec<_> = (0..200).map(|_| Client::to(server)).collect();
         for round in 0..5 {
             for (n, client) in clients.iter_mut().enumerate() {
@@ -49,7 +49,7 @@ fn two_hundred_connections() {
 
 #[test]
 fn frames_come_in_any_pieces() {
-    with_each(|server| {
+    for_each_model(|server| {
         let (it, other) = (&mut Client::to(server), &mut Client::to(server));
         let whole = frame(&[b"SET", b"k", b"value"]);
         for byte in &whole[..whole.len() - 1] {
@@ -77,7 +77,7 @@ fn frames_come_in_any_pieces() {
 
 #[test]
 fn large_values_go_through() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         let large: Vec<u8> = (0..20_000_000_u32).map(|n| n as u8).collect();
         assert_eq!(it.ask_bytes(&[b"SET", b"k", &large]), ok());
@@ -88,7 +88,7 @@ fn large_values_go_through() {
 
 #[test]
 fn malformed_frames_end_their_connection_only() {
-    with_each(|server| {
+    for_each_model(|server| {
         let other = &mut Client::to(server);
         for bytes in [
             &b"*1\r\n+PING\r\n"[..],
@@ -137,7 +137,7 @@ fn a_client_that_never_reads_is_disconnected_and_others_are_served() {
 
 #[test]
 fn a_client_that_reads_late_gets_all() {
-    with_each(|server| {
+    for_each_model(|server| {
         let it = &mut Client::to(server);
         let value = vec![b'x'; 1_000_000];
         assert_eq!(it.ask_bytes(&[b"SET", b"k", &value]), ok());

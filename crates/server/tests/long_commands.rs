@@ -31,7 +31,7 @@ fn others_are_served_during_a_long_command_after_a_silence() {
     it.expect_ok("MULTI");
     it.send(&b"DBSIZE\r\n".repeat(count));
     (0..count).for_each(|_| assert_eq!(it.next(), Some(queued())));
-    // Also while it is done there is a silence, which is longer than any deputy watches in vain.
+    // Also while it is done there is a silence, which is longer than any follower watches in vain.
     let silence = Duration::from_millis(300);
     std::thread::sleep(silence);
     it.send(b"EXEC\r\n");

@@ -8,7 +8,7 @@ use support::*;
 
 #[test]
 fn commands_are_queued_and_done_as_one() {
-    with_each(|server| {
+    for_each_model(|server| {
         let (it, other) = (&mut Client::to(server), &mut Client::to(server));
         it.expect_ok("MULTI");
         it.expect("SET k 1", queued());
@@ -57,7 +57,7 @@ fn support_pong() -> server::resp::Reply {
 
 #[test]
 fn a_watched_key_that_changed_refuses_the_transaction() {
-    with_each(|server| {
+    for_each_model(|server| {
         let (it, other) = (&mut Client::to(server), &mut Client::to(server));
         for (before, change, goes_through) in [
             ("SET k 1", "SET k 2", false),
@@ -102,7 +102,7 @@ fn a_watched_key_that_changed_refuses_the_transaction() {
 fn increments_of_many_clients_sum_up() {
     const CLIENTS: usize = 8;
     const TIMES: usize = 300;
-    with_each(|server| {
+    for_each_model(|server| {
         std::thread::scope(|scope| {
             for client in 0..CLIENTS {
                 scope.spawn(move || {
@@ -139,7 +139,7 @@ fn increments_of_many_clients_sum_up() {
 /// and empties one.
 #[test]
 fn of_two_that_write_what_the_other_watches_one_is_refused() {
-    with_each(|server| {
+    for_each_model(|server| {
         let barrier = Barrier::new(2);
         for round in 0..200 {
             let keys = [format!("left:{round}"), format!("right:{round}")];
@@ -173,7 +173,7 @@ fn of_two_that_write_what_the_other_watches_one_is_refused() {
 
 #[test]
 fn nobody_sees_half_of_a_transaction() {
-    with_each(|server| {
+    for_each_model(|server| {
         Client::to(server).expect_ok("MSET a 0 b 0");
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {

@@ -1,16 +1,16 @@
-//! Lists every busy-wait loop of ELF files, what is said of it, and the way for a jump.
+//! Lists every busy-wait loop of ELF files, what is said of it, and where its jump stands.
 //!
 //! ```text
 //! cargo run -p spinloop --example list -- [--time] [--live] FILE…
 //! ```
 //!
-//! `--live` finds ways for a program whose threads run. `--time` repeats the search and prints the
-//! shortest times that its parts took, without the listing.
+//! `--live` finds jump sites for a program whose threads run. `--time` repeats the search and
+//! prints the shortest times that its parts took, without the listing.
 
 use object::{Object, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget, SegmentFlags, elf};
 use spinloop::{
-    Blocks, Counter, Finder, Finding, Hooks, Jump, Kind, Loop, Machine, Module, Original, Seed, Segments,
-    Way, seeds,
+    Blocks, Counter, Finder, Finding, Hooks, Jump, JumpSite, Kind, Loop, Machine, Module, Original, Seed,
+    Segments, seeds,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -74,26 +74,26 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
         all.sort_unstable();
         all.dedup();
         let seeds = start.elapsed();
-        let mut ways = Duration::ZERO;
+        let mut jump_sites = Duration::ZERO;
         let mut found = Vec::new();
         for (seed, address) in all {
             let finding = finder.analyse(address, seed);
             let start = Instant::now();
-            let way = match &finding {
-                Finding::Wait(wait) => finder.way(wait, alone),
+            let jump_site = match &finding {
+                Finding::Wait(wait) => finder.jump_site(wait, alone),
                 _ => None,
             };
-            ways += start.elapsed();
-            found.push((address, seed, finding, way));
+            jump_sites += start.elapsed();
+            found.push((address, seed, finding, jump_site));
         }
-        (found, [seeds, start.elapsed() - seeds - ways, ways])
+        (found, [seeds, start.elapsed() - seeds - jump_sites, jump_sites])
     };
     if time {
         let times: Vec<_> = (0..5).map(|_| search().1).collect();
         let least = |n: usize| times.iter().map(|all| all[n]).min().unwrap_or(Duration::ZERO);
         let bytes: u64 = text.iter().map(|range| range.end - range.start).sum();
         println!(
-            "{path}: {bytes} bytes of code, seeds {:?}, analysis {:?}, ways {:?}",
+            "{path}: {bytes} bytes of code, seeds {:?}, analysis {:?}, jump sites {:?}",
             least(0),
             least(1),
             least(2)
@@ -110,8 +110,8 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
     println!("{path}");
     let mut nothing = 0;
     let mut flags_in_use = 0;
-    let (mut kinds, mut ways) = (BTreeMap::new(), BTreeMap::new());
-    for (address, seed, finding, way) in search().0 {
+    let (mut kinds, mut jump_sites) = (BTreeMap::new(), BTreeMap::new());
+    for (address, seed, finding, jump_site) in search().0 {
         let name = match symbols.range(..=address).next_back() {
             Some((start, (size, name))) if address < start + size => format!("{name}+{:#x}", address - start),
             _ => "-".to_string(),
@@ -124,19 +124,23 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
             Finding::Leave(reason) => reason.to_string(),
             Finding::Wait(found) => {
                 *kinds.entry(word(&found.kind)).or_insert(0) += 1;
-                if let (Kind::Counted(_), Some(way)) = (&found.kind, &way) {
-                    flags_in_use += u32::from(!spins(&image, &found, way));
+                if let (Kind::Counted(_), Some(jump_site)) = (&found.kind, &jump_site) {
+                    flags_in_use += u32::from(!spins(&image, &found, jump_site));
                 }
-                *ways.entry(way.as_ref().map_or("no way", |way| form(&way.jump))).or_insert(0) += 1;
-                let way = match way {
-                    None => "no way".to_string(),
-                    Some(Way { replaced, jump: Jump::Short(route) }) => {
+                *jump_sites
+                    .entry(
+                        jump_site.as_ref().map_or("no place for a jump", |jump_site| form(&jump_site.jump)),
+                    )
+                    .or_insert(0) += 1;
+                let jump_site = match jump_site {
+                    None => "no place for a jump".to_string(),
+                    Some(JumpSite { replaced, jump: Jump::Short(route) }) => {
                         format!("short at {:#x}, {} hops", replaced.start, route.hops().len())
                     }
-                    Some(Way { replaced, jump }) => format!("{jump:?} at {:#x}", replaced.start),
+                    Some(JumpSite { replaced, jump }) => format!("{jump:?} at {:#x}", replaced.start),
                 };
                 format!(
-                    "WAIT {:#x}..{:#x}, {} bytes, {way}, {}",
+                    "WAIT {:#x}..{:#x}, {} bytes, {jump_site}, {}",
                     found.head,
                     found.latch,
                     found.bytes,
@@ -146,17 +150,17 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
         };
         println!("  {address:#10x}  {seed:?}  {verdict:<50}  {name}");
     }
-    println!("  {nothing} seeds are nothing, or known by another; waits {kinds:?}, ways {ways:?}");
+    println!("  {nothing} seeds are nothing, or known by another; waits {kinds:?}, ways {jump_sites:?}");
     println!("  {flags_in_use} counted waits have their flags in use in every round");
     Ok(())
 }
 
 /// Whether the copy spins its first rounds without a visit: its flags are not in use at the pivot.
-fn spins(image: &Segments<'_>, found: &Loop, way: &Way) -> bool {
+fn spins(image: &Segments<'_>, found: &Loop, jump_site: &JumpSite) -> bool {
     let original = Original {
         parts: &found.parts,
         pivot: found.pivot,
-        entered_at: way.replaced.start,
+        entered_at: jump_site.replaced.start,
         is_loop: true,
         only_pivot: true,
     };

@@ -115,13 +115,13 @@ pub(crate) fn blocks(
     while let Some(&block) = open.get(next) {
         next += 1;
         let block = &graph.blocks[block as usize];
-        let mut way = Way { source, slots, own: true, number: None };
+        let mut path = CodePath { source, slots, own: true, number: None };
         for n in block.instructions.clone() {
             let one = &instructions[n as usize];
             let decoded = x86::decoder(source.image.at(one.address), one.address).decode();
             // A jump out of the function is its last call.
             let stays = matches!(one.flow, Flow::Jump(target) if index_of(instructions, target).is_some());
-            if !stays && way.stops(&decoded) {
+            if !stays && path.stops(&decoded) {
                 return true;
             }
         }
@@ -134,8 +134,8 @@ pub(crate) fn blocks(
     false
 }
 
-/// A way that is followed, instruction by instruction.
-struct Way<'a> {
+/// A path through code that is followed, instruction by instruction.
+struct CodePath<'a> {
     source: &'a Source<'a>,
     slots: &'a Slots,
     /// It is in the loop's own function, which says what happens next. A function that it calls may
@@ -145,7 +145,7 @@ struct Way<'a> {
     number: Option<u64>,
 }
 
-impl Way<'_> {
+impl CodePath<'_> {
     /// Whether an instruction blocks, or calls a function that does.
     fn stops(&mut self, instruction: &iced_x86::Instruction) -> bool {
         if instruction.mnemonic() == Mnemonic::Mov
@@ -198,9 +198,9 @@ fn straight(source: &Source<'_>, address: u64, slots: &Slots, own: bool) -> bool
     if !source.text.contains(address) {
         return false;
     }
-    let mut way = Way { source, slots, own, number: None };
+    let mut path = CodePath { source, slots, own, number: None };
     for instruction in x86::decoder(source.image.at(address), address).into_iter().take(CALLED_MAX) {
-        if way.stops(&instruction) {
+        if path.stops(&instruction) {
             return true;
         }
         let ends = !matches!(

@@ -35,8 +35,8 @@
 //!
 //! Instructions are copied whole, with their operands relative to the instruction pointer and their
 //! jumps re-encoded; the original stays as it was, so jumps into its middle still work and other
-//! ways through it simply are not in the copy. What the copy adds changes two words of the thread's
-//! own storage, and no register.
+//! paths through it simply are not in the copy. What the copy adds changes two words of the
+//! thread's own storage, and no register.
 //!
 //! The bytes, from the address that the caller gives:
 //!
@@ -254,13 +254,13 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     Some(all)
 }
 
-/// Whether every status flag is written before it is read from `first` on, along all ways that lead
-/// from there: DEC keeps the carry flag past the jump that it decides. A function's caller and a
-/// function that is called read none.
+/// Whether every status flag is written before it is read from `first` on, along all paths that
+/// lead from there: DEC keeps the carry flag past the jump that it decides. A function's caller and
+/// a function that is called read none.
 fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
     const STATUS: u32 =
         RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
-    /// The most instructions followed on all ways together.
+    /// The most instructions followed on all paths together.
     const STEPS_MAX: usize = 64;
     let mut open = Vec::from([(*first, STATUS)]);
     for _ in 0..STEPS_MAX {
@@ -318,13 +318,13 @@ fn of_thread(distance: i32) -> MemoryOperand {
 }
 
 impl Builder {
-    fn invent(&mut self) -> u64 {
+    fn fresh_address(&mut self) -> u64 {
         self.added += 1;
         ADDED + self.added * 16
     }
 
     fn push(&mut self, mut instruction: Instruction) -> u64 {
-        let address = self.invent();
+        let address = self.fresh_address();
         instruction.set_ip(address);
         self.instructions.push(instruction);
         address
@@ -366,7 +366,7 @@ impl Builder {
             Some(hooks) => {
                 let rounds = of_thread(hooks.rounds);
                 self.push(Instruction::with2(Code::Sub_rm64_imm8, rounds, 1).ok()?);
-                let visit = self.invent();
+                let visit = self.fresh_address();
                 self.push(Instruction::with_branch(Code::Jb_rel32_64, visit).ok()?);
                 if pauses {
                     self.push(Instruction::with(Code::Pause));
@@ -401,7 +401,7 @@ impl Builder {
         if let Some((exit, _)) = self.exits.iter().find(|(_, to)| *to == target) {
             return *exit;
         }
-        let exit = self.invent();
+        let exit = self.fresh_address();
         self.exits.push((exit, target));
         exit
     }

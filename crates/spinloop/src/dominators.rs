@@ -1,4 +1,4 @@
-//! Dominators: which blocks every way to a block leads through.
+//! Dominators: which blocks every path to a block leads through.
 //!
 //! The iterative algorithm of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm"):
 //! blocks in reverse postorder, each one's immediate dominator the nearest common ancestor of its
@@ -98,7 +98,7 @@ impl Dominators {
         dominators
     }
 
-    /// Whether every way to `block` leads through `dominator`.
+    /// Whether every path to `block` leads through `dominator`.
     pub(crate) fn dominates(&self, dominator: u32, block: u32) -> bool {
         let high = self.order[dominator as usize];
         let mut at = self.order[block as usize];

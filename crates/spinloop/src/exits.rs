@@ -285,8 +285,8 @@ impl<'a> Flows<'a> {
         })
     }
 
-    /// The instructions whose value of `location` reaches `user`, and whether one from before the
-    /// loop does.
+    /// The reaching definitions: the instructions whose value of `location` reaches `user`, and
+    /// whether one from before the loop does.
     fn definitions(&self, user: u32, location: Location) -> (Vec<Definition>, bool) {
         let mut found = Vec::new();
         let mut from_outside = false;
@@ -316,7 +316,7 @@ impl<'a> Flows<'a> {
     }
 
     /// The jumps inside the region that choose which of `definitions` reaches `user`: one of them
-    /// lies on one of the jump's ways and not on the other, as far as `user` or the jump itself.
+    /// lies on one of the jump's paths and not on the other, as far as `user` or the jump itself.
     fn choices(&self, user: u32, definitions: &[Definition]) -> Vec<u32> {
         let Some(join) = self.graph.block_of(user as usize) else { return Vec::new() };
         let homes: Vec<u32> = definitions

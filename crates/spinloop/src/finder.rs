@@ -2,7 +2,7 @@
 //!
 //! Work is done only where a seed is: the unwind table is searched, one function is decoded as far
 //! as the seed (most are inside another instruction, and end here), then the function's graph is
-//! built, and kept for the next seed. Ways for jumps are looked for only when they are asked for.
+//! built, and kept for the next seed. Jump sites are looked for only when they are asked for.
 //!
 //! | what the exits depend on (`exits`) | what lasts (`proof`) | finding |
 //! | --- | --- | --- |
@@ -30,6 +30,7 @@ use crate::graph::{Graph, index_of};
 use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
+use crate::jump_site::{self, JumpSite};
 use crate::poll;
 use crate::proof::{self, Proof};
 use crate::rounds::{self, Region};
@@ -39,7 +40,6 @@ use crate::short;
 use crate::text::Text;
 use crate::unwind::Unwind;
 use crate::verdict::{Finding, Kind, Loop, Reason};
-use crate::way::{self, Way};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -92,7 +92,7 @@ impl<'a> Module<'a> {
 /// Analyses the seeds of one module, and remembers which dead bytes have been given away.
 ///
 /// The module's code must be as the compiler left it while it is analysed: ask for all findings and
-/// ways before anything is written.
+/// jump sites before anything is written.
 pub struct Finder<'a> {
     source: Option<Source<'a>>,
     /// The part of the function that was decoded last, and the function if its graph was built.
@@ -306,7 +306,7 @@ impl<'a> Finder<'a> {
     /// function. What is returned is reserved and never returned again.
     ///
     /// None on aarch64, where every instruction has room for a branch.
-    pub fn way(&mut self, found: &Loop, alone: bool) -> Option<Way> {
+    pub fn jump_site(&mut self, found: &Loop, alone: bool) -> Option<JumpSite> {
         let function = self.small.as_ref().or(self.function.as_ref())?;
         let (source, dead) = (self.source?, self.dead.as_mut()?);
         let same = function.parts.contains(&found.function);
@@ -314,7 +314,8 @@ impl<'a> Finder<'a> {
             Some((part, Some(instructions))) if *part == found.function => instructions.as_slice(),
             _ => &[],
         };
-        same.then(|| way::best(&source, function, found, dead, &mut self.taken, own_part, alone)).flatten()
+        same.then(|| jump_site::best(&source, function, found, dead, &mut self.taken, own_part, alone))
+            .flatten()
     }
 
     /// Room for a jump in the place of the instruction at `at`, which has two bytes at least: short

@@ -25,8 +25,8 @@
 //! | `blocking` | whether a way out leads to something that blocks |
 //! | [`verdict`](Finding) | what is said of a seed |
 //! | `references`, `dead` | padding that never runs |
-//! | [`way`](Way) | the place for a jump into a copy |
-//! | `route`, [`jump`] | the way for a short jump through dead bytes, and encodings |
+//! | [`jump_site`](JumpSite) | the place for a jump into a copy |
+//! | `route`, [`jump`] | the path of a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
 //! | [`relocation`] | how a copy is moved to other addresses |
 //! | [`poll`](POLLING) | functions by which threads poll |
@@ -72,6 +72,7 @@ mod graph;
 pub mod image;
 mod instruction;
 pub mod jump;
+mod jump_site;
 mod poll;
 mod proof;
 mod references;
@@ -84,7 +85,6 @@ mod symbolic;
 mod text;
 mod unwind;
 mod verdict;
-mod way;
 mod x86;
 
 pub use blocking::{Blocks, blocking};
@@ -94,7 +94,7 @@ pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Machine, Module};
 pub use image::{Image, Segments};
 pub use jump::{ENDBR64, MAX_HOPS, Route, near_jump, padding, short_jump};
+pub use jump_site::{Jump, JumpSite};
 pub use poll::POLLING;
 pub use seeds::{NESTED_BYTES_MAX, OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
 pub use verdict::{Finding, Kind, Loop, Reason};
-pub use way::{Jump, Way};

@@ -3,20 +3,20 @@
 //!
 //! A loop waits if a round of it changes nothing that lasts, except a counter or its reading of a
 //! clock: what ends it must come from another thread. This file proves that, for one loop and one
-//! *pivot*, an instruction that every round passes. Each way from the pivot around the loop and
+//! *pivot*, an instruction that every round passes. Each path from the pivot around the loop and
 //! back is followed with symbols in the place of values. A value is known as what a register or a
 //! stack slot held at the pivot, plus a constant; or as a constant; or as a load from memory; or
 //! not at all.
 //!
-//! 1. *Nothing lasts.* A location that some way changes, and that some way reads before writing it,
-//!    carries something from round to round. There is at most one: the counter.
-//! 2. *A counter* grows by the same constant on every way. Its value is copied, compared with the
+//! 1. *Nothing lasts.* A location that some path changes, and that some path reads before writing
+//!    it, carries something from round to round. There is at most one: the counter.
+//! 2. *A counter* grows by the same constant on every path. Its value is copied, compared with the
 //!    bound, and nothing else: it forms no address and no other value, and no other jump depends on
 //!    it. It is a register or a slot. A copy of it that lasts until the next round may be compared
 //!    in its place, and nothing else: after a whole round it is as far ahead of the counter as
 //!    ever.
-//! 3. *A bound* stays the same from round to round: a constant, a register or slot that no way
-//!    writes, or a word in memory, which every way reads. One jump compares it with the counter,
+//! 3. *A bound* stays the same from round to round: a constant, a register or slot that no path
+//!    writes, or a word in memory, which every path reads. One jump compares it with the counter,
 //!    and that jump leaves the loop.
 //! 4. No round calls, writes memory other than the function's own slots, or moves the stack
 //!    pointer. A round reads no flag that it did not write.
@@ -63,8 +63,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use iced_x86::{ConditionCode, Register};
 
-/// More ways around a loop than this are not followed, and none of more blocks or instructions.
-const WAYS_MAX: usize = 64;
+/// More paths around a loop than this are not followed, and none of more blocks or instructions.
+const PATHS_MAX: usize = 64;
 const BLOCKS_MAX: usize = 64;
 const STEPS_MAX: usize = 256;
 
@@ -85,7 +85,7 @@ struct Decision {
     exit: Option<(u64, bool)>,
 }
 
-/// A block on the way that is being followed.
+/// A block on the path that is being followed.
 struct Passed {
     block: u32,
     /// If it was passed before: what is known of all its times but the first.
@@ -102,7 +102,7 @@ struct Prover<'a> {
     nested: bool,
     followed: Followed,
     decisions: Vec<Decision>,
-    /// The ends of all ways.
+    /// The ends of all paths.
     ends: Vec<State>,
     steps: usize,
 }
@@ -137,11 +137,11 @@ pub(crate) fn prove(
 }
 
 impl Prover<'_> {
-    /// Follows all ways from the instruction `from` of `block` to the pivot or out of the loop.
+    /// Follows all paths from the instruction `from` of `block` to the pivot or out of the loop.
     /// `None`: refused.
     fn follow(&mut self, block: u32, from: u32, mut state: State, passed: &mut Vec<Passed>) -> Option<()> {
         let home = self.graph.blocks[block as usize].clone();
-        if home.after_call || self.ends.len() >= WAYS_MAX || passed.len() >= BLOCKS_MAX {
+        if home.after_call || self.ends.len() >= PATHS_MAX || passed.len() >= BLOCKS_MAX {
             return None;
         }
         let mut decided = ConditionCode::None;
@@ -151,7 +151,7 @@ impl Prover<'_> {
                 return Some(());
             }
             self.steps += 1;
-            if self.steps > WAYS_MAX * STEPS_MAX {
+            if self.steps > PATHS_MAX * STEPS_MAX {
                 return None;
             }
             let instruction = decoded(self.image, &self.instructions[n as usize]);
@@ -222,7 +222,7 @@ impl Prover<'_> {
         Some(())
     }
 
-    /// Puts together what all ways have shown.
+    /// Puts together what all paths have shown.
     fn conclude(mut self) -> Option<Proof> {
         if self.ends.is_empty() {
             return None;
@@ -243,7 +243,7 @@ impl Prover<'_> {
         if lasting.is_empty() {
             return Some(Proof { counter: None });
         }
-        // By 2: the same step on every way, and no other use.
+        // By 2: the same step on every path, and no other use.
         let steps_of = |location: Location, of: Location| {
             let mut steps = self.ends.iter().map(|end| match end.values.get(&location) {
                 Some(&Value::Was(from, step, bits)) if from == of => Some((step, bits)),

@@ -3,7 +3,7 @@
 //! The innermost loop counts: a delay loop inside a spin is a delay loop. Loops are natural loops,
 //! one for each back edge, the smallest first (`for (;;) { if (idle) { pause; continue; } work }`
 //! is a short loop and a long one with the same head). In an innermost loop, only *short rounds*
-//! matter: ways from the pivot back to itself that make no call and take at most
+//! matter: paths from the pivot back to itself that make no call and take at most
 //! [`ROUND_BYTES_MAX`] bytes of code. A round that calls is not busy waiting at full speed, it
 //! yields, parks or works; a loop of long rounds does something else than wait. The blocks of all
 //! short rounds form the *region*, and the edges out of it are its exits: to the code behind the
@@ -140,8 +140,8 @@ fn rounds_up_to(graph: &Graph, pivot: u32, bytes_max: u32, inside: impl Fn(u32) 
     Some(short.collect())
 }
 
-/// How many bytes the shortest way takes from a block to each that it reaches, both counted; and
-/// the shortest way back to itself, counted once.
+/// How many bytes the shortest path takes from a block to each that it reaches, both counted; and
+/// the shortest path back to itself, counted once.
 fn reach<'g, N: Iterator<Item = u32>>(
     graph: &'g Graph,
     start: u32,

@@ -1,8 +1,8 @@
-//! The way from a pivot to room for a `jmp rel32`.
+//! The path from a pivot to room for a `jmp rel32`.
 //!
 //! Every pivot has room for a `jmp rel8`, two bytes, which reaches 128 bytes to either side. If
 //! five dead bytes are in reach, that is the route. Otherwise two dead bytes are room for another
-//! short jump, which reaches further: a breadth-first search over the dead runs finds the way with
+//! short jump, which reaches further: a breadth-first search over the dead runs finds the path with
 //! the fewest such hops. In each run only two places matter for a hop, the lowest and the highest
 //! that the jump before it reaches.
 //!

@@ -18,7 +18,7 @@ use core::ops::Range;
 use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess, Register};
 
 /// Whether a thread may come back to `address` without a call: most clocks are read where the code
-/// goes on to call something. A longer way is not followed; the thread is then taken to come back.
+/// goes on to call something. A longer path is not followed; the thread is then taken to come back.
 pub(crate) fn may_return(image: &dyn Image, address: u64) -> bool {
     const INSTRUCTIONS_MAX: usize = 192;
     let mut left = INSTRUCTIONS_MAX;

@@ -106,7 +106,7 @@ pub(crate) struct State {
     pub(crate) jumps: BTreeSet<u32>,
 }
 
-/// What the instructions that were followed have done, on all ways together.
+/// What the instructions that were followed have done, on all paths together.
 pub(crate) struct Followed {
     /// `rbp` is a frame pointer.
     pub(crate) framed: bool,
@@ -149,12 +149,12 @@ impl Followed {
                 if let Value::Was(of, ..) = value {
                     self.read.insert(of);
                 }
-                self.lose(value);
+                self.escape(value);
             }
             joined.values.insert(location, Value::Unknown);
         }
         if known.flags != more.flags {
-            known.flags.values().chain(more.flags.values()).for_each(|value| self.lose(value));
+            known.flags.values().chain(more.flags.values()).for_each(|value| self.escape(value));
             joined.flags = Flags::Stale;
         }
         joined
@@ -166,7 +166,7 @@ impl Followed {
     }
 
     /// A value goes where nothing is known of it.
-    fn lose(&mut self, value: Value) {
+    fn escape(&mut self, value: Value) {
         if let Value::Was(location, ..) = value {
             self.used.insert(location);
         }
@@ -254,7 +254,7 @@ impl Followed {
         for register in [base, index] {
             if register.is_gpr() {
                 let value = self.register(state, register);
-                self.lose(value);
+                self.escape(value);
             }
         }
         let displacement = instruction.memory_displacement64();
@@ -411,7 +411,7 @@ impl Followed {
             }
             Value::Constant(other) => cut(Value::Constant(other.wrapping_add(constant as u64)), bits),
             other => {
-                self.lose(other);
+                self.escape(other);
                 Value::Unknown
             }
         }
@@ -424,7 +424,7 @@ impl Followed {
         }
         if instruction.rflags_read() & STATUS != 0 {
             may_read(instruction.rflags_read(), state.flags)?;
-            state.flags.values().for_each(|value| self.lose(value));
+            state.flags.values().for_each(|value| self.escape(value));
         }
         let mut factory = InstructionInfoFactory::new();
         let info = factory.info(instruction);
@@ -443,7 +443,7 @@ impl Followed {
             if reads(used.access()) {
                 let value = self.value(state, location);
                 if full != Register::RSP {
-                    self.lose(value);
+                    self.escape(value);
                 }
             }
             if writes(used.access()) {
@@ -451,7 +451,7 @@ impl Followed {
                 // Part of a register: what is left of it lasts.
                 if used.register().is_gpr8() || used.register().is_gpr16() {
                     let value = self.value(state, location);
-                    self.lose(value);
+                    self.escape(value);
                 }
                 written.push(location);
             }
@@ -493,7 +493,7 @@ impl Followed {
             Some(slot) => {
                 if reading {
                     let value = self.value(state, slot);
-                    self.lose(value);
+                    self.escape(value);
                 }
                 if writing {
                     self.stored.insert(slot);

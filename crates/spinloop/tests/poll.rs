@@ -20,7 +20,7 @@ fn analyse(built: &Built, address: u64) -> (Finding, Option<Range<u64>>) {
     let mut finder = Finder::new(Module::new(Machine::X86_64, &image, &built.text, Some(built.header)));
     let finding = finder.analyse(address, Seed::Poll);
     let row = match &finding {
-        Finding::Wait(found) => finder.way(found, true).filter(|way| way.jump == Jump::Row),
+        Finding::Wait(found) => finder.jump_site(found, true).filter(|way| way.jump == Jump::Row),
         _ => None,
     };
     (finding, row.map(|way| way.replaced))

@@ -315,7 +315,7 @@ proptest! {
                     if let Finding::Wait(found) = finder.analyse(address, seed) {
                         prop_assert!(found.function.contains(&address));
                         prop_assert!(found.bytes >= 1);
-                        finder.way(&found, address % 2 == 0);
+                        finder.jump_site(&found, address % 2 == 0);
                     }
                 }
             }

@@ -61,9 +61,9 @@ mod tests {
         let bench = manx_bench::command();
         let profile = bench.find_subcommand("profile").expect("manx-bench has it").clone();
         let programs = [("serve", manx_serve::command()), ("profile", profile), ("bench", bench)];
-        assert_eq!(programs.len(), cli::elsewhere::ALL.len());
+        assert_eq!(programs.len(), cli::external::ALL.len());
         for (name, program) in programs {
-            let elsewhere = cli::elsewhere::ALL.iter().find(|elsewhere| elsewhere.name == name).unwrap();
+            let elsewhere = cli::external::ALL.iter().find(|elsewhere| elsewhere.name == name).unwrap();
             assert_eq!(program.get_about().unwrap().to_string(), elsewhere.about, "{name}");
         }
     }

@@ -135,7 +135,7 @@ fn section(command: &Command, page: &mut String) {
 
 /// Whether `manx` only passes this subcommand on.
 fn elsewhere(command: &Command, sub: &Command) -> bool {
-    command.get_name() == "manx" && cli::elsewhere::ALL.iter().any(|other| other.name == sub.get_name())
+    command.get_name() == "manx" && cli::external::ALL.iter().any(|other| other.name == sub.get_name())
 }
 
 /// An argument or option, as an item of a list.

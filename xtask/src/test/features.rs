@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use super::lacks;
 use crate::outcome::Result;
 use crate::process::run as run_command;
 use crate::steps::Verdict;
-use crate::workspace::{Workspace, cargo, linked, locked};
+use crate::workspace::{Workspace, cargo, lacks, linked, locked};
 
 const PACKAGE: &str = "manx";
 /// All that the default feature may link.
@@ -18,8 +17,8 @@ pub fn run(workspace: &Workspace, limit: Duration) -> Verdict {
     if let Err(why) = linked(PACKAGE).and_then(|tree| is_slim(&tree)) {
         return Verdict::Failed(why);
     }
-    if let Some(skipped) = lacks("clippy", "clippy") {
-        return skipped;
+    if let Some(missing) = lacks("clippy", "clippy") {
+        return Verdict::Skipped(missing);
     }
     let features = workspace.packages.iter().find(|package| package.name == PACKAGE);
     let features = features.iter().flat_map(|package| &package.features).map(String::as_str);

@@ -148,7 +148,7 @@ impl Default for IntervalTree {
 #[inline]
 fn count_blockers(ranges: &mut Tree<Range>, first: u64, last: u64, access: Access) -> u32 {
     let mut blockers = 0;
-    ranges.overlapping(first, last, |other| blockers += u32::from(access.excludes(other.access)));
+    ranges.overlapping(first, last, |other| blockers += u32::from(access.conflicts_with(other.access)));
     blockers
 }
 
@@ -193,7 +193,7 @@ unsafe impl RawRangeLock for IntervalTree {
             let mut told = Told(ptr::null());
             let (first, last, Some(released)) = ranges.remove(held.0) else { return told };
             ranges.overlapping(first, last, |other| {
-                if released.access.excludes(other.access) {
+                if released.access.conflicts_with(other.access) {
                     other.blockers -= 1;
                     if other.blockers == 0 {
                         // SAFETY: it waited for the released range, and now for no other (Invariant

@@ -229,7 +229,7 @@ impl<K: Key> Waiter<K> {
     }
 
     fn conflicts(&self, other: &Waiter<K>) -> bool {
-        self.access.excludes(other.access) && self.span().overlaps(other.span())
+        self.access.conflicts_with(other.access) && self.span().overlaps(other.span())
     }
 }
 

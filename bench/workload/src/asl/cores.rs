@@ -127,7 +127,7 @@ mod tests {
         // None of the little ones may be used.
         assert_eq!(Cores::real(&[2, 3], &classes), None);
         let alike: CpuSet = (0..4).collect();
-        assert_eq!(Cores::real(&[0, 1, 2], &Classes::alike(alike)), None);
+        assert_eq!(Cores::real(&[0, 1, 2], &Classes::uniform(alike)), None);
         let halves = Cores::emulated(&[4, 5, 6]);
         assert_eq!((halves.big, halves.little), (vec![4, 5], vec![6]));
     }

@@ -266,7 +266,7 @@ impl Run {
         keeper: &K,
         path: &std::ffi::CStr,
     ) -> Result<Record, i32> {
-        let opened = File::open_to_change(path);
+        let opened = File::open_read_write(path);
         let mut dice = Dice::of(index as u64);
         let mut record = Record::default();
         let (mut bytes, mut back) = (vec![0; BLOCKS_MAX * BLOCK], vec![0; BLOCKS_MAX * BLOCK]);

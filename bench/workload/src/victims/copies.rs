@@ -144,7 +144,7 @@ impl Copy {
         pin(&mut command, cpus);
         let output = platform::file::File::in_memory(c"manx bench victims")
             .map_err(|error| failed(reason(&std::io::Error::from_raw_os_error(error))))?
-            .leave_open();
+            .into_descriptor();
         // SAFETY: the descriptor is open, and nothing else has it.
         let output = File::from(unsafe { OwnedFd::from_raw_fd(output) });
         let stdout = output.try_clone().map_err(|error| failed(reason(&error)))?;

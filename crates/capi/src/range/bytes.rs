@@ -9,7 +9,7 @@ use super::{Patience, code, create, is_used, manx_range_options_t};
 use crate::mutex::until;
 use core::ffi::{c_int, c_void};
 use core::{mem, ptr, slice};
-use manx::range::{Access, BadRange, LockError, RangeGuard, RangeLock, Span};
+use manx::range::{Access, InvalidRange, LockError, RangeGuard, RangeLock, Span};
 
 /// A lock of ranges of byte strings, in the order of `memcmp`, the shorter first. Keys whose first
 /// eight bytes are the same are looked after together; for other keys `block_log2` decides, which
@@ -64,7 +64,7 @@ unsafe fn key(given: *const manx_range_key_t) -> Result<Option<Vec<u8>>, c_int> 
 fn span(start: Option<Vec<u8>>, end: Option<Vec<u8>>) -> Result<Span<Vec<u8>>, LockError> {
     Ok(match (start, end) {
         // There is nothing before the lowest key.
-        (_, Some(end)) if end.is_empty() => return Err(BadRange::Empty.into()),
+        (_, Some(end)) if end.is_empty() => return Err(InvalidRange::Empty.into()),
         (Some(start), Some(end)) => Span::new(start, end)?,
         (Some(start), None) => Span::from(start),
         (None, Some(end)) => Span::to(end),

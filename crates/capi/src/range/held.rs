@@ -8,7 +8,7 @@ use super::{END, Patience, code, manx_range_span_t, manx_range_t, span};
 use crate::mutex::until;
 use core::ffi::{c_int, c_void};
 use core::{mem, ptr};
-use manx::range::{Access, BadRange, RangeGuard, Unchanged};
+use manx::range::{Access, InvalidRange, RangeGuard, Unchanged};
 
 /// A range that is held. All-zero (`MANX_RANGE_HELD_INIT`) holds nothing. Any thread may use it,
 /// one at a time. It may be moved by copying, if the copy alone is used from then on.
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn manx_range_split(
     };
     // What is before the highest key cannot be named: see `mod.rs`.
     let parts = if key == END {
-        Err(Unchanged { guard, error: BadRange::Empty.into() })
+        Err(Unchanged { guard, error: InvalidRange::Empty.into() })
     } else {
         guard.split_at(key)
     };

@@ -95,7 +95,7 @@ fn span(start: u64, end: u64) -> Result<Span<u64>, LockError> {
 #[cold]
 fn code(error: &LockError) -> c_int {
     match error {
-        LockError::BadRange(_) => libc::EINVAL,
+        LockError::InvalidRange(_) => libc::EINVAL,
         LockError::WouldBlock => libc::EBUSY,
         LockError::TimedOut => libc::ETIMEDOUT,
         LockError::TooMany { .. } => libc::EAGAIN,

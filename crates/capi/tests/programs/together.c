@@ -24,12 +24,12 @@ static manx_range_t *ranges;
 static uint64_t began_ns;
 
 /* The waiters of a mutex whose window is over, as the mutex counts them. */
-static uint32_t overdue(void) {
+static uint32_t starving(void) {
     return __atomic_load_n(&mutex.side, __ATOMIC_SEQ_CST) & 0x7ffe;
 }
 
 /* Whether a waiter for a range may not be overtaken any more, as the lock's dump says. */
-static int range_overdue(void) {
+static int range_starving(void) {
     char text[1000];
     CHECK(manx_range_dump(ranges, MANX_RANGE_JSON, text, sizeof text) < sizeof text);
     return strstr(text, "\"overdue\":true") != NULL;
@@ -55,15 +55,15 @@ static void *waiter(void *range) {
     return NULL;
 }
 
-/* A waiter in an epoch with a window of 100 ms is not overdue before 100 ms are over; without the epoch it would be after one. */
+/* A waiter in an epoch with a window of 100 ms is not starving before 100 ms are over; without the epoch it would be after one. */
 static void a_mutex_knows_the_window(void) {
     pthread_t thread;
     manx_mutex_lock(&mutex);
     CHECK(pthread_create(&thread, NULL, waiter, NULL) == 0);
-    while (overdue() == 0) {
+    while (starving() == 0) {
     }
-    uint64_t overdue_ns = manx_now_ns();
-    CHECK(overdue_ns - __atomic_load_n(&began_ns, __ATOMIC_SEQ_CST) >= WINDOW_NS);
+    uint64_t starving_ns = manx_now_ns();
+    CHECK(starving_ns - __atomic_load_n(&began_ns, __ATOMIC_SEQ_CST) >= WINDOW_NS);
     manx_mutex_unlock(&mutex);
     CHECK(pthread_join(thread, NULL) == 0);
 }
@@ -75,10 +75,10 @@ static void a_range_lock_knows_the_window(void) {
     CHECK(manx_range_create(&ranges, NULL) == 0 && manx_range_lock(ranges, 0, 1, &held) == 0);
     __atomic_store_n(&began_ns, 0, __ATOMIC_SEQ_CST);
     CHECK(pthread_create(&thread, NULL, waiter, &ranges) == 0);
-    while (!range_overdue())
+    while (!range_starving())
         sched_yield();
-    uint64_t overdue_ns = manx_now_ns();
-    CHECK(overdue_ns - __atomic_load_n(&began_ns, __ATOMIC_SEQ_CST) >= WINDOW_NS);
+    uint64_t starving_ns = manx_now_ns();
+    CHECK(starving_ns - __atomic_load_n(&began_ns, __ATOMIC_SEQ_CST) >= WINDOW_NS);
     CHECK(manx_range_unlock(&held) == 0);
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(manx_range_destroy(ranges) == 0);

@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::probes::Answers;
-use crate::run::cpus::Told;
+use crate::run::cpus::ReportedCpus;
 use crate::run::variables::{Fate, RULES, Rule};
 use manx::cpu::{CpuBudget, Limit, Rounding, Weight};
 use preload_abi::cpus::Cpus;
@@ -18,7 +18,7 @@ pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
     let mut object = of_budget(budget);
     object.insert("limits".into(), budget.limits().iter().map(limit).collect());
     object.insert("weight".into(), budget.weight().map_or(Value::Null, weight));
-    object.insert("doubts".into(), json!(budget.doubts()));
+    object.insert("doubts".into(), json!(budget.warnings()));
     object.insert(
         "machine".into(),
         json!({
@@ -37,15 +37,15 @@ pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
     object.insert("throttled".into(), json!(throttled));
     let answer = |it: &super::probes::Answer| json!({"runtime": it.runtime, "asked": it.asks, "alone": it.without, "under_manx": it.with});
     object.insert("runtimes".into(), answers.answers.iter().map(answer).collect());
-    let told = Told::of(Cpus::Auto, budget.clone());
-    object.insert("variables".into(), RULES.iter().map(|rule| variable(rule, &told)).collect());
+    let reported = ReportedCpus::of(Cpus::Auto, budget.clone());
+    object.insert("variables".into(), RULES.iter().map(|rule| variable(rule, &reported)).collect());
     format!("{:#}\n", Value::Object(object))
 }
 
 /// What becomes of a runtime's variable. `told` is null where it is not set.
-fn variable(rule: &Rule, told: &Told) -> Value {
-    let fate = rule.fate(told, &|name| std::env::var_os(name), false);
-    let set = matches!(fate, Fate::Set(_)).then(|| rule.count(told));
+fn variable(rule: &Rule, reported: &ReportedCpus) -> Value {
+    let fate = rule.fate(reported, &|name| std::env::var_os(name), false);
+    let set = matches!(fate, Fate::Set(_)).then(|| rule.count(reported));
     let (yours, why_not) = match fate {
         Fate::Set(_) => (None, None),
         Fate::Yours(yours) => (Some(yours), Some("set already")),
@@ -56,7 +56,7 @@ fn variable(rule: &Rule, told: &Told) -> Value {
         "runtime": rule.runtime,
         "variable": rule.name,
         "counts": rule.counts.words(),
-        "alone": rule.alone(told),
+        "alone": rule.alone(reported),
         "fraction": rule.rounds.words(),
         "told": set,
         "yours": yours,

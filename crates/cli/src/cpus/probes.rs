@@ -162,10 +162,10 @@ pub fn ask_all() -> Answers {
 }
 
 /// A command's first words, and a variable to set or to take away.
-type Way = (Vec<OsString>, (&'static str, Option<&'static str>));
+type Invocation = (Vec<OsString>, (&'static str, Option<&'static str>));
 
 /// Asks one, until it answers; an answer a question.
-fn ask(probe: &Probe, (words, (name, value)): Way) -> Vec<Option<usize>> {
+fn ask(probe: &Probe, (words, (name, value)): Invocation) -> Vec<Option<usize>> {
     let deadline = Instant::now() + LIMIT;
     let mut answers = vec![None; probe.questions.len()];
     for _ in 0..probe.attempts {

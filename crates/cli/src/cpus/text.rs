@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::probes::Answers;
-use crate::run::cpus::Told;
+use crate::run::cpus::ReportedCpus;
 use crate::run::variables::{Fate, RULES};
 use command::table::Table;
 use manx::cpu::{CpuBudget, LimitKind, Rounding};
@@ -31,7 +31,7 @@ fn write(budget: &CpuBudget, facts: &Facts, answers: &Answers, out: &mut String)
     if let Some(weight) = budget.weight() {
         writeln!(out, "weight    {weight}: no limit, and no number of CPUs")?;
     }
-    for doubt in budget.doubts() {
+    for doubt in budget.warnings() {
         writeln!(out, "unknown   {doubt}")?;
     }
     writeln!(out, "cores     {}", cores(facts))?;
@@ -52,7 +52,11 @@ fn write(budget: &CpuBudget, facts: &Facts, answers: &Answers, out: &mut String)
             writeln!(out, "not asked under `manx run`: {problem}")?;
         }
     }
-    writeln!(out, "\n{}", variables(&Told::of(Cpus::Auto, budget.clone()), &|name| std::env::var_os(name)))?;
+    writeln!(
+        out,
+        "\n{}",
+        variables(&ReportedCpus::of(Cpus::Auto, budget.clone()), &|name| std::env::var_os(name))
+    )?;
     // Whatever came last has ended its line.
     out.truncate(out.trim_end().len());
     writeln!(out)
@@ -95,18 +99,18 @@ fn runtimes(answers: &Answers) -> Table {
     table
 }
 
-fn variables(told: &Told, present: &dyn Fn(&str) -> Option<OsString>) -> Table {
+fn variables(reported: &ReportedCpus, present: &dyn Fn(&str) -> Option<OsString>) -> Table {
     let title = "What `manx run` tells runtimes by variables";
     let header = ["runtime", "counts", "alone []", "a fraction", "told []", "by"];
     let mut table = Table::new(title, &header);
     for rule in &RULES {
-        let (count, by) = match rule.fate(told, present, false) {
-            Fate::Set(_) => (rule.count(told).to_string(), rule.name.to_owned()),
+        let (count, by) = match rule.fate(reported, present, false) {
+            Fate::Set(_) => (rule.count(reported).to_string(), rule.name.to_owned()),
             Fate::Yours(yours) => ("-".to_owned(), format!("your {yours}")),
             Fate::NotNeeded => ("-".to_owned(), format!("{} is not needed", rule.name)),
             Fate::NotAsked(why) => ("-".to_owned(), format!("{} {why}", rule.name)),
         };
-        let alone = rule.alone(told).to_string();
+        let alone = rule.alone(reported).to_string();
         table.row([
             rule.runtime.into(),
             rule.counts.words().into(),
@@ -136,8 +140,8 @@ mod tests {
 
     #[test]
     fn each_runtime_has_a_line_with_its_rounding_and_its_variable() {
-        let told = Told::of(Cpus::Count(1), CpuBudget::now());
-        let text = variables(&told, &|name| (name == "OMP_NUM_THREADS").then(|| "3".into())).to_string();
+        let reported = ReportedCpus::of(Cpus::Count(1), CpuBudget::now());
+        let text = variables(&reported, &|name| (name == "OMP_NUM_THREADS").then(|| "3".into())).to_string();
         let line = |runtime: &str| {
             let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
             text.lines().map(words).find(|line| line.starts_with(runtime)).expect(runtime)
@@ -147,8 +151,11 @@ mod tests {
         assert!(line("Julia").ends_with("- JULIA_NUM_THREADS only where it is set to auto"), "{text}");
         assert!(line("Java").ends_with("up - JAVA_TOOL_OPTIONS only with --cpus-also=java"), "{text}");
         let go = line("Go");
-        let expected =
-            if told.count < crate::run::cpus::allowed(told.budget()) { "1 GOMAXPROCS" } else { "not needed" };
+        let expected = if reported.count < crate::run::cpus::allowed(reported.budget()) {
+            "1 GOMAXPROCS"
+        } else {
+            "not needed"
+        };
         assert!(go.contains("up, at least 2") && go.ends_with(expected), "{text}");
     }
 

@@ -26,9 +26,9 @@ const STAMP: &str = "looked-through";
 
 /// Looks through the folder if that is due. Nothing here is worth an error: what cannot be removed
 /// stays.
-pub fn look_through() {
+pub fn remove_unused() {
     if let Some(folder) = folder().filter(|folder| folder.ancestors().take(2).all(is_own)) {
-        look_through_at(&folder, SystemTime::now());
+        remove_unused_at(&folder, SystemTime::now());
     }
 }
 
@@ -45,7 +45,8 @@ fn folder() -> Option<PathBuf> {
     Some(base.join(CACHE_FOLDER))
 }
 
-fn look_through_at(folder: &Path, now: SystemTime) {
+/// Removes files of `folder` that no program has used for a while, once a day.
+fn remove_unused_at(folder: &Path, now: SystemTime) {
     let stamp = folder.join(STAMP);
     let age = |time: SystemTime| now.duration_since(time).unwrap_or_default();
     if stamp.symlink_metadata().and_then(|status| status.modified()).is_ok_and(|time| age(time) < DAY) {
@@ -100,7 +101,7 @@ mod tests {
         let files = [("id-old-rows", 31), ("file-old", 31), ("id-new-rows", 29), ("another", 400)];
         let folder = folder(&files, now);
         std::fs::create_dir(folder.path().join("id-folder")).expect("a folder");
-        look_through_at(folder.path(), now);
+        remove_unused_at(folder.path(), now);
         assert_eq!(names(&folder), ["another", "id-folder", "id-new-rows", STAMP]);
     }
 
@@ -110,7 +111,7 @@ mod tests {
         let folder = folder(&[("id-old-rows", 90)], now);
         let times = FileTimes::new().set_accessed(now - DAY).set_modified(now - DAY * 90);
         File::open(folder.path().join("id-old-rows")).and_then(|file| file.set_times(times)).expect("times");
-        look_through_at(folder.path(), now);
+        remove_unused_at(folder.path(), now);
         assert_eq!(names(&folder), ["id-old-rows", STAMP]);
     }
 
@@ -118,9 +119,9 @@ mod tests {
     fn it_is_looked_through_once_a_day() {
         let now = SystemTime::now();
         let folder = folder(&[(STAMP, 0), ("id-old-rows", 31)], now);
-        look_through_at(folder.path(), now + DAY / 2);
+        remove_unused_at(folder.path(), now + DAY / 2);
         assert_eq!(names(&folder), ["id-old-rows", STAMP]);
-        look_through_at(folder.path(), now + DAY);
+        remove_unused_at(folder.path(), now + DAY);
         assert_eq!(names(&folder), [STAMP]);
     }
 
@@ -133,7 +134,7 @@ mod tests {
         std::fs::write(&target, "kept").expect("written");
         let link = folder.path().join(STAMP);
         let was_new = link.symlink_metadata().and_then(|status| status.modified()).expect("a time");
-        look_through_at(folder.path(), was_new + DAY * 2);
+        remove_unused_at(folder.path(), was_new + DAY * 2);
         assert_eq!(names(&folder), ["id-old-rows", STAMP, "target"]);
         assert_eq!(std::fs::read_to_string(&target).expect("text"), "kept");
     }
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn without_a_folder_nothing_is_made() {
         let folder = tempfile::tempdir().expect("a folder");
-        look_through_at(&folder.path().join("manx"), SystemTime::now());
+        remove_unused_at(&folder.path().join("manx"), SystemTime::now());
         assert!(names(&folder).is_empty());
     }
 }

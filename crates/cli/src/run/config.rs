@@ -184,6 +184,7 @@ impl Document<'_> {
         values.iter().map(read).collect()
     }
 
+    /// Parses which CPUs are big and which are little.
     fn cores(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<String, Failure> {
         let help = r#"write as "big:0-3,little:4-7", with the CPUs of this machine"#;
         match value.as_str().map(parse_cores) {
@@ -193,6 +194,7 @@ impl Document<'_> {
         }
     }
 
+    /// Parses how many times slower little CPUs are to be: a number.
     fn dilation(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<u32, Failure> {
         let ratio = match value {
             DeValue::Float(ratio) => parse_dilation(ratio.as_str()),

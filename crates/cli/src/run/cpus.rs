@@ -9,30 +9,30 @@ use std::ffi::OsString;
 
 /// How many CPUs the program is told of.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ReportedCpus {
     /// That many.
     pub count: usize,
     said: Cpus,
     budget: CpuBudget,
 }
 
-impl Told {
+impl ReportedCpus {
     /// By the settings and the budget of this process, which becomes the program; `None` if the
     /// program is to be told nothing.
-    pub fn by(settings: &Settings) -> Option<Told> {
+    pub fn by(settings: &Settings) -> Option<ReportedCpus> {
         match settings.cpus() {
             Cpus::Keep => None,
-            said => Some(Told::of(said, CpuBudget::now())),
+            said => Some(ReportedCpus::of(said, CpuBudget::now())),
         }
     }
 
     /// By what is said, and a budget.
-    pub fn of(said: Cpus, budget: CpuBudget) -> Told {
+    pub fn of(said: Cpus, budget: CpuBudget) -> ReportedCpus {
         let count = match said {
             Cpus::Count(count) => (count as usize).min(online(&budget)),
             Cpus::Auto | Cpus::Keep => budget.count(Rounding::Floor),
         };
-        Told { count, said, budget }
+        ReportedCpus { count, said, budget }
     }
 
     /// The number and where it comes from, in words.
@@ -110,7 +110,7 @@ pub(super) mod tests {
 
     #[test]
     fn more_than_there_is_is_said_to_the_user() {
-        let warning = |said, quota| Told::of(said, budget("0-63", quota)).warning();
+        let warning = |said, quota| ReportedCpus::of(said, budget("0-63", quota)).warning();
         assert_eq!(warning(Cpus::Auto, "150000 100000"), None);
         assert_eq!(warning(Cpus::Count(1), "50000 100000"), None, "no less can be said");
         assert_eq!(warning(Cpus::Count(64), "max 100000"), None);
@@ -118,6 +118,6 @@ pub(super) mod tests {
         assert!(more.starts_with("--cpus=2 is more than the program gets: 1.5 CPUs: quota"), "{more}");
         let most = warning(Cpus::Count(65), "max 100000").expect("a warning");
         assert_eq!(most, "--cpus=65: this machine has 64, and the program is told of no more");
-        assert_eq!(Told::of(Cpus::Count(65), budget("0-63", "max 100000")).count, 64);
+        assert_eq!(ReportedCpus::of(Cpus::Count(65), budget("0-63", "max 100000")).count, 64);
     }
 }

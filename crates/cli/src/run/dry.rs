@@ -52,10 +52,10 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
         let head = if index == 0 { "environment" } else { "" };
         writeln!(out, "{head:11}  {name}={}", value.display())?;
     }
-    match plan.told() {
-        Some(told) => {
-            writeln!(out, "CPUs         {}", told.why())?;
-            if let Some(warning) = told.warning() {
+    match plan.reported() {
+        Some(reported) => {
+            writeln!(out, "CPUs         {}", reported.why())?;
+            if let Some(warning) = reported.warning() {
                 writeln!(out, "             {warning}")?;
             }
         }

@@ -13,7 +13,8 @@ use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{
-    Blocks, Counter, Finder, Finding, Jump, Kind, Loop, Machine, Module, POLLING, Seed, Segments, Way, seeds,
+    Blocks, Counter, Finder, Finding, Jump, JumpSite, Kind, Loop, Machine, Module, POLLING, Seed, Segments,
+    seeds,
 };
 use std::fmt::Write;
 
@@ -132,16 +133,16 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
         let fate = match finder.analyse(address, seed) {
             Finding::Nothing => continue,
             Finding::Leave(reason) => format!("left alone: {}", reason.words()),
-            Finding::Wait(_) if !symbols.are_meant(&settings.filters(), name, address) => {
+            Finding::Wait(_) if !symbols.are_selected(&settings.filters(), name, address) => {
                 format!("left alone: {NOT_MEANT}")
             }
             Finding::Wait(wait) => {
-                let by = match finder.way(&wait, true) {
-                    Some(Way { jump: Jump::Whole, .. }) => "repaired by a jump",
-                    Some(Way { jump: Jump::Row, .. }) => {
+                let by = match finder.jump_site(&wait, true) {
+                    Some(JumpSite { jump: Jump::Whole, .. }) => "repaired by a jump",
+                    Some(JumpSite { jump: Jump::Row, .. }) => {
                         "repaired by a jump in the place of several instructions"
                     }
-                    Some(Way { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
+                    Some(JumpSite { jump: Jump::Short(_), .. }) => "repaired by a jump through dead bytes",
                     None => "left alone: no jump fits",
                 };
                 format!("{by}; {}", ends(&wait))
@@ -243,7 +244,7 @@ impl Symbols {
 
     /// Whether filters leave the loop at `address` in, as the library judges it: by the functions
     /// that are exported.
-    fn are_meant(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
+    fn are_selected(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
         filters.has(&Place {
             module: module.as_bytes(),
             offset: address,

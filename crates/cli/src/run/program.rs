@@ -73,7 +73,7 @@ impl Program {
     }
 
     /// Whether filters leave the program in.
-    pub fn is_meant(&self, filters: &Filters<'_>) -> bool {
+    pub fn is_selected(&self, filters: &Filters<'_>) -> bool {
         filters.executable(&self.names().each_ref().map(Vec::as_slice))
     }
 

@@ -381,13 +381,13 @@ impl Settings {
             })?;
         }
         if settings.cores.is_none() {
-            let told = Classes::told().map_err(|error| {
+            let classes = Classes::from_environment().map_err(|error| {
                 let help = "correct it, or unset the variable and use --cores: see `manx run --help`";
                 Failure::new(USAGE, format!("{CORES_VARIABLE}: {error}"), help)
             })?;
             // The program is told what was measured: its own process is no place to measure in.
             let to_measure = std::env::var_os(CORES_VARIABLE).is_some_and(|text| text == MEASURED);
-            settings.cores = told.filter(|_| to_measure).map(|measured| measured.to_string());
+            settings.cores = classes.filter(|_| to_measure).map(|measured| measured.to_string());
         }
         if let Destination::File(path) = &settings.stats {
             check_destination(path)?;

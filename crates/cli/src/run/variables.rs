@@ -29,7 +29,7 @@
 //! | `UV_THREADPOOL_SIZE` | libuv's four threads wait for files and names, whatever the number of CPUs |
 //! | `VECLIB_MAXIMUM_THREADS` | Apple's library does not exist on Linux |
 
-use super::cpus::{Told, allowed, online};
+use super::cpus::{ReportedCpus, allowed, online};
 use manx::cpu::{CpuBudget, Rounding};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -269,21 +269,27 @@ pub enum Fate {
 
 impl Rule {
     /// How many CPUs the runtime takes by itself, if it reads no quota.
-    pub fn alone(&self, told: &Told) -> usize {
-        self.counts.of(told.budget()).min(self.most)
+    pub fn alone(&self, reported: &ReportedCpus) -> usize {
+        self.counts.of(reported.budget()).min(self.most)
     }
 
     /// How many CPUs the runtime is to take (Invariants 2 and 3).
-    pub fn count(&self, told: &Told) -> usize {
-        self.rounded(told).min(self.most)
+    pub fn count(&self, reported: &ReportedCpus) -> usize {
+        self.rounded(reported).min(self.most)
     }
 
-    fn rounded(&self, told: &Told) -> usize {
-        told.said().unwrap_or_else(|| self.rounds.of(told.budget()))
+    /// The number that the user has said, or the budget, rounded as this runtime rounds it.
+    fn rounded(&self, reported: &ReportedCpus) -> usize {
+        reported.said().unwrap_or_else(|| self.rounds.of(reported.budget()))
     }
 
     /// What becomes of the variable, where `present` tells what is set already.
-    pub fn fate(&self, told: &Told, present: &dyn Fn(&str) -> Option<OsString>, also_java: bool) -> Fate {
+    pub fn fate(
+        &self,
+        reported: &ReportedCpus,
+        present: &dyn Fn(&str) -> Option<OsString>,
+        also_java: bool,
+    ) -> Fate {
         let mine = || present(self.name);
         match self.when {
             When::Unset => {
@@ -311,10 +317,10 @@ impl Rule {
             }
         }
         // A limit of the runtime's own is left out: another version may have another one.
-        if self.rounded(told) >= self.counts.of(told.budget()) {
+        if self.rounded(reported) >= self.counts.of(reported.budget()) {
             return Fate::NotNeeded;
         }
-        let count = self.count(told);
+        let count = self.count(reported);
         Fate::Set(match self.when {
             When::Unset | When::Auto => count.to_string().into(),
             When::AlsoJava => {
@@ -331,11 +337,11 @@ impl Rule {
 
 /// The variables to set, where `present` tells what is set already.
 pub fn changes(
-    told: &Told,
+    reported: &ReportedCpus,
     present: &dyn Fn(&str) -> Option<OsString>,
     also_java: bool,
 ) -> Vec<(&'static str, OsString)> {
-    let set = |rule: &Rule| match rule.fate(told, present, also_java) {
+    let set = |rule: &Rule| match rule.fate(reported, present, also_java) {
         Fate::Set(value) => Some((rule.name, value)),
         Fate::Yours(_) | Fate::NotNeeded | Fate::NotAsked(_) => None,
     };
@@ -356,7 +362,7 @@ mod tests {
         let value = |name: &str| {
             present.iter().find(|(there, _)| *there == name).map(|(_, value)| OsString::from(*value))
         };
-        let variables = changes(&Told::of(said, budget), &value, java);
+        let variables = changes(&ReportedCpus::of(said, budget), &value, java);
         variables.iter().map(|(name, value)| format!("{name}={}", value.display())).collect()
     }
 

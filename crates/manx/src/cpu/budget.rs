@@ -19,11 +19,11 @@
 //! | `limit.rs` | what limits, in words |
 //! | `rounding.rs` | from a fraction to a count |
 //! | `open.rs` | a file that stays open |
-//! | `kept.rs` | those of a group |
+//! | `open_group.rs` | those of a group |
 //! | `watch.rs` | the same again and again, from open files |
 //! | `background.rs` | a thread that does so |
 //!
-//! 1. A limit that cannot be read is left out, and [`CpuBudget::doubts`] says so. Nothing fails:
+//! 1. A limit that cannot be read is left out, and [`CpuBudget::warnings`] says so. Nothing fails:
 //!    there is always an answer, more than 0.
 //! 2. CPUs are intersected, and quotas of all ancestors up to the mount's root compared; the least
 //!    decides. Of two that say the same, the one named first in this sentence does: online, cpuset,
@@ -33,7 +33,7 @@
 mod background;
 mod files;
 mod groups;
-mod kept;
+mod open_group;
 mod layout;
 mod limit;
 pub(crate) mod membership;
@@ -49,7 +49,7 @@ pub use background::BackgroundWatch;
 pub use groups::Group;
 pub use limit::{Limit, LimitKind};
 pub use quota::{Quota, Throttled, Weight};
-pub use rounding::{BadRounding, Rounding};
+pub use rounding::{ParseRoundingError, Rounding};
 pub use watch::BudgetWatch;
 
 use super::CpuSet;
@@ -75,23 +75,23 @@ pub struct CpuBudget {
     cpus: f64,
     limits: Vec<Limit>,
     weight: Option<Weight>,
-    doubts: Vec<String>,
+    warnings: Vec<String>,
 }
 
 impl CpuBudget {
-    /// That of the calling process at this moment. Affinity and groups are the calling thread's, as
-    /// threads that it starts inherit them.
+    /// Returns the budget of the calling process at this moment. Affinity and groups are the
+    /// calling thread's, as threads that it starts inherit them.
     ///
     /// Nothing that the kernel hides or garbles makes this fail: it is left out, and
-    /// [`CpuBudget::doubts`] says so. It opens a dozen files (some 0.1 ms); a program that asks
+    /// [`CpuBudget::warnings`] says so. It opens a dozen files (some 0.1 ms); a program that asks
     /// again and again has a [`BudgetWatch`].
     pub fn now() -> CpuBudget {
         let affinity = Some(CpuSet::from_words(platform::cpu::allowed()));
         CpuBudget::detect("/".as_ref(), affinity.as_ref())
     }
 
-    /// That of a process whose `/proc` and `/sys` are below `root`, which has the calling process'
-    /// number, and whose affinity is this if it is known.
+    /// Returns the budget of a process whose `/proc` and `/sys` are below `root`, which has the
+    /// calling process' number, and whose affinity is this if it is known.
     ///
     /// ```
     /// use manx::cpu::{CpuBudget, CpuSet, LimitKind};
@@ -100,7 +100,7 @@ impl CpuBudget {
     /// let budget = CpuBudget::detect("/nonexistent".as_ref(), Some(&affinity));
     /// assert_eq!(budget.cpus(), 3.0);
     /// assert!(matches!(budget.source(), LimitKind::Affinity { .. }));
-    /// # Ok::<(), manx::cpu::BadList>(())
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
     /// ```
     pub fn detect(root: &Path, affinity: Option<&CpuSet>) -> CpuBudget {
         let files = Files::new(root);
@@ -111,10 +111,10 @@ impl CpuBudget {
 
     /// By the files that a layout names.
     fn read(files: &Files, layout: &Layout, affinity: Option<&CpuSet>) -> CpuBudget {
-        let mut doubts = layout.doubts.clone();
-        let (mut cpus, mut limits) = CpuBudget::sets(files, layout, affinity, &mut doubts);
+        let mut warnings = layout.warnings.clone();
+        let (mut cpus, mut limits) = CpuBudget::sets(files, layout, affinity, &mut warnings);
         let mut binding = limits.iter().rposition(|it| it.binds).unwrap_or(0);
-        for (quota, group) in sources::quotas(files, layout, &mut doubts) {
+        for (quota, group) in sources::quotas(files, layout, &mut warnings) {
             if quota.cpus() < cpus {
                 (cpus, binding) = (quota.cpus(), limits.len());
             }
@@ -125,7 +125,7 @@ impl CpuBudget {
             limits.push(Limit { cpus, kind: LimitKind::Unknown, binds: false });
         }
         limits.iter_mut().enumerate().for_each(|(at, limit)| limit.binds = at == binding);
-        CpuBudget { cpus, limits, weight: sources::weight(files, layout), doubts }
+        CpuBudget { cpus, limits, weight: sources::weight(files, layout), warnings }
     }
 
     /// How many CPUs all sets have in common, infinitely many if none is known; and what each of
@@ -134,11 +134,11 @@ impl CpuBudget {
         files: &Files,
         layout: &Layout,
         affinity: Option<&CpuSet>,
-        doubts: &mut Vec<String>,
+        warnings: &mut Vec<String>,
     ) -> (f64, Vec<Limit>) {
         let mut limits = Vec::with_capacity(4);
         let mut allowed = None::<CpuSet>;
-        for kind in sources::sets(files, layout, affinity, doubts) {
+        for kind in sources::sets(files, layout, affinity, warnings) {
             let Some(cpus) = kind.cpus() else { continue };
             let both = allowed.as_ref().map_or_else(|| cpus.clone(), |allowed| allowed.intersection(cpus));
             // A set that has nothing in common with the others is about some other machine.
@@ -170,9 +170,9 @@ impl CpuBudget {
     /// /a/b`. Behind it, after semicolons, is what could not be read.
     pub fn why(&self) -> String {
         let mut why = format!("{}: {}", Cpus(self.cpus), self.source());
-        for doubt in &self.doubts {
+        for warning in &self.warnings {
             why.push_str("; ");
-            why.push_str(doubt);
+            why.push_str(warning);
         }
         why
     }
@@ -188,8 +188,8 @@ impl CpuBudget {
     }
 
     /// What could not be read, in words, so that the budget may be less than this says.
-    pub fn doubts(&self) -> &[String] {
-        &self.doubts
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn binding(&self) -> &Limit {

@@ -12,7 +12,7 @@
 //! It takes about 10 ms for each CPU, all of it busy: this is for a launcher, or for the start of a
 //! program, never for a library behind a program's back.
 
-use super::{BadClasses, Classes, CpuSet, MEASURED, Samples};
+use super::{ParseClassesError, Classes, CpuSet, MEASURED, Samples};
 use platform::cpu;
 use platform::clock::{now_ns, thread_cpu_ns};
 use std::hint::black_box;
@@ -35,8 +35,8 @@ impl Classes {
     /// # Errors
     /// It says something wrong. A program that its user may correct reports it; otherwise the
     /// variable is as good as not set.
-    pub fn told() -> Result<Option<Classes>, BadClasses> {
-        Classes::told_and_read(Classes::parse_or_measure)
+    pub fn from_environment() -> Result<Option<Classes>, ParseClassesError> {
+        Classes::read_environment(Classes::parse_or_measure)
     }
 
     /// Measures how fast the CPUs are that the calling thread may run on; those where it may not
@@ -73,12 +73,12 @@ impl Classes {
     /// let told = Classes::parse_or_measure("big:0,little:1")?;
     /// let measured = Classes::parse_or_measure("measured")?;
     /// assert_eq!(Classes::parse(&measured.to_string())?.to_string(), measured.to_string());
-    /// # Ok::<(), manx::cpu::BadClasses>(())
+    /// # Ok::<(), manx::cpu::ParseClassesError>(())
     /// ```
     ///
     /// # Errors
     /// Those of [`Classes::parse`].
-    pub fn parse_or_measure(text: &str) -> Result<Classes, BadClasses> {
+    pub fn parse_or_measure(text: &str) -> Result<Classes, ParseClassesError> {
         if text.trim() == MEASURED { Ok(Classes::measure()) } else { Classes::parse(text) }
     }
 }

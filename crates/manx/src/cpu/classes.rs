@@ -15,7 +15,7 @@ use std::fmt;
 /// assert_eq!(classes.of(4), Class::Little);
 /// assert_eq!(classes.to_string(), "big:0-3,little:4-7");
 /// assert_eq!(classes.why(), "as told");
-/// # Ok::<(), manx::cpu::BadClasses>(())
+/// # Ok::<(), manx::cpu::ParseClassesError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classes {
@@ -28,7 +28,7 @@ pub struct Classes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// By the user, or the program.
-    Told,
+    User,
     /// By measuring how fast each CPU is ([`Classes::from_speeds`]).
     Measured(Step),
     /// By `cpu_capacity`, which the kernel schedules by.
@@ -46,13 +46,14 @@ pub enum Source {
 }
 
 impl Classes {
-    /// These CPUs are big, and those little; a CPU that is in both is little.
+    /// Makes classes in which the CPUs of `big` are big, and those of `little` little. A CPU that
+    /// is in both is little.
     pub fn new(big: &CpuSet, little: &CpuSet, source: Source) -> Classes {
         Classes { big: big.difference(little), little: little.clone(), source }
     }
 
-    /// All of these CPUs are alike, so they are big.
-    pub fn alike(cpus: CpuSet) -> Classes {
+    /// Makes classes for a machine whose CPUs are all equally fast: all of them are big.
+    pub fn uniform(cpus: CpuSet) -> Classes {
         Classes { big: cpus, little: CpuSet::EMPTY, source: Source::Alike }
     }
 
@@ -70,7 +71,7 @@ impl Classes {
     pub fn from_speeds(speeds: impl IntoIterator<Item = (usize, u64)>) -> Classes {
         let speeds: Vec<_> = speeds.into_iter().collect();
         let cpus = speeds.iter().map(|&(cpu, _)| cpu).collect();
-        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::alike(cpus))
+        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::uniform(cpus))
     }
 
     /// By speeds, if these tell a difference.
@@ -99,12 +100,13 @@ impl Classes {
         &self.little
     }
 
-    /// How this is known.
+    /// Returns the source of the classes: a list of the user's, a file of the kernel's, or a
+    /// measurement
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// How this is known, in words.
+    /// Returns the source of the classes in words, for people.
     pub fn why(&self) -> String {
         self.source.to_string()
     }
@@ -125,7 +127,7 @@ impl fmt::Display for Classes {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Told => write!(f, "as told"),
+            Source::User => write!(f, "as told"),
             Source::Measured(step) => write!(f, "as measured: {step}"),
             Source::Capacity(step) => write!(f, "by cpu_capacity: {step}"),
             Source::Lists => write!(f, "by the kernel's lists cpu_core and cpu_atom"),

@@ -16,7 +16,7 @@
 
 use super::classes::{Classes, Source};
 use super::split::Step;
-use super::told::{BadClasses, Problem, VARIABLE};
+use super::class_list::{ParseClassesError, Problem, VARIABLE};
 use super::CpuSet;
 use platform::cpu::{self, Kind};
 use platform::file::File;
@@ -52,7 +52,7 @@ impl Classes {
     pub fn detect(root: &Path) -> Classes {
         let machine = Machine { root };
         let cpus = machine.online().unwrap_or(CpuSet::EMPTY);
-        machine.classes(&cpus).unwrap_or_else(|| Classes::alike(cpus))
+        machine.classes(&cpus).unwrap_or_else(|| Classes::uniform(cpus))
     }
 
     /// What this machine tells: by its files, and if they show no difference, by asking the CPUs.
@@ -63,21 +63,21 @@ impl Classes {
     pub fn of_this_machine() -> Classes {
         let machine = Machine { root: Path::new(ROOT) };
         let cpus = machine.online().unwrap_or_else(|| CpuSet::from_words(cpu::allowed()));
-        machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::alike(cpus))
+        machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::uniform(cpus))
     }
 
-    /// What `MANX_CORES` says, as [`Classes::told`], but nothing is measured: for threads that need
-    /// an answer and have not asked for work.
-    pub(super) fn told_at_once() -> Result<Option<Classes>, BadClasses> {
-        Classes::told_and_read(Classes::parse)
+    /// Reads `MANX_CORES` as [`Classes::from_environment`] does, but measures nothing: for threads
+    /// that need an answer at once.
+    pub(super) fn from_environment_unmeasured() -> Result<Option<Classes>, ParseClassesError> {
+        Classes::read_environment(Classes::parse)
     }
 
-    pub(super) fn told_and_read(
-        read: fn(&str) -> Result<Classes, BadClasses>,
-    ) -> Result<Option<Classes>, BadClasses> {
+    pub(super) fn read_environment(
+        read: fn(&str) -> Result<Classes, ParseClassesError>,
+    ) -> Result<Option<Classes>, ParseClassesError> {
         let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let Some(text) = text.to_str() else {
-            return Err(BadClasses { part: text.to_string_lossy().into(), problem: Problem::NoText });
+            return Err(ParseClassesError { part: text.to_string_lossy().into(), problem: Problem::NoText });
         };
         let classes = read(text)?;
         match Classes::present() {
@@ -165,7 +165,7 @@ fn by_kind(cpus: &CpuSet, kinds: impl FnOnce(&CpuSet) -> Vec<(usize, Kind)>) -> 
 /// Asks each of these CPUs that the calling thread may run on.
 fn kinds(cpus: &CpuSet) -> Vec<(usize, Kind)> {
     let mut kinds = Vec::new();
-    if cpu::has_kinds() {
+    if cpu::is_hybrid() {
         cpu::on_each(cpus.iter(), |cpu| kinds.extend(cpu::kind().map(|kind| (cpu, kind))));
     }
     kinds

@@ -91,7 +91,7 @@ impl Samples {
         self.of.entry(cpu).or_default().record(took_ns);
     }
 
-    /// Does this, such as a critical section, and records how long it took; unless the thread has
+    /// Runs `work`, such as a critical section, and records how long it took; unless the thread has
     /// moved to another CPU meanwhile.
     ///
     /// ```
@@ -147,8 +147,8 @@ impl Samples {
         Classes::from_speeds(self.speeds())
     }
 
-    /// The same, when these were the classes so far, by whatever source: they are kept as long as
-    /// the speeds bear them out.
+    /// As [`Samples::classes`], if `before` were the classes so far, by whatever source: they are
+    /// kept as long as the speeds bear them out.
     ///
     /// ```
     /// use manx::cpu::{Classes, Samples};
@@ -159,7 +159,7 @@ impl Samples {
     /// let before = Classes::parse("big:0,little:1")?;
     /// assert_eq!(samples.classes().to_string(), "big:0-1");
     /// assert_eq!(samples.classes_after(&before), before);
-    /// # Ok::<(), manx::cpu::BadClasses>(())
+    /// # Ok::<(), manx::cpu::ParseClassesError>(())
     /// ```
     pub fn classes_after(&self, before: &Classes) -> Classes {
         let speeds = self.speeds();
@@ -177,7 +177,7 @@ impl Samples {
     pub fn classes_on(&self, machine: &CpuSet) -> Classes {
         let speeds = self.speeds();
         let cpus = machine.union(&speeds.iter().map(|&(cpu, _)| cpu).collect());
-        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::alike(cpus))
+        Classes::by_speed(&cpus, &speeds, Source::Measured).unwrap_or_else(|| Classes::uniform(cpus))
     }
 }
 
@@ -238,7 +238,7 @@ mod tests {
 
         #[test]
         fn classes_do_not_change_with_every_measurement(ratios in prop::collection::vec(1_080..1_300_u64, 1..40)) {
-            let mut classes = Classes::alike((0..2).collect());
+            let mut classes = Classes::uniform((0..2).collect());
             let mut changes = 0;
             for ratio in ratios {
                 let now = samples(&[(100_000, vec![0; 20]), (100 * ratio, vec![0; 20])]).classes_after(&classes);

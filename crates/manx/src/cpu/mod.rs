@@ -14,7 +14,7 @@
 //! | --- | --- |
 //! | `set.rs` | a set of CPUs, as the kernel writes it |
 //! | `classes.rs` | which CPU is of which class, and why |
-//! | `told.rs` | the same in a user's words, and what is wrong with them |
+//! | `class_list.rs` | the same in a user's words, and what is wrong with them |
 //! | `split.rs` | from speeds to two classes |
 //! | `detect.rs` | what the machine tells, in the order in which it is believed |
 //! | `table.rs` | the byte for each CPU |
@@ -39,13 +39,13 @@
 //! scalable locking", 2022). Of three or more kinds of cores the fast ones are big: the line is
 //! drawn at the widest step (`split.rs`).
 
+mod class_list;
 mod classes;
 #[cfg(feature = "cpu")]
 mod numa;
 mod set;
 pub mod shortage;
 mod split;
-mod told;
 platform::os_only! {
     mod detect;
     mod table;
@@ -67,22 +67,22 @@ platform::os_only! {
     mod siblings;
 
     pub use budget::{
-        BackgroundWatch, BadRounding, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
+        BackgroundWatch, ParseRoundingError, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
     };
     pub use measured::Samples;
     pub use numa::NumaNodes;
-    pub use pressure::{Between, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
+    pub use pressure::{PressureDelta, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
     pub use runnable::{Runnable, runnable};
     pub use siblings::Cores;
 }
 
+pub use class_list::{MEASURED, ParseClassesError, Problem, VARIABLE};
 pub use classes::{Classes, Source};
 #[cfg(feature = "cpu")]
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
-pub use set::{BadList, CpuSet};
+pub use set::{CpuSet, ParseCpuListError};
 pub use shortage::{refresh_if_old, refresh_if_old_at, set_short_of_cpus, short_of_cpus};
 pub use split::{STEP_PERCENT, Step};
-pub use told::{BadClasses, MEASURED, Problem, VARIABLE};
 
 use std::cell::Cell;
 
@@ -107,7 +107,7 @@ impl Class {
 }
 
 platform::thread_local! {
-    static SAID: Cell<Option<Class>> = Cell::new(None);
+    static OVERRIDE: Cell<Option<Class>> = Cell::new(None);
 }
 
 platform::twins_only! {
@@ -129,7 +129,7 @@ platform::twins_only! {
 #[inline]
 pub fn class() -> Class {
     // A thread whose variables are gone has said nothing.
-    match SAID.try_with(Cell::get) {
+    match OVERRIDE.try_with(Cell::get) {
         Ok(Some(class)) => class,
         _ => class_of_this_cpu(),
     }
@@ -149,5 +149,5 @@ pub fn class() -> Class {
 pub fn set_class_of_this_thread(class: Option<Class>) {
     // A thread whose variables are gone is about to end, and a class that it cannot keep is
     // forgotten.
-    let _ = SAID.try_with(|it| it.set(class));
+    let _ = OVERRIDE.try_with(|it| it.set(class));
 }

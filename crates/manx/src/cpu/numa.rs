@@ -18,7 +18,7 @@
 use std::cell::Cell;
 
 platform::thread_local! {
-    static SAID: Cell<Option<u32>> = Cell::new(None);
+    static OVERRIDE: Cell<Option<u32>> = Cell::new(None);
 }
 
 /// The number of the NUMA node that the calling thread runs on: as the thread has said, or that of
@@ -33,7 +33,7 @@ platform::thread_local! {
 #[inline]
 pub fn numa_node() -> u32 {
     // A thread whose variables are gone has said nothing.
-    match SAID.try_with(Cell::get) {
+    match OVERRIDE.try_with(Cell::get) {
         Ok(Some(node)) => node,
         _ => numa_node_of_this_cpu(),
     }
@@ -52,7 +52,7 @@ pub fn numa_node() -> u32 {
 /// ```
 pub fn set_numa_node_of_this_thread(node: Option<u32>) {
     // A thread whose variables are gone is about to end, and what it cannot keep is forgotten.
-    let _ = SAID.try_with(|it| it.set(node));
+    let _ = OVERRIDE.try_with(|it| it.set(node));
 }
 
 platform::twins_only! {

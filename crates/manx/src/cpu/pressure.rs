@@ -16,12 +16,12 @@
 //!
 //! A [`PressureWatch`] keeps the files open, but those of threads.
 
-mod between;
+mod delta;
 pub(crate) mod machine;
 mod sources;
 mod threads;
 
-pub use between::Between;
+pub use delta::PressureDelta;
 pub use machine::MachineTicks;
 pub use threads::ThreadsTimes;
 

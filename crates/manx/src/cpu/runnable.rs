@@ -50,7 +50,7 @@ impl Runnable {
         Some(Runnable { file: File::open(PATH).ok()? })
     }
 
-    /// The same below a folder that looks like `/`.
+    /// Opens `proc/loadavg` below `root`, a folder that looks like `/`; `None` if it is missing.
     pub fn open_below(root: &Path) -> Option<Runnable> {
         let path = CString::new(root.join("proc/loadavg").into_os_string().into_encoded_bytes()).ok()?;
         Some(Runnable { file: File::open(&path).ok()? })
@@ -122,7 +122,7 @@ fn open(before: i32) -> Option<u32> {
     // One of the threads that open it at the same time is first; the others close their files.
     let ours = file.descriptor();
     if DESCRIPTOR.compare_exchange(before, ours, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        file.leave_open();
+        file.into_descriptor();
     }
     Some(threads)
 }
@@ -133,7 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_fourth_field_is_read_and_nothing_is_guessed() {
+    fn only_the_count_of_runnable_threads_is_parsed() {
         assert_eq!(parse(b"0.38 0.90 1.85 4/110 24809\n"), Some(4));
         assert_eq!(parse(b"0.00 0.00 0.00 0/1 1"), Some(0));
         for text in [

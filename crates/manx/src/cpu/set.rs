@@ -16,16 +16,16 @@ use std::str::FromStr;
 /// assert_eq!(set.len(), 5);
 /// assert!(set.contains(6) && !set.contains(4));
 /// assert_eq!(set.to_string(), "0-3,6");
-/// # Ok::<(), manx::cpu::BadList>(())
+/// # Ok::<(), manx::cpu::ParseCpuListError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct CpuSet {
     words: [u64; COUNT_MAX / 64],
 }
 
-/// What is wrong with a list of CPUs.
+/// Why a text is not a list of CPUs, such as `0-3,8`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadList {
+pub enum ParseCpuListError {
     /// Neither a number nor two with a hyphen between them.
     NoNumber(String),
     /// A number that no CPU has: they go from 0 to [`COUNT_MAX`] - 1.
@@ -99,19 +99,19 @@ impl CpuSet {
     ///
     /// # Errors
     /// It is neither; then nothing has been added.
-    pub fn insert_range(&mut self, part: &str) -> Result<(), BadList> {
+    pub fn insert_range(&mut self, part: &str) -> Result<(), ParseCpuListError> {
         let number = |text: &str| {
             let text = text.trim();
             if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-                return Err(BadList::NoNumber(part.into()));
+                return Err(ParseCpuListError::NoNumber(part.into()));
             }
             let cpu = text.parse().ok().filter(|&cpu: &usize| cpu < COUNT_MAX);
-            cpu.ok_or_else(|| BadList::TooLarge(part.into()))
+            cpu.ok_or_else(|| ParseCpuListError::TooLarge(part.into()))
         };
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (number(first)?, number(last)?);
         if first > last {
-            return Err(BadList::Reversed(part.into()));
+            return Err(ParseCpuListError::Reversed(part.into()));
         }
         (first..=last).for_each(|cpu| self.insert(cpu));
         Ok(())
@@ -119,10 +119,10 @@ impl CpuSet {
 }
 
 impl FromStr for CpuSet {
-    type Err = BadList;
+    type Err = ParseCpuListError;
 
     /// Reads a list as the kernel writes it. An empty one has no CPUs.
-    fn from_str(text: &str) -> Result<CpuSet, BadList> {
+    fn from_str(text: &str) -> Result<CpuSet, ParseCpuListError> {
         let mut set = CpuSet::EMPTY;
         if !text.trim().is_empty() {
             text.split(',').try_for_each(|part| set.insert_range(part.trim()))?;
@@ -164,16 +164,16 @@ impl fmt::Debug for CpuSet {
     }
 }
 
-impl fmt::Display for BadList {
+impl fmt::Display for ParseCpuListError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadList::NoNumber(part) => {
+            ParseCpuListError::NoNumber(part) => {
                 write!(f, "`{part}` is no CPU: write a number such as `3`, or a range such as `0-3`")
             }
-            BadList::TooLarge(part) => {
+            ParseCpuListError::TooLarge(part) => {
                 write!(f, "`{part}`: no CPU has such a number: write one from 0 to {}", COUNT_MAX - 1)
             }
-            BadList::Reversed(part) => {
+            ParseCpuListError::Reversed(part) => {
                 let (first, last) = part.split_once('-').unwrap_or((part, part));
                 write!(f, "`{part}` is a range that runs backwards: write `{}-{}`", last.trim(), first.trim())
             }
@@ -181,7 +181,7 @@ impl fmt::Display for BadList {
     }
 }
 
-impl std::error::Error for BadList {}
+impl std::error::Error for ParseCpuListError {}
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,8 @@
 //! A byte begins as *not known*. A thread that finds that for the CPU it runs on looks at the
 //! machine and fills in all CPUs that are online; so a CPU that comes online later has the machine
 //! looked at again. Two that do so at the same time find the same. Nothing is measured here
-//! (`MANX_CORES=measured` is for programs that call `Classes::told` first). Nothing is locked, so a
-//! fork at any time leaves a table that works.
+//! (`MANX_CORES=measured` is for programs that call `Classes::from_environment` first). Nothing is
+//! locked, so a fork at any time leaves a table that works.
 //!
 //! Invariants:
 //! 1. What a caller has said ([`set_classes`]) is not overwritten by what was detected, whichever
@@ -55,7 +55,7 @@ pub fn class_of_this_cpu() -> Class {
 /// let little = manx::cpu::CpuSet::from_words(machine);
 /// set_classes(&Classes::parse(&format!("little:{little}"))?);
 /// assert_eq!(class_of_this_cpu(), Class::Little);
-/// # Ok::<(), manx::cpu::BadClasses>(())
+/// # Ok::<(), manx::cpu::ParseClassesError>(())
 /// ```
 pub fn set_classes(classes: &Classes) {
     for (cpu, byte) in TABLE.iter().enumerate() {
@@ -67,7 +67,7 @@ pub fn set_classes(classes: &Classes) {
 fn find(cpu: usize) -> Class {
     // A text that makes no sense is as good as none: there is no caller here to tell. And it is not
     // the place to measure: a thread waits for a lock.
-    let classes = match Classes::told_at_once() {
+    let classes = match Classes::from_environment_unmeasured() {
         Ok(Some(told)) => told,
         _ => Classes::of_this_machine(),
     };

@@ -102,7 +102,8 @@ impl ThreadPressure {
         ThreadPressure::of_below(Path::new("/"), thread)
     }
 
-    /// The same below a folder that looks like `/`.
+    /// Opens the file of the thread with this tid below `root`, a folder that looks like `/`;
+    /// `None` if it is missing.
     pub fn of_below(root: &Path, thread: u32) -> Option<ThreadPressure> {
         let path = root.join(format!("proc/self/task/{thread}/schedstat"));
         let path = CString::new(path.into_os_string().into_encoded_bytes()).ok()?;

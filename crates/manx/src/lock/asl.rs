@@ -35,7 +35,14 @@ fn count(change: i32) {
     HELD.with(|held| held.set(held.get().saturating_add(change).max(0)));
 }
 
-/// A lock for cores of two speeds. See the module's text.
+/// LibASL's lock for cores of two speeds, over any lock `L`: threads on big cores stand in line at
+/// once, threads on little cores let them pass for a window.
+///
+/// The window is that of the calling thread's innermost epoch ([`crate::slo::Epoch`]), and 100 ms
+/// outside of any. A thread that holds such a lock already takes a second one without standing by.
+/// Which cores are big: [`crate::cpu::Classes`].
+///
+/// Source: Liu and others, "Asymmetry-aware scalable locking" (PPoPP 2022), Algorithm 3.
 ///
 /// ```
 /// use manx::lock::{Asl, Mcs};
@@ -51,19 +58,20 @@ pub struct Asl<L> {
 
 impl<L: RawLock> Asl<L> {
     platform::const_fn! {
-        /// Over this lock, which is free.
+        /// Makes the lock over `lock`, which no thread may hold.
         pub const fn over(lock: L) -> Self {
             Asl { lock: Reorderable::over(lock) }
         }
     }
 
-    /// The lock that the windows apply to.
+    /// Returns the reorderable lock inside, for threads that name a window themselves.
     pub fn reorderable(&self) -> &Reorderable<L> {
         &self.lock
     }
 
-    /// Sets the longest window of this lock, which is also the one outside of any epoch; `None`:
-    /// that of all ([`slo::set_window_ns_max`]).
+    /// Sets the longest window of this lock in nanoseconds. Threads outside of any epoch stand by
+    /// for this long. `None` (the default) takes the process's maximum
+    /// ([`slo::set_window_ns_max`], 100 ms unless set).
     pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
         self.lock.set_window_ns_max(window_ns);
     }

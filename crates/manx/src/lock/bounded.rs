@@ -3,8 +3,8 @@
 //! When there are more threads than CPUs, a lock that is handed over in the order of arrival stands
 //! still most of the time, because the next thread in line does not run. A free lock that any
 //! thread may take keeps moving, and starves a sleeping thread. Here a waiter may be overtaken
-//! until its *window* is over. Then it is *overdue*: the next release does not free the lock but
-//! offers it to the overdue waiters.
+//! until its *window* is over. Then it is *starving*: the next release does not free the lock but
+//! hands it off to the starving waiters.
 //!
 //! # State
 //! Two words of 32 bits that need not be neighbours, and no pointer in either, so that they fit
@@ -17,16 +17,16 @@
 //! | 1 | held, and no thread sleeps |
 //! | 2 | held, and perhaps a thread sleeps |
 //! | 3 | held, no thread sleeps, and the holder looks at its slice when it releases (`slice.rs`) |
-//! | 2 + [`MARKED`] | held, perhaps threads sleep, and perhaps a waiter is overdue |
+//! | 2 + [`MARKED`] | held, perhaps threads sleep, and perhaps a waiter is starving |
 //!
 //! | `side` | meaning |
 //! | --- | --- |
-//! | [`OFFERED`] | no thread holds the lock, although `word` says so: it is on offer |
-//! | [`OVERDUE_ONE`] × n | n waiters are overdue |
-//! | bit 15 | the next waiter that is woken and finds the lock taken is overdue at once ([`release_fair`]) |
+//! | [`HANDED_OFF`] | no thread holds the lock, although `word` says so: it is handed off |
+//! | [`STARVING_ONE`] × n | n waiters are starving |
+//! | bit 15 | the next waiter that is woken and finds the lock taken is starving at once ([`release_fair`]) |
 //! | 5 bits from bit 16 on | the number of sleeping waiters, as far as they are counted ([`Wait::each_ns`]) |
 //! | 2 bits from bit 21 on | how many more sleepers were woken in vain than not, at most 3 |
-//! | [`STANDBY`] | a waiter stands by: it looks at the lock by itself |
+//! | [`POLLING`] | a waiter polls: it looks at the lock by itself |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own (`window.rs`) |
 //!
 //! The values 0, 1 and 2 are those of the GNU C library's own mutexes, whose functions may work on
@@ -36,25 +36,26 @@
 //!
 //! # Waiting
 //! A waiter spins while that is known to pay, then sleeps on `word` until it is woken or its window
-//! is over. An overdue waiter counts itself in `side`, marks `word`, spins once more, because now
+//! is over. A starving waiter counts itself in `side`, marks `word`, spins once more, because now
 //! it runs and can be served without delay, and then sleeps on `side`. The kernel's queues are
 //! first in, first out.
 //!
 //! # Release
 //! From 1 to 0 no other thread needs to know. From 2 to 0 the release wakes one sleeper, unless one
-//! stands by, and any running thread may take the lock before that sleeper runs. With a mark and a
-//! count, `side` becomes `OFFERED`, `word` stays as it is, and the release wakes one overdue
-//! waiter. The waiter that takes the offer counts one down.
+//! polls, and any running thread may take the lock before that sleeper runs. With a mark and a
+//! count, `side` becomes `HANDED_OFF`, `word` stays as it is, and the release wakes one starving
+//! waiter. The waiter that takes the hand-off counts one down.
 //!
 //! # Spinning
 //! Each look takes the lock's cache line away from the holder, which needs the line back to
 //! release. So a waiter that looks all the time slows down the thread that it waits for, and takes
 //! the lock, with all that it protects, to another core at every chance: on two cores far from each
 //! other such locks do half of what one thread could do alone. A waiter here measures what a look
-//! costs it, and looks `LOOKS_APART` times as seldom, so that the holder loses a few percent of
-//! its time at most. When nothing moves, because the critical section is long, a look costs next to
-//! nothing, and there are many. A waiter that has not met contention for a while looks early the
-//! first time, because it is then likely that one hold is all that stands in its way.
+//! costs it, and looks `LOOK_INTERVAL_COSTS` times as seldom, so that the holder loses a few
+//! percent of its time at most. When nothing moves, because the critical section is long, a look
+//! costs next to nothing, and there are many. A waiter that has not met contention for a while
+//! looks early the first time, because it is then likely that one hold is all that stands in its
+//! way.
 //!
 //! Spinning ends after `LOOKS` looks, and not before a limit. A Rust mutex protects one value,
 //! and its waiters spin for `SPIN_OWN_NS`: where half of the threads take 3.75 times as long for
@@ -74,7 +75,7 @@
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made
 //! of, so that a limit is the same on CPUs whose pause instructions differ by a factor of ten.
 //!
-//! # Standing by
+//! # The waiter that polls
 //! Some locks are held nearly all the time by the running threads: a database's one connection, a
 //! log. To wake a sleeper whenever such a lock is released is in vain. The lock was free for an
 //! instant, and the thread that released it has taken it again long before the sleeper runs; the
@@ -83,23 +84,24 @@
 //! such rounds at the same time: eight threads of SQLite changed context 60,000 times a second, for
 //! 180,000 locked operations.
 //!
-//! So, once `ENOUGH` more sleepers were woken in vain than not, the next one that is woken in
-//! vain stands by: it sets [`STANDBY`], sleeps by the clock, and looks at the lock after 50 µs, 100
+//! So, once `FUTILE_MAX` more sleepers were woken in vain than not, the next one that is woken in
+//! vain polls: it sets [`POLLING`], sleeps by the clock, and looks at the lock after 50 µs, 100
 //! µs, 200 µs. While the bit is set, releases wake no thread, and new waiters look once and sleep.
 //!
-//! The waiter that stands by does not take such a lock in the instant between two holds: with the
+//! The waiter that polls does not take such a lock in the instant between two holds: with the
 //! lock, all that it protects would move to another CPU (SQLite with one connection makes 1.2 to
 //! 1.4 times as many operations a second on one CPU as on two). It takes a lock that stays free for
-//! `IDLE_LOOKS` looks; that counts against standing by. A lock that is used goes to it when its
+//! `IDLE_LOOKS` looks; that counts against polling. A lock that is used goes to it when its
 //! window is over.
 //!
-//! A thread that stood by when the process was forked is not there in the child. So children of a
-//! fork that go on with several threads neither stand by nor look at the bit ([`fork::is_child`]).
+//! A thread that polled when the process was forked is not there in the child. So children of a
+//! fork that go on with several threads neither poll nor look at the bit ([`fork::is_child`]).
 //!
 //! # Invariants
-//! 1. A thread holds the lock from the step that made `word` differ from 0, or that took `OFFERED`
-//!    away, until the step of its own that makes `word` 0 or sets `OFFERED`. There is one such
-//!    thread at most: `OFFERED` is set by holders only, and while it is set `word` is not 0.
+//! 1. A thread holds the lock from the step that made `word` differ from 0, or that took
+//!    `HANDED_OFF` away, until the step of its own that makes `word` 0 or sets `HANDED_OFF`. There
+//!    is one such thread at most: `HANDED_OFF` is set by holders only, and while it is set `word`
+//!    is not 0.
 //! 2. After that last step a release touches neither word; it gives their addresses to the kernel,
 //!    as names. The next holder may have freed the memory.
 //! 3. A waiter that sleeps on `word` made it 2 or more, or saw it so, and a waiter that acquires
@@ -110,7 +112,7 @@
 //!    takes the mark away, and reads the count again (a full fence between) before it frees. So
 //!    either the release sees the count, or the waiter sees that the mark is gone and sets it
 //!    again, and the step to 0 fails.
-//! 5. While `STANDBY` is set, the waiter that set it last looks at `word` from time to time. It
+//! 5. While `POLLING` is set, the waiter that set it last looks at `word` from time to time. It
 //!    takes the bit away when it holds the lock and has left 2 behind, or marks `word` afterwards
 //!    (a full fence between). So a release that saw the bit and woke no thread leaves the sleepers
 //!    to a thread that comes: if the bit was taken away since, then either `word` has changed, so
@@ -124,25 +126,25 @@
 //! lock's time on hand-overs.
 //!
 //! A waiter sleeps for at most its window, gets a CPU after some time in the run queue, and is then
-//! one of n overdue waiters. From there on each release serves one of them, those that sleep on
+//! one of n starving waiters. From there on each release serves one of them, those that sleep on
 //! `side` in order. So it holds the lock after at most: window + time in the run queue + (n + 1) ×
-//! the longest hold. While there is an offer, or a count, no other thread can take the lock.
+//! the longest hold. While there is a hand-off, or a count, no other thread can take the lock.
 //!
 //! # Healing
 //! The C library may overwrite a mark. So the sleeps of a waiter that does not trust
 //! ([`Wait::trusting`]) end after a while, in growing steps, and the waiter sets the mark again.
 //!
-//! In the child of a fork, waiters are counted that are not there, and no thread takes an offer
+//! In the child of a fork, waiters are counted that are not there, and no thread takes a hand-off
 //! that was made to them. So in such a child all waiters wake up after a while, and a waiter whose
-//! window ends takes an offer that it saw both before and after its last sleep. That puts one count
-//! right. It may also take the place of a waiter that is there: that one finds itself uncounted
-//! when it looks the next time, and counts itself again. Nowhere else does a waiter take an offer
-//! without being counted: the waiter whose place it took would sleep on, and no release would see
-//! it. Exclusion does not depend on counts.
+//! window ends takes a hand-off that it saw both before and after its last sleep. That puts one
+//! count right. It may also take the place of a waiter that is there: that one finds itself
+//! uncounted when it looks the next time, and counts itself again. Nowhere else does a waiter take
+//! a hand-off without being counted: the waiter whose place it took would sleep on, and no release
+//! would see it. Exclusion does not depend on counts.
 //!
 //! # Memory orderings
 //! Each step that acquires is `Acquire`, each that releases is `Release` (Invariant 1), and they
-//! are all on `word`, or on `side` for an offer. What orders the count against the mark are two
+//! are all on `word`, or on `side` for a hand-off. What orders the count against the mark are two
 //! fences (Invariant 4). The kernel compares a word again before it lets a thread sleep on it.
 
 use super::slice;
@@ -157,7 +159,7 @@ use platform::futex::{self, Clock, Deadline, Outcome};
 
 pub use super::slice::Thread;
 pub use super::window::{
-    EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, in_epoch, with_window_ns,
+    EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, window_in_epoch, with_window_ns,
 };
 
 /// `word`: held.
@@ -166,31 +168,31 @@ const HELD: u32 = 1;
 const SLEEPERS: u32 = 2;
 /// `word`: held, no thread sleeps, and the holder may yield when it releases.
 const YIELDING: u32 = 3;
-/// `word`: perhaps a waiter is overdue; with 2 only.
+/// `word`: perhaps a waiter is starving; with 2 only.
 pub const MARKED: u32 = 4;
 
-/// `side`: the lock is on offer to the overdue waiters.
-pub const OFFERED: u32 = 1;
-/// `side`: one overdue waiter.
-pub const OVERDUE_ONE: u32 = 2;
-/// `side`: the bits that count overdue waiters.
-const OVERDUE: u32 = 0x7fff & !OFFERED;
-/// `side`: the next waiter that was woken and finds the lock taken is overdue at once.
+/// `side`: the lock is handed off to the starving waiters.
+pub const HANDED_OFF: u32 = 1;
+/// `side`: one starving waiter.
+pub const STARVING_ONE: u32 = 2;
+/// `side`: the bits that count starving waiters.
+const STARVING: u32 = 0x7fff & !HANDED_OFF;
+/// `side`: the next waiter that was woken and finds the lock taken is starving at once.
 const FAIR: u32 = 0x8000;
 /// `side`: one sleeping waiter.
 const ASLEEP_ONE: u32 = 1 << 16;
 /// `side`: the bits that count sleeping waiters.
 const ASLEEP: u32 = 31 << 16;
 
-/// `side`: a waiter stands by.
-pub const STANDBY: u32 = 1 << 23;
-/// `side`: how many more sleepers were woken in vain than not, at most [`ENOUGH`].
-const VAIN: u32 = ENOUGH << 21;
-const VAIN_ONE: u32 = 1 << 21;
-/// The highest value of that count. A waiter stands by only at this value.
-const ENOUGH: u32 = 3;
+/// `side`: a waiter polls.
+pub const POLLING: u32 = 1 << 23;
+/// `side`: how many more sleepers were woken in vain than not, at most [`FUTILE_MAX`].
+const FUTILE: u32 = FUTILE_MAX << 21;
+const FUTILE_ONE: u32 = 1 << 21;
+/// The highest value of that count. A waiter polls only at this value.
+const FUTILE_MAX: u32 = 3;
 
-/// How long a waiter that stands by sleeps before its first look …
+/// How long a waiter that polls sleeps before its first look …
 const QUIET_NS_MIN: u64 = 50_000;
 /// … and how long at most. It doubles each time.
 const QUIET_NS_MAX: u64 = 200_000;
@@ -198,18 +200,18 @@ const QUIET_NS_MAX: u64 = 200_000;
 /// The number of looks in a row that must find a lock free before it counts as idle.
 const IDLE_LOOKS: u32 = 4;
 /// The time between two of these looks.
-const IDLE_APART_NS: u64 = 700;
+const IDLE_LOOK_INTERVAL_NS: u64 = 700;
 
-/// An overdue waiter looks for itself after this time at the earliest. The time is longer than a
+/// A starving waiter looks for itself after this time at the earliest. The time is longer than a
 /// kernel's tick, so that most of these timers need not be programmed.
-const PATIENCE_NS_MIN: u64 = 5_000_000;
-/// An overdue waiter looks for itself after this time at the latest.
-const PATIENCE_NS_MAX: u64 = 1_000_000_000;
+const RECHECK_NS_MIN: u64 = 5_000_000;
+/// A starving waiter looks for itself after this time at the latest.
+const RECHECK_NS_MAX: u64 = 1_000_000_000;
 
 /// The time between two looks is this number of times the cost of a look.
-const LOOKS_APART: u64 = 12;
+const LOOK_INTERVAL_COSTS: u64 = 12;
 /// The longest time between two looks.
-const APART_NS_MAX: u64 = 2_500;
+const LOOK_INTERVAL_NS_MAX: u64 = 2_500;
 /// A waiter looks early if its last wait was longer ago than this number of times the time between
 /// two looks.
 const LATELY: u64 = 32;
@@ -221,8 +223,8 @@ const SPIN_NS: u64 = 2_500;
 const SPIN_OWN_NS: u64 = 10_000;
 /// How long a waiter spins after it was woken and did not find the lock free.
 const SPIN_WOKEN_NS: u64 = 5_000;
-/// How long an overdue waiter spins before it sleeps until it is served.
-const SPIN_OVERDUE_NS: u64 = 20_000;
+/// How long a starving waiter spins before it sleeps until it is served.
+const SPIN_STARVING_NS: u64 = 20_000;
 /// A thread that has stopped spinning spins in one wait out of this number.
 const PROBE: u64 = 16;
 /// A thread stops spinning after this number of spins in vain in a row …
@@ -253,9 +255,9 @@ pub struct Acquired {
     /// Times that this waiter slept.
     pub sleeps: u32,
     /// Whether its window was over.
-    pub overdue: bool,
-    /// Whether the lock was offered to it, rather than found free.
-    pub offered: bool,
+    pub starving: bool,
+    /// Whether the lock was handed to it, rather than found free.
+    pub handed_off: bool,
 }
 
 /// The deadline of a wait was over before the lock could be had.
@@ -269,18 +271,18 @@ pub fn try_acquire(word: &AtomicU32) -> bool {
     word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
-/// Takes an offer at once, although the caller has not waited. Only for the children of a fork,
-/// where the waiters that it was made to do not exist. Elsewhere an offer is for the overdue
+/// Takes a hand-off at once, although the caller has not waited. Only for the children of a fork,
+/// where the waiters that it was made to do not exist. Elsewhere a hand-off is for the starving
 /// waiters.
 #[cold]
-pub fn try_take_offer(side: &AtomicU32) -> bool {
+pub fn try_take_hand_off(side: &AtomicU32) -> bool {
     // Relaxed: the exchange decides.
     let seen = side.load(Ordering::Relaxed);
-    let count = if seen & OVERDUE == 0 { 0 } else { OVERDUE_ONE };
-    // Acquire pairs with the release in `offer` (Invariant 1).
-    seen & OFFERED != 0
+    let count = if seen & STARVING == 0 { 0 } else { STARVING_ONE };
+    // Acquire pairs with the release in `hand_off` (Invariant 1).
+    seen & HANDED_OFF != 0
         && side
-            .compare_exchange(seen, (seen & !OFFERED) - count, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(seen, (seen & !HANDED_OFF) - count, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
 }
 
@@ -316,9 +318,9 @@ pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool)
     let now_ticks = clock::ticks();
     refresh_if_old_at(now_ticks);
     let to = if thread.is_over(now_ticks) { YIELDING } else { HELD };
-    // While a waiter stands by, the lock is held nearly all the time, and moving it to another CPU
+    // While a waiter polls, the lock is held nearly all the time, and moving it to another CPU
     // is what costs most.
-    if stands_by(side) {
+    if is_polled(side) {
         look(word, to)
     } else {
         spin_if_it_pays(word, thread, to, if trusting { SPIN_OWN_NS } else { SPIN_NS }, now_ticks)
@@ -358,7 +360,7 @@ pub fn release_slow(word: &AtomicU32, side: &AtomicU32, thread: &Thread) {
     slice::maybe_yield(thread);
 }
 
-/// Releases the lock to a waiter rather than to a running thread: to an overdue waiter if there is
+/// Releases the lock to a waiter rather than to a running thread: to a starving waiter if there is
 /// one, otherwise to the first sleeper. Only threads that take the lock before that sleeper runs
 /// may overtake it.
 #[cold]
@@ -371,39 +373,40 @@ pub fn release_fair(word: &AtomicU32, side: &AtomicU32) {
 }
 
 /// Releases the lock, and returns whether it woke a thread. `surely`: it wakes one even if a waiter
-/// stands by.
+/// polls.
 fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
     loop {
         // Relaxed: what is decided by it is checked by the steps below.
         let seen = word.load(Ordering::Relaxed);
         if seen & MARKED != 0 {
-            if offer(side) {
+            if hand_off(side) {
                 return true;
             }
-            // No waiter is overdue. AcqRel would do for the step; the fence is that of Invariant 4.
+            // No waiter is starving. AcqRel would do for the step; the fence is that of Invariant
+            // 4.
             let unmarked = seen & !MARKED;
             let _ = word.compare_exchange(seen, unmarked, Ordering::Relaxed, Ordering::Relaxed);
             fence(Ordering::SeqCst);
-            if offer(side) {
+            if hand_off(side) {
                 return true;
             }
             continue;
         }
         // Invariant 5, and before the step, because of Invariant 2.
-        let wakes = seen == SLEEPERS && (surely || !stands_by(side));
+        let wakes = seen == SLEEPERS && (surely || !is_polled(side));
         if word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return wakes && futex::wake(word, 1) > 0;
         }
     }
 }
 
-/// Offers the lock to the overdue waiters, if there are any.
-fn offer(side: &AtomicU32) -> bool {
+/// Hands the lock off to the starving waiters, if there are any.
+fn hand_off(side: &AtomicU32) -> bool {
     // Relaxed: counts are hints, and Invariant 4 has a fence before the look that matters.
     let mut seen = side.load(Ordering::Relaxed);
-    while seen & OVERDUE != 0 {
+    while seen & STARVING != 0 {
         // Release: this is the step that gives the lock away (Invariant 1).
-        match side.compare_exchange_weak(seen, seen | OFFERED, Ordering::Release, Ordering::Relaxed) {
+        match side.compare_exchange_weak(seen, seen | HANDED_OFF, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => {
                 futex::wake(side, 1);
                 return true;
@@ -462,12 +465,12 @@ impl Waiter<'_> {
     fn sleep_on_word(&mut self) -> Result<bool, TimedOut> {
         let window_end_ns = self.began_ns.saturating_add(self.window_ns);
         let bounded = self.window_ns != UNBOUNDED_NS;
-        let mut offered = 0;
+        let mut side_before = 0;
         loop {
             let Some(seen) = self.take_or_mark(SLEEPERS) else { return Ok(true) };
             let until = bounded.then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
             // Relaxed: only compared with what is seen after the sleep.
-            offered = if bounded { self.side.load(Ordering::Relaxed) } else { offered };
+            side_before = if bounded { self.side.load(Ordering::Relaxed) } else { side_before };
             match self.sleep(self.word, seen, until) {
                 Outcome::TimedOut => self.check_deadline()?,
                 Outcome::Woken => {
@@ -479,23 +482,23 @@ impl Waiter<'_> {
                         found_free(self.side);
                         return Ok(true);
                     }
-                    if woken_in_vain(self.side) {
-                        return self.stand_by(window_end_ns);
+                    if on_futile_wakeup(self.side) {
+                        return self.poll(window_end_ns);
                     }
                 }
                 Outcome::Changed | Outcome::Interrupted => {}
             }
             if bounded && clock::now_ns() >= window_end_ns {
                 let now = self.side.load(Ordering::Relaxed);
-                let same = (now ^ offered) & (OVERDUE | OFFERED) == 0;
+                let same = (now ^ side_before) & (STARVING | HANDED_OFF) == 0;
                 // See *Healing*.
-                let nobodys = offered & OFFERED != 0 && same && fork::is_child();
+                let nobodys = side_before & HANDED_OFF != 0 && same && fork::is_child();
                 return Ok(nobodys && self.accept(now));
             }
         }
     }
 
-    /// Returns whether this waiter is overdue at once, because of a fair release.
+    /// Returns whether this waiter is starving at once, because of a fair release.
     fn is_next(&self) -> bool {
         // Relaxed: a hint.
         self.side.load(Ordering::Relaxed) & FAIR != 0
@@ -503,7 +506,7 @@ impl Waiter<'_> {
     }
 
     /// Looks now and then until the lock was acquired (true) or the window is over (false).
-    fn stand_by(&mut self, window_end_ns: u64) -> Result<bool, TimedOut> {
+    fn poll(&mut self, window_end_ns: u64) -> Result<bool, TimedOut> {
         let nobody = AtomicU32::new(0);
         let mut quiet_ns = QUIET_NS_MIN;
         loop {
@@ -513,12 +516,12 @@ impl Waiter<'_> {
             quiet_ns = (quiet_ns * 2).min(QUIET_NS_MAX);
             if is_idle(self.word) && look(self.word, SLEEPERS) {
                 found_free(self.side);
-                ends_standing_by(self.side);
+                end_polling(self.side);
                 return Ok(true);
             }
             let timed_out = self.check_deadline();
             if timed_out.is_err() || self.is_next() || clock::now_ns() >= window_end_ns {
-                ends_standing_by(self.side);
+                end_polling(self.side);
                 // Invariant 5.
                 fence(Ordering::SeqCst);
                 let acquired = self.take_or_mark(SLEEPERS | MARKED).is_none();
@@ -527,21 +530,21 @@ impl Waiter<'_> {
         }
     }
 
-    /// Sleeps as an overdue waiter until the lock was acquired.
+    /// Sleeps as a starving waiter until the lock was acquired.
     fn sleep_on_side(&mut self) -> Result<(), TimedOut> {
-        self.got.overdue = true;
+        self.got.starving = true;
         self.join();
         let mut spun = false;
         loop {
             let seen = self.side.load(Ordering::Relaxed);
-            if seen & OFFERED != 0 {
+            if seen & HANDED_OFF != 0 {
                 if self.accept(seen) {
                     return Ok(());
                 }
                 continue;
             }
-            if seen & OVERDUE == 0 {
-                // Counted no more: an offer was taken in this thread's stead.
+            if seen & STARVING == 0 {
+                // Counted no more: a hand-off was taken in this thread's stead.
                 self.join();
                 continue;
             }
@@ -554,16 +557,16 @@ impl Waiter<'_> {
             }
             if !spun {
                 spun = true;
-                if spin_until_offered(self.side) {
+                if spin_until_handed_off(self.side) {
                     continue;
                 }
             }
-            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_look());
+            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_recheck());
             let outcome = self.sleep(self.side, seen, until);
             match outcome {
                 Outcome::TimedOut => {
                     if let Err(over) = self.check_deadline() {
-                        // An offer may have come for this thread, and its wake-up been meant for
+                        // A hand-off may have come for this thread, and its wake-up been meant for
                         // it.
                         return if self.leave_or_accept() { Ok(()) } else { Err(over) };
                     }
@@ -593,35 +596,36 @@ impl Waiter<'_> {
         }
     }
 
-    /// Takes the offer that `seen`, a value of `side`, contains, and counts one down.
+    /// Takes the hand-off that `seen`, a value of `side`, contains, and counts one down.
     fn accept(&mut self, seen: u32) -> bool {
-        let left = if seen & OVERDUE == 0 { seen & !OFFERED } else { (seen & !OFFERED) - OVERDUE_ONE };
-        // Acquire pairs with the release in `offer`.
+        let left =
+            if seen & STARVING == 0 { seen & !HANDED_OFF } else { (seen & !HANDED_OFF) - STARVING_ONE };
+        // Acquire pairs with the release in `hand_off`.
         if self.side.compare_exchange(seen, left, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        self.got.offered = true;
-        if left & OVERDUE != 0 {
-            // Others are overdue, and the release may have taken their mark away before it saw
+        self.got.handed_off = true;
+        if left & STARVING != 0 {
+            // Others are starving, and the release may have taken their mark away before it saw
             // them.
             self.take_or_mark(SLEEPERS | MARKED);
         }
         true
     }
 
-    /// Gives up: counts this thread no more. If there is an offer, its wake-up may have been meant
-    /// for this thread, which must take it (true).
+    /// Gives up: counts this thread no more. If there is a hand-off, its wake-up may have been
+    /// meant for this thread, which must take it (true).
     fn leave_or_accept(&mut self) -> bool {
         loop {
             let seen = self.side.load(Ordering::Relaxed);
-            if seen & OFFERED != 0 {
+            if seen & HANDED_OFF != 0 {
                 if self.accept(seen) {
                     return true;
                 }
-            } else if seen & OVERDUE == 0
+            } else if seen & STARVING == 0
                 || self
                     .side
-                    .compare_exchange(seen, seen - OVERDUE_ONE, Ordering::Relaxed, Ordering::Relaxed)
+                    .compare_exchange(seen, seen - STARVING_ONE, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
                 return false;
@@ -629,11 +633,11 @@ impl Waiter<'_> {
         }
     }
 
-    /// Counts this thread among the overdue waiters.
+    /// Counts this thread among the starving waiters.
     fn join(&self) {
         let mut seen = self.side.load(Ordering::Relaxed);
-        while seen & OVERDUE != OVERDUE {
-            let counted = seen + OVERDUE_ONE;
+        while seen & STARVING != STARVING {
+            let counted = seen + STARVING_ONE;
             match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -644,8 +648,8 @@ impl Waiter<'_> {
     /// Counts this thread no more.
     fn leave(&self) {
         let mut seen = self.side.load(Ordering::Relaxed);
-        while seen & OVERDUE != 0 {
-            let counted = seen - OVERDUE_ONE;
+        while seen & STARVING != 0 {
+            let counted = seen - STARVING_ONE;
             match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => seen = now,
@@ -654,15 +658,15 @@ impl Waiter<'_> {
     }
 
     /// When a sleeper that does not trust looks again.
-    fn next_look(&mut self) -> Deadline {
-        self.patience_ns = (self.patience_ns * 2).clamp(PATIENCE_NS_MIN, PATIENCE_NS_MAX);
+    fn next_recheck(&mut self) -> Deadline {
+        self.patience_ns = (self.patience_ns * 2).clamp(RECHECK_NS_MIN, RECHECK_NS_MAX);
         Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(self.patience_ns) }
     }
 
     /// Sleeps until then, or until the deadline if that comes first.
     fn sleep(&self, place: &AtomicU32, seen: u32, until: Option<Deadline>) -> Outcome {
         let nearer = match (until, self.wait.deadline) {
-            (Some(until), Some(deadline)) if until.left_ns() < deadline.left_ns() => Some(until),
+            (Some(until), Some(deadline)) if until.remaining_ns() < deadline.remaining_ns() => Some(until),
             (until, None) => until,
             (_, deadline) => deadline,
         };
@@ -671,7 +675,7 @@ impl Waiter<'_> {
 
     fn check_deadline(&self) -> Result<(), TimedOut> {
         match self.wait.deadline {
-            Some(deadline) if deadline.left_ns() == 0 => Err(TimedOut),
+            Some(deadline) if deadline.remaining_ns() == 0 => Err(TimedOut),
             _ => Ok(()),
         }
     }
@@ -679,13 +683,13 @@ impl Waiter<'_> {
 
 /// Spins until it has taken the lock by setting `word` to `to` (true), or until spinning does not
 /// seem to pay (false).
-fn spin_if_it_pays(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64, now_ticks: u64) -> bool {
-    if !spins(thread.in_vain(), short_of_cpus(), now_ticks >> 8) {
+fn spin_if_it_pays(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64, now_ticks: u64) -> bool {
+    if !spins(thread.failed_spins(), short_of_cpus(), now_ticks >> 8) {
         // This fails nearly always, so soon after the lock was found taken, and says nothing about
         // spinning.
         return look(word, to);
     }
-    let acquired = spin_for(word, thread, to, limit_ns);
+    let acquired = spin_for(word, thread, to, spin_ns);
     thread.spun(acquired);
     acquired
 }
@@ -702,21 +706,21 @@ const fn spins(in_vain: u32, short_of_cpus: bool, chance: u64) -> bool {
 
 /// Spins a little after a wake-up that found the lock taken by another thread.
 fn spin_after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bool {
-    if is_hopeless(thread.in_vain(), short_of_cpus()) {
+    if is_hopeless(thread.failed_spins(), short_of_cpus()) {
         return look(word, to);
     }
     spin_for(word, thread, to, SPIN_WOKEN_NS)
 }
 
-/// Spins until there is an offer (true), or that does not seem to pay.
-fn spin_until_offered(side: &AtomicU32) -> bool {
+/// Spins until there is a hand-off (true), or that does not seem to pay.
+fn spin_until_handed_off(side: &AtomicU32) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
     }
-    let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_OVERDUE_NS));
+    let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_STARVING_NS));
     loop {
-        // Relaxed: a thread that finds an offer takes it by a step that acquires.
-        if side.load(Ordering::Relaxed) & OFFERED != 0 {
+        // Relaxed: a thread that finds a hand-off takes it by a step that acquires.
+        if side.load(Ordering::Relaxed) & HANDED_OFF != 0 {
             return true;
         }
         if ticks().wrapping_sub(end_ticks) as i64 >= 0 {
@@ -726,13 +730,13 @@ fn spin_until_offered(side: &AtomicU32) -> bool {
     }
 }
 
-fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
+fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
     }
     let began_ticks = ticks();
-    let (limit_ticks, apart_ticks_max) = (ns_to_ticks(limit_ns), ns_to_ticks(APART_NS_MAX));
-    let mut apart_ticks = (thread.look_ticks() * LOOKS_APART).min(apart_ticks_max);
+    let (spin_ticks, interval_ticks_max) = (ns_to_ticks(spin_ns), ns_to_ticks(LOOK_INTERVAL_NS_MAX));
+    let mut apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
     let mut until_ticks = began_ticks.wrapping_add(apart_ticks);
     if began_ticks.wrapping_sub(thread.contended_ticks.get()) > apart_ticks * LATELY {
         until_ticks = began_ticks.wrapping_add(apart_ticks / LATELY);
@@ -750,12 +754,12 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, limit_ns: u64) -> bool {
             seen == 0 && word.compare_exchange(0, to, Ordering::Acquire, Ordering::Relaxed).is_ok();
         let over = acquired || seen & MARKED != 0;
         let now_ticks = ticks();
-        if over || now_ticks.wrapping_sub(began_ticks) > limit_ticks.max(LOOKS * apart_ticks) {
+        if over || now_ticks.wrapping_sub(began_ticks) > spin_ticks.max(LOOKS * apart_ticks) {
             thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
             return acquired;
         }
         thread.looked(now_ticks.wrapping_sub(before_ticks));
-        apart_ticks = (thread.look_ticks() * LOOKS_APART).min(apart_ticks_max);
+        apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
         until_ticks = now_ticks.wrapping_add(apart_ticks);
     }
 }
@@ -775,24 +779,24 @@ fn pause_for(ns: u64) {
     }
 }
 
-/// Whether a waiter stands by, so that no thread has to be woken.
+/// Whether a waiter polls, so that no thread has to be woken.
 // Relaxed, here and in the other functions: what depends on these values is checked elsewhere.
-fn stands_by(side: &AtomicU32) -> bool {
-    side.load(Ordering::Relaxed) & STANDBY != 0 && !fork::is_child()
+fn is_polled(side: &AtomicU32) -> bool {
+    side.load(Ordering::Relaxed) & POLLING != 0 && !fork::is_child()
 }
 
-/// A sleeper was woken and found the lock taken. Returns whether it stands by from now on.
-fn woken_in_vain(side: &AtomicU32) -> bool {
-    count_vain(side, true) == VAIN
+/// A sleeper was woken and found the lock taken. Returns whether it polls from now on.
+fn on_futile_wakeup(side: &AtomicU32) -> bool {
+    count_futile_wakeup(side, true) == FUTILE
         && !fork::is_child()
-        && side.fetch_or(STANDBY, Ordering::Relaxed) & STANDBY == 0
+        && side.fetch_or(POLLING, Ordering::Relaxed) & POLLING == 0
 }
 
 /// Whether the lock stays free for longer than between two holds.
 fn is_idle(word: &AtomicU32) -> bool {
     (0..IDLE_LOOKS).all(|look| {
         if look > 0 {
-            pause_for(IDLE_APART_NS);
+            pause_for(IDLE_LOOK_INTERVAL_NS);
         }
         word.load(Ordering::Relaxed) == 0
     })
@@ -800,31 +804,31 @@ fn is_idle(word: &AtomicU32) -> bool {
 
 /// A waiter found the lock free after it had slept.
 fn found_free(side: &AtomicU32) {
-    count_vain(side, false);
+    count_futile_wakeup(side, false);
 }
 
-/// The caller does not stand by any more.
-fn ends_standing_by(side: &AtomicU32) {
-    side.fetch_and(!STANDBY, Ordering::Relaxed);
+/// The caller does not poll any more.
+fn end_polling(side: &AtomicU32) {
+    side.fetch_and(!POLLING, Ordering::Relaxed);
 }
 
 /// Counts, and returns the count where it stands in the word. Lost if another thread was faster: a
 /// hint.
-fn count_vain(side: &AtomicU32, in_vain: bool) -> u32 {
+fn count_futile_wakeup(side: &AtomicU32, in_vain: bool) -> u32 {
     let seen = side.load(Ordering::Relaxed);
-    let now = match (seen & VAIN, in_vain) {
-        (VAIN, true) | (0, false) => return seen & VAIN,
-        (count, true) => count + VAIN_ONE,
-        (count, false) => count - VAIN_ONE,
+    let now = match (seen & FUTILE, in_vain) {
+        (FUTILE, true) | (0, false) => return seen & FUTILE,
+        (count, true) => count + FUTILE_ONE,
+        (count, false) => count - FUTILE_ONE,
     };
-    let _ = side.compare_exchange(seen, seen & !VAIN | now, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = side.compare_exchange(seen, seen & !FUTILE | now, Ordering::Relaxed, Ordering::Relaxed);
     now
 }
 
 /// Returns a first value for a lock's second word with which the next sleeper that is woken in vain
-/// stands by: for tests.
-pub const fn about_to_stand_by() -> u32 {
-    VAIN
+/// polls: for tests.
+pub const fn about_to_poll() -> u32 {
+    FUTILE
 }
 
 #[cfg(test)]
@@ -836,13 +840,14 @@ mod tests {
         let thread = Thread::new();
         for (short, most) in [(true, HOPELESS_SHORT_OF_CPUS), (false, HOPELESS)] {
             for failures in 0..2 * most {
-                let spin: Vec<bool> = (0..64).map(|chance| spins(thread.in_vain(), short, chance)).collect();
+                let spin: Vec<bool> =
+                    (0..64).map(|chance| spins(thread.failed_spins(), short, chance)).collect();
                 assert_eq!(spin.contains(&false), failures >= most, "after {failures}");
                 assert!(spin.contains(&true), "some try again");
                 thread.spun(false);
             }
             thread.spun(true);
-            assert!(spins(thread.in_vain(), short, 1));
+            assert!(spins(thread.failed_spins(), short, 1));
         }
     }
 

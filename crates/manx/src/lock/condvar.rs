@@ -73,7 +73,12 @@ const TOKENS: u32 = (1 << 20) - 1;
 /// [`RawCondvar::waiters`]: one generation.
 const GENERATION_ONE: u32 = 1 << 20;
 
-/// A condition variable that knows nothing of its mutex. See [the module](self).
+/// A condition variable that knows nothing of its mutex: eight bytes, all zero at first.
+///
+/// A waiter calls [`RawCondvar::enter`] while it holds the mutex, unlocks the mutex, calls
+/// [`RawCondvar::sleep`] and [`RawCondvar::leave`], and locks the mutex again. No signal between
+/// the first two calls is lost. [`Condvar`](super::Condvar) does all that for mutexes of
+/// `lock_api`.
 ///
 /// ```
 /// use manx::lock::RawCondvar;

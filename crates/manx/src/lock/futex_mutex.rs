@@ -33,7 +33,20 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const CONTENDED: u32 = 2;
 
-/// A mutex of four bytes whose waiters sleep at once. Unfair. See the module's text.
+/// A mutex of four bytes whose waiters sleep in the kernel at once.
+///
+/// It is fast with any number of threads, and unfair: running threads may overtake a sleeping
+/// waiter without bound. For a bound take [`Mutex`](super::Mutex).
+///
+/// Source: Drepper, "Futexes are tricky" (2004), the third mutex.
+///
+/// ```
+/// use manx::lock::FutexMutex;
+///
+/// static COUNT: lock_api::Mutex<FutexMutex, u32> = lock_api::Mutex::new(0);
+/// *COUNT.lock() += 1;
+/// assert_eq!(*COUNT.lock(), 1);
+/// ```
 #[derive(Debug)]
 pub struct FutexMutex {
     word: AtomicU32,

@@ -24,7 +24,21 @@ use platform::atomic::Ordering;
 
 const YOURS: u32 = 1;
 
-/// The MCS lock. First in, first out; spins. See the module's text.
+/// The MCS lock: first in, first out, and each waiter spins on a word of its own.
+///
+/// A hand-over costs one cache miss, however many threads wait. With more threads than CPUs it
+/// loses nearly all of its throughput, because the lock also passes to threads that do not run.
+///
+/// Source: Mellor-Crummey and Scott, "Algorithms for scalable synchronization on shared-memory
+/// multiprocessors" (1991).
+///
+/// ```
+/// use manx::lock::Mcs;
+///
+/// static COUNT: lock_api::Mutex<Mcs, u32> = lock_api::Mutex::new(0);
+/// *COUNT.lock() += 1;
+/// assert_eq!(*COUNT.lock(), 1);
+/// ```
 #[derive(Debug)]
 pub struct Mcs {
     queue: Queue,

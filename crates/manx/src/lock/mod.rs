@@ -9,7 +9,6 @@ pub mod bounded;
 pub(crate) mod circle;
 pub mod condvar;
 mod futex_mutex;
-mod looks;
 mod mcs;
 mod mutex;
 mod node;
@@ -19,6 +18,7 @@ mod raw;
 pub mod reorderable;
 pub mod rwlock;
 mod slice;
+mod standby;
 mod window;
 
 pub use asl::Asl;

@@ -14,14 +14,14 @@ platform::thread_local! {
 
 /// The calling thread has taken a lock of this room: see `slice.rs`.
 #[inline]
-pub(super) fn took() {
-    THREAD.with(Thread::took);
+pub(super) fn on_acquire() {
+    THREAD.with(Thread::on_acquire);
 }
 
 /// The calling thread is about to release one.
 #[inline]
-pub(super) fn gave() {
-    THREAD.with(Thread::gave);
+pub(super) fn on_release() {
+    THREAD.with(Thread::on_release);
 }
 
 /// The default mutex without data. How it works: [`bounded`].
@@ -66,7 +66,8 @@ impl RawMutex {
         }
     }
 
-    /// Waits for the mutex.
+    /// Waits until the calling thread holds the mutex. A thread that holds it already waits for
+    /// ever.
     #[inline]
     pub fn acquire(&self) {
         if !self.try_acquire() {
@@ -80,7 +81,7 @@ impl RawMutex {
     pub fn try_acquire(&self) -> bool {
         let acquired = bounded::try_acquire(&self.word);
         if acquired {
-            took();
+            on_acquire();
         }
         acquired
     }
@@ -100,10 +101,10 @@ impl RawMutex {
             } else {
                 // Relaxed: the window's bits never change.
                 let side = self.side.load(Ordering::Relaxed);
-                let window_ns = wait.window_ns.or_else(|| bounded::in_epoch(side, slo::window_ns()));
+                let window_ns = wait.window_ns.or_else(|| bounded::window_in_epoch(side, slo::window_ns()));
                 bounded::sleep(&self.word, &self.side, thread, &Wait { window_ns, trusting, ..*wait })?
             };
-            thread.took();
+            thread.on_acquire();
             Ok(acquired)
         })
     }
@@ -125,7 +126,7 @@ impl RawMutex {
     /// The calling context holds it.
     #[inline]
     pub unsafe fn release(&self) {
-        gave();
+        on_release();
         if !bounded::try_release(&self.word) {
             self.release_slow();
         }
@@ -142,7 +143,7 @@ impl RawMutex {
     /// The calling context holds it.
     #[inline]
     pub unsafe fn release_fair(&self) {
-        gave();
+        on_release();
         if !bounded::try_release(&self.word) {
             bounded::release_fair(&self.word, &self.side);
         }
@@ -193,18 +194,39 @@ unsafe impl super::RawLock for RawMutex {
 }
 
 platform::os_only! {
-    use super::observe::{self, Access, How};
+    use super::observe::{self, Access, WaitOutcome};
     use lock_api::GuardNoSend;
     use std::panic::Location;
     use std::time::{Duration, Instant};
 
     const _: () = assert!(size_of::<RawMutex>() == 8 && align_of::<RawMutex>() == 4);
 
-    /// The default mutex around data: eight bytes and the data. See [`super`].
+    /// The default mutex around data: eight bytes and the data.
+    ///
+    /// Running threads may take it before sleeping waiters, for a window of 1 ms, or as long as
+    /// the thread's epoch allows ([`crate::slo`]). After that the waiter is *starving*, and the
+    /// next release hands the lock off to it. There is no poisoning. All methods are `lock_api`'s;
+    /// [`RawMutex::with_window_ns`] sets another window.
+    ///
+    /// A thread that locks a mutex which it holds waits for ever.
+    ///
+    /// ```
+    /// use manx::lock::Mutex;
+    /// use std::time::Duration;
+    ///
+    /// static LOG: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+    ///
+    /// LOG.lock().push(1);
+    /// let log = LOG.lock();
+    /// assert_eq!(*log, [1]);
+    /// assert!(LOG.try_lock().is_none());
+    /// assert!(LOG.try_lock_for(Duration::from_millis(1)).is_none());
+    /// ```
     pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
-    /// What a locked [`Mutex`] is used through; unlocks it when dropped.
+    /// The guard of a locked [`Mutex`]: gives access to the data, and unlocks when it is dropped.
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-    /// A guard of a part of what a [`Mutex`] protects.
+    /// The guard of a part of a locked [`Mutex`]'s data (`MutexGuard::map`);
+    /// unlocks when it is dropped.
     pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
     impl RawMutex {
@@ -226,7 +248,7 @@ platform::os_only! {
                 return false;
             };
             if let Some(waiting) = waiting {
-                waiting.acquired(How { overdue: acquired.overdue, handed_over: acquired.offered });
+                waiting.acquired(WaitOutcome { starving: acquired.starving, handed_over: acquired.handed_off });
             }
             true
         }
@@ -286,7 +308,7 @@ platform::os_only! {
         }
     }
 
-    // SAFETY: as above; an offer goes to one waiter, which holds the lock from when it takes the
+    // SAFETY: as above; a hand-off goes to one waiter, which holds the lock from when it takes the
     // offer.
     unsafe impl lock_api::RawMutexFair for RawMutex {
         #[inline]

@@ -23,7 +23,7 @@
 //! Invariant 1: the word is written by holders only. It is a hint: whatever it says, locks exclude
 //! and windows end.
 
-use super::looks;
+use super::standby;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::thread;
@@ -138,7 +138,7 @@ impl Passes {
             was_free = !locked;
             if quiet && free { try_lock() } else { None }
         };
-        looks::until_had(window_ns, take, willing)
+        standby::poll_until_acquired(window_ns, take, willing)
     }
 }
 

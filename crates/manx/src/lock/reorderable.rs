@@ -19,7 +19,7 @@
 //! or does not. Of several threads that look at the same time one succeeds, and the others do not
 //! stand in the way of arriving threads.
 //!
-//! `looks.rs` decides when a thread looks. `passes.rs` decides whether standing by pays: it knows
+//! `standby.rs` decides when a thread looks. `passes.rs` decides whether standing by pays: it knows
 //! how other threads use the lock.
 //!
 //! Invariants:
@@ -41,7 +41,13 @@ pub use crate::slo::WINDOW_NS_MAX;
 /// The lock has no maximum of its own.
 const UNSET: u64 = u64::MAX;
 
-/// A lock at which a thread may let others overtake it. See the module's text.
+/// LibASL's reorderable lock, over any lock `L`: a thread says for how long others may overtake it.
+///
+/// [`Reorderable::lock_immediately`] stands in line at once. [`Reorderable::lock_reorder`] first
+/// looks at the lock from outside of the queue for at most a window, takes it if it is free, and
+/// stands in line when the window is over.
+///
+/// Source: Liu and others, "Asymmetry-aware scalable locking" (PPoPP 2022), Algorithm 1.
 ///
 /// ```
 /// use manx::lock::{Mcs, RawLock, Reorderable};
@@ -61,7 +67,7 @@ pub struct Reorderable<L> {
 
 impl<L: RawLock> Reorderable<L> {
     platform::const_fn! {
-        /// Over this lock, which is free.
+        /// Makes the lock over `lock`, which no thread may hold.
         pub const fn over(lock: L) -> Self {
             Reorderable {
                 lock,
@@ -71,7 +77,7 @@ impl<L: RawLock> Reorderable<L> {
         }
     }
 
-    /// The lock beneath.
+    /// Returns the lock that threads stand in line for.
     pub fn beneath(&self) -> &L {
         &self.lock
     }
@@ -112,7 +118,8 @@ impl<L: RawLock> Reorderable<L> {
         self.lock_reorder_while(window_ns, || true)
     }
 
-    /// The same, for as long as the caller is `willing`, which is asked at each look.
+    /// As [`Reorderable::lock_reorder`], but stands in line as soon as `willing` returns false. It
+    /// is called at each look at the lock.
     #[inline]
     pub fn lock_reorder_while(&self, window_ns: u64, willing: impl Fn() -> bool) -> L::Held {
         let window_ns = window_ns.min(self.window_ns_max());

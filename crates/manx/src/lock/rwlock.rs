@@ -4,9 +4,9 @@
 //! A lock that prefers readers starves writers, and a lock that prefers writers starves readers. A
 //! lock that serves in the order of arrival stands still whenever the next thread in line does not
 //! run. Here, as in [`super::bounded`], a thread that runs and finds the lock in a fitting state
-//! takes it. A waiter whose window is over is *overdue*: an overdue writer keeps new readers and
-//! writers out, an overdue reader keeps writers out. If there are both, overdue readers and overdue
-//! writers take turns (the idea of phase fairness: Brandenburg and Anderson, "Spin-based
+//! takes it. A waiter whose window is over is *starving*: a starving writer keeps new readers and
+//! writers out, a starving reader keeps writers out. If there are both, starving readers and
+//! starving writers take turns (the idea of phase fairness: Brandenburg and Anderson, "Spin-based
 //! reader-writer synchronization for multiprocessor real-time systems", 2010).
 //!
 //! # State
@@ -15,25 +15,25 @@
 //! | bits | `state` |
 //! | --- | --- |
 //! | 0 to 25 | readers that hold the lock |
-//! | 26 to 37 | overdue readers |
-//! | 38 to 49 | overdue writers |
+//! | 26 to 37 | starving readers |
+//! | 38 to 49 | starving writers |
 //! | 50 | a writer holds the lock |
-//! | 51, 52 | perhaps some readers sleep, some writers sleep that are not overdue |
-//! | 53, 54 | perhaps some overdue readers sleep, some overdue writers sleep |
-//! | 55 | the readers' turn: overdue readers go first. Never without overdue readers |
+//! | 51, 52 | perhaps some readers sleep, some writers sleep that are not starving |
+//! | 53, 54 | perhaps some starving readers sleep, some starving writers sleep |
+//! | 55 | the readers' turn: starving readers go first. Never without starving readers |
 //! | 56 to 63 | the lock's window, if it has one of its own ([`RawRwLock::with_window_ns`]); constant |
 //!
 //! | rank | may enter if there is none of these |
 //! | --- | --- |
-//! | a reader | the writer, overdue writers |
-//! | a writer | the writer, readers, overdue waiters |
-//! | an overdue reader | the writer, and overdue writers unless it is the readers' turn |
-//! | an overdue writer | the writer, readers, the readers' turn |
+//! | a reader | the writer, starving writers |
+//! | a writer | the writer, readers, starving waiters |
+//! | a starving reader | the writer, and starving writers unless it is the readers' turn |
+//! | a starving writer | the writer, readers, the readers' turn |
 //!
 //! # Waiting
 //! A waiter spins, sets the flag of its rank, and sleeps in the kernel on the upper half of
-//! `state`, in its rank's futex set. When its window is over it is counted as overdue, and does the
-//! same in its other rank.
+//! `state`, in its rank's futex set. When its window is over it is counted as starving, and does
+//! the same in its other rank.
 //!
 //! # Release
 //! A release computes the state that it leaves behind, clears in it the flags of all ranks that may
@@ -49,25 +49,25 @@
 //!    kernel compares, and finds what the waiter expects, the rank is kept out; and the step that
 //!    lets it in clears the flag and wakes. There is no number of wake-ups that could come round to
 //!    an old value.
-//! 4. The flag of an overdue rank, and the readers' turn, are set only while a thread of that kind
-//!    is counted as overdue.
+//! 4. The flag of a starving rank, and the readers' turn, are set only while a thread of that kind
+//!    is counted as starving.
 //! 5. If a thread sleeps in a rank whose flag is clear, then a wake-up of it is under way, or a
 //!    thread that was woken has neither entered nor given up yet. Such a thread sets the flags of
 //!    the ranks for which it alone was woken (`hands_on`), in the step by which it enters or gives
 //!    up; if that rank may enter then, it wakes one of it instead.
-//! 6. The readers' turn begins when a writer releases the lock and readers are overdue, and ends
-//!    when no overdue reader is left. During it no reader becomes overdue, so it ends.
+//! 6. The readers' turn begins when a writer releases the lock and readers are starving, and ends
+//!    when no starving reader is left. During it no reader counts as starving, so it ends.
 //!
 //! Invariant 5 needs that the kernel never wakes a thread in vain: a thread that it counts as woken
 //! returns so, even if its time was up as well.
 //!
 //! # The bound
-//! An overdue writer keeps all others out but overdue ones. The holders leave the lock. Then it is
-//! the turn of the overdue writers, one at a time in the order in which they fell asleep, and
-//! between two of them it is the turn of all overdue readers together. So a waiter holds the lock
+//! A starving writer keeps all others out but starving ones. The holders leave the lock. Then it is
+//! the turn of the starving writers, one at a time in the order in which they fell asleep, and
+//! between two of them it is the turn of all starving readers together. So a waiter holds the lock
 //! after at most: its window, its time in the run queue, and n + 1 times the longest hold of a
-//! writer and the longest of a reader, where n writers were overdue before it; for a reader n is 1.
-//! Up to 4,095 of each kind can be overdue; more wait for another window first.
+//! writer and the longest of a reader, where n writers were starving before it, and n = 1 for a
+//! reader. Up to 4,095 of each kind can be starving; more wait for another window first.
 //!
 //! The window is the one that the caller asks for, or the lock's own, or that of the epoch that the
 //! thread is in ([`crate::slo`]), or [`WINDOW_NS`](super::bounded::WINDOW_NS).
@@ -79,7 +79,7 @@
 //! but such a look is a use after free. Without contention both take 11 ns.
 //!
 //! # Reading twice
-//! A thread that reads and wants to read once more waits for itself if a writer became overdue in
+//! A thread that reads and wants to read once more waits for itself if a writer became starving in
 //! between. The deadlock mode of [`super::observe()`] names such threads.
 //!
 //! # After a fork
@@ -96,11 +96,11 @@ mod state;
 mod waiter;
 
 use super::bounded::{self, Acquired, TimedOut, Wait};
-use super::mutex::{gave, took};
+use super::mutex::{on_acquire, on_release};
 use platform::atomic::{AtomicU64, Ordering};
 use platform::{futex, thread};
 use state::{
-    Kind, OVERDUE_READERS, READ, READER, READERS, READERS_MAX, READERS_TURN, Settled, WRITE, WRITER,
+    Kind, READ, READER, READERS, READERS_MAX, READERS_TURN, STARVING_READERS, Settled, WRITE, WRITER,
 };
 use waiter::Waiter;
 
@@ -112,7 +112,12 @@ platform::os_only! {
     };
 }
 
-/// A readers-writer lock without data. See [the module](self).
+/// A readers-writer lock without data: eight bytes, at most 67 million readers at a time.
+///
+/// Readers that come while a writer waits enter before it, for its window (1 ms unless set). Then
+/// the writer is *starving* and keeps new readers out, as a starving reader keeps writers out. If
+/// both starve they take turns (phase fairness: Brandenburg and Anderson, "Spin-based reader-writer
+/// synchronization for multiprocessor real-time systems", 2010).
 ///
 /// A thread that holds the lock last may free its memory at once, also while another thread is
 /// still on its way out of the function by which it released the lock.
@@ -166,7 +171,7 @@ impl RawRwLock {
     pub fn try_read(&self) -> bool {
         let entered = self.try_enter(&READ, self.state.load(Ordering::Relaxed));
         if entered {
-            took();
+            on_acquire();
         }
         entered
     }
@@ -180,7 +185,7 @@ impl RawRwLock {
             Err(seen) => self.try_enter(&WRITE, seen),
         };
         if entered {
-            took();
+            on_acquire();
         }
         entered
     }
@@ -212,7 +217,7 @@ impl RawRwLock {
     /// If there are 2²⁵ readers, as when guards are forgotten in a loop.
     #[cold]
     pub fn read_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(&self.state, &READ, wait).enter().inspect(|_| took())
+        Waiter::new(&self.state, &READ, wait).enter().inspect(|_| on_acquire())
     }
 
     /// As [`RawRwLock::read_slow`], until it is the writer.
@@ -221,7 +226,7 @@ impl RawRwLock {
     /// The deadline is over.
     #[cold]
     pub fn write_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        Waiter::new(&self.state, &WRITE, wait).enter().inspect(|_| took())
+        Waiter::new(&self.state, &WRITE, wait).enter().inspect(|_| on_acquire())
     }
 
     /// Ends a reader's stay.
@@ -230,7 +235,7 @@ impl RawRwLock {
     /// The calling context is a reader.
     #[inline]
     pub unsafe fn release_read(&self) {
-        gave();
+        on_release();
         self.leave(READER, 0);
     }
 
@@ -240,7 +245,7 @@ impl RawRwLock {
     /// The calling context is the writer.
     #[inline]
     pub unsafe fn release_write(&self) {
-        gave();
+        on_release();
         // Release pairs with the acquire of the next holder.
         if self.state.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.leave_as_writer(0);
@@ -261,7 +266,7 @@ impl RawRwLock {
     /// # Safety
     /// The calling context is a reader.
     pub unsafe fn release_read_fair(&self) {
-        gave();
+        on_release();
         if self.leave(READER, 0) {
             thread::yield_now();
         }
@@ -272,7 +277,7 @@ impl RawRwLock {
     /// # Safety
     /// The calling context is the writer.
     pub unsafe fn release_write_fair(&self) {
-        gave();
+        on_release();
         if self.leave_as_writer(0) {
             thread::yield_now();
         }
@@ -323,7 +328,7 @@ impl RawRwLock {
         loop {
             let left = seen - holder + instead;
             let is_last_reader = holder == READER && left & READERS == 0;
-            let settled = if holder == WRITER && left & OVERDUE_READERS != 0 {
+            let settled = if holder == WRITER && left & STARVING_READERS != 0 {
                 // Invariant 6.
                 Settled::of(left | READERS_TURN)
             } else if holder == WRITER || is_last_reader {

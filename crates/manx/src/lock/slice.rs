@@ -19,19 +19,19 @@
 //! seldom, and many get their turn soon. Threads on one CPU come to the same slice by this. (A rule
 //! with a threshold would leave a thread whose slice is shorter than the others' where it is.)
 //!
-//! # Beside strangers
+//! # Beside neighbours
 //! A thread that yields forfeits the rest of the scheduler's slice, about a millisecond, to
 //! programs that do not yield: beside a program that computes, a program that yields every 100 µs
 //! gets almost nothing. So, while threads are away for long, the process looks from time to time at
 //! how much CPU it got. If that is less than [`SHARE_LOW_PERCENT`] of its CPUs, its threads yield
-//! no more often than after [`SLICE_NS_STRANGE`], until the share has been above
+//! no more often than after [`SLICE_NS_NEIGHBOURS`], until the share has been above
 //! [`SHARE_HIGH_PERCENT`] again. (Shorter slices of the scheduler's, which a thread can ask for
 //! since Linux 6.12, did no better, and would be inherited by programs that this one starts.)
 //!
 //! # Other locks
 //! A thread that yields while it holds another lock makes the waiters of that lock wait for another
-//! thread's slice. So the locks that a thread holds are counted ([`Thread::took`],
-//! [`Thread::gave`]), and a release yields only if none is left. A lock that was taken in one
+//! thread's slice. So the locks that a thread holds are counted ([`Thread::on_acquire`],
+//! [`Thread::on_release`]), and a release yields only if none is left. A lock that was taken in one
 //! thread and released in another makes the first count too high and never too low: that thread
 //! yields no more.
 //!
@@ -52,13 +52,13 @@ pub const SLICE_NS_MAX: u64 = 200_000;
 const PRODUCT: u64 = 100_000 * 800_000;
 /// A thread that was away for more than this sat out a whole slice of a thread that does not yield,
 /// or there are very many threads.
-const AWAY_NS_STRANGE: u64 = 2_000_000;
+const AWAY_NS_NEIGHBOURS: u64 = 2_000_000;
 /// How long a thread that waits little for locks runs before it yields. (A yield falls into one of
 /// the thread's pieces of work. With 0.8 ms more than one in a thousand of LevelDB's reads were
 /// hit: a p99.9 of 800 µs instead of 3.)
 pub const SLICE_NS_LIGHT: u64 = 2_000_000;
-/// How long a thread runs before it yields beside strangers, whatever it waits.
-const SLICE_NS_STRANGE: u64 = 800_000;
+/// How long a thread runs before it yields beside neighbours, whatever it waits.
+const SLICE_NS_NEIGHBOURS: u64 = 800_000;
 /// A thread that waits for at least this part of its time waits much …
 const MUCH: u64 = 8;
 /// … and a thread that waits for less than this part, hardly at all.
@@ -68,7 +68,7 @@ const HARDLY: u64 = 64;
 const PERIOD_NS: u64 = 10_000_000;
 /// … and at most this.
 const PERIOD_NS_MAX: u64 = 200_000_000;
-/// Below this share of its CPUs the process has strangers beside it.
+/// Below this share of its CPUs the process has neighbours beside it.
 const SHARE_LOW_PERCENT: u64 = 65;
 /// Above this share it is alone.
 const SHARE_HIGH_PERCENT: u64 = 92;
@@ -119,14 +119,14 @@ impl Thread {
 
     /// The thread has taken a lock.
     #[inline(always)]
-    pub fn took(&self) {
+    pub fn on_acquire(&self) {
         self.counts.set(self.counts.get().wrapping_add(TAKEN_ONE | 1));
     }
 
     /// The thread is about to release a lock. A lock that it took before locks were counted was not
     /// counted.
     #[inline(always)]
-    pub fn gave(&self) {
+    pub fn on_release(&self) {
         self.counts.set(self.counts.get() - u64::from(self.held() != 0));
     }
 
@@ -179,7 +179,7 @@ impl Thread {
     }
 
     /// How many of its spins in a row were in vain.
-    pub(super) fn in_vain(&self) -> u32 {
+    pub(super) fn failed_spins(&self) -> u32 {
         self.in_vain.get()
     }
 
@@ -206,11 +206,11 @@ pub(super) fn maybe_yield(thread: &Thread) {
     if thread.slice_ticks.get() == 0 || !thread.is_over(now_ticks) {
         return;
     }
-    let beside = BESIDE_STRANGERS.load(Ordering::Relaxed);
+    let beside = BESIDE_NEIGHBOURS.load(Ordering::Relaxed);
     let ran_ticks = now_ticks.wrapping_sub(thread.began_ticks.get());
     let waited_ticks = u64::from(thread.waited_ticks.get());
     let light = waited_ticks * MUCH < ran_ticks && ran_ticks < ns_to_ticks(SLICE_NS_LIGHT);
-    if light || beside && ran_ticks < ns_to_ticks(SLICE_NS_STRANGE) {
+    if light || beside && ran_ticks < ns_to_ticks(SLICE_NS_NEIGHBOURS) {
         return;
     }
     if waited_ticks * HARDLY < ran_ticks {
@@ -222,23 +222,23 @@ pub(super) fn maybe_yield(thread: &Thread) {
     let slice_ns = ticks_to_ns(u64::from(thread.slice_ticks.get()));
     let fitting_ns = PRODUCT / away_ns.max(1);
     thread.begin(((slice_ns + fitting_ns.min(SLICE_NS_MAX)) / 2).max(SLICE_NS_MIN));
-    look_around(away_ns >= AWAY_NS_STRANGE);
+    sample_cpu_share(away_ns >= AWAY_NS_NEIGHBOURS);
 }
 
 global! {
     /// The process gets less CPU than it could use.
-    static BESIDE_STRANGERS: AtomicBool = AtomicBool::new(false);
+    static BESIDE_NEIGHBOURS: AtomicBool = AtomicBool::new(false);
     /// When the process last looked, in ticks.
     static LOOKED_TICKS: AtomicU64 = AtomicU64::new(0);
     /// How much CPU it had used by then.
     static USED_NS: AtomicU64 = AtomicU64::new(0);
 }
 
-/// Finds out whether there are strangers, if no thread did for a while. `strange`: the thread was
+/// Finds out whether there are neighbours, if no thread did for a while. `strange`: the thread was
 /// away for long.
 // Relaxed throughout: hints that order nothing; one thread a period gets past the exchange.
-fn look_around(strange: bool) {
-    let beside = BESIDE_STRANGERS.load(Ordering::Relaxed);
+fn sample_cpu_share(strange: bool) {
+    let beside = BESIDE_NEIGHBOURS.load(Ordering::Relaxed);
     if !strange && !beside {
         return;
     }
@@ -259,9 +259,9 @@ fn look_around(strange: bool) {
     }
     let share_percent = got_ns * 100 / (period_ns * cpu::count() as u64).max(1);
     if beside && share_percent > SHARE_HIGH_PERCENT {
-        BESIDE_STRANGERS.store(false, Ordering::Relaxed);
+        BESIDE_NEIGHBOURS.store(false, Ordering::Relaxed);
     } else if !beside && share_percent < SHARE_LOW_PERCENT {
-        BESIDE_STRANGERS.store(true, Ordering::Relaxed);
+        BESIDE_NEIGHBOURS.store(true, Ordering::Relaxed);
     }
 }
 
@@ -278,15 +278,15 @@ platform::os_only! {
             let long_ago = ticks() - ns_to_ticks(10 * SLICE_NS_LIGHT);
             thread.began_ticks.set(long_ago);
             thread.waited_ticks.set(u32::try_from(ns_to_ticks(5 * SLICE_NS_LIGHT)).expect("a few ms"));
-            thread.took();
-            thread.took();
-            thread.gave();
+            thread.on_acquire();
+            thread.on_acquire();
+            thread.on_release();
             maybe_yield(&thread);
             assert_eq!(thread.began_ticks.get(), long_ago, "yielded with a lock in its hands");
-            thread.gave();
+            thread.on_release();
             maybe_yield(&thread);
             assert_ne!(thread.began_ticks.get(), long_ago, "its slice was over");
-            thread.gave();
+            thread.on_release();
             assert_eq!(thread.held(), 0, "a lock that was never counted");
         }
     }

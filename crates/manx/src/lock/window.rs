@@ -37,12 +37,12 @@ pub(super) fn window_ns(side: u32) -> u64 {
 }
 
 /// The shortest window that an epoch makes of the default lock's. With less nearly every waiter is
-/// overdue when it has slept, and a lock that is handed from sleeper to sleeper serves no target.
+/// starving when it has slept, and a lock that is handed from sleeper to sleeper serves no target.
 pub const EPOCH_WINDOW_NS_MIN: u64 = 50_000;
 
-/// What to wait with in an epoch with this window: that, unless the lock with this second word has
-/// a window of its own.
-pub fn in_epoch(side: u32, epoch_window_ns: Option<u64>) -> Option<u64> {
+/// The window of a wait in an epoch with this window; `None` outside of any epoch, and at a lock
+/// that has a window of its own, by its second word.
+pub fn window_in_epoch(side: u32, epoch_window_ns: Option<u64>) -> Option<u64> {
     let own = side >> CODE_SHIFT != 0;
     epoch_window_ns.filter(|_| !own).map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN))
 }
@@ -65,9 +65,9 @@ mod tests {
 
     #[test]
     fn an_epochs_window_stands_in_for_the_default_one_only() {
-        assert_eq!(in_epoch(0x00ff_ffff, Some(2_000_000)), Some(2_000_000));
-        assert_eq!(in_epoch(0, Some(0)), Some(EPOCH_WINDOW_NS_MIN));
-        assert_eq!(in_epoch(0, None), None);
-        assert_eq!(in_epoch(with_window_ns(10), Some(2_000_000)), None);
+        assert_eq!(window_in_epoch(0x00ff_ffff, Some(2_000_000)), Some(2_000_000));
+        assert_eq!(window_in_epoch(0, Some(0)), Some(EPOCH_WINDOW_NS_MIN));
+        assert_eq!(window_in_epoch(0, None), None);
+        assert_eq!(window_in_epoch(with_window_ns(10), Some(2_000_000)), None);
     }
 }

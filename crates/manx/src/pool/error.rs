@@ -53,7 +53,7 @@ impl<F> fmt::Display for Rejected<F> {
 impl<F> std::error::Error for Rejected<F> {}
 
 /// Why a job has no result.
-pub enum NoResult {
+pub enum JoinError {
     /// It panicked, with this.
     Panicked(Box<dyn Any + Send>),
     /// Its deadline passed before a worker came to it.
@@ -64,11 +64,11 @@ pub enum NoResult {
     Forked,
 }
 
-impl NoResult {
+impl JoinError {
     /// The panic's words, if it was a panic and has any.
     pub fn panic_text(&self) -> Option<&str> {
         match self {
-            NoResult::Panicked(payload) => Some(panic_text(&**payload)),
+            JoinError::Panicked(payload) => Some(panic_text(&**payload)),
             _ => None,
         }
     }
@@ -87,24 +87,24 @@ pub(super) fn panic_text(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a text")
 }
 
-impl fmt::Debug for NoResult {
+impl fmt::Debug for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NoResult({self})")
+        write!(f, "JoinError({self})")
     }
 }
 
-impl fmt::Display for NoResult {
+impl fmt::Display for JoinError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoResult::Panicked(payload) => write!(f, "the job panicked: {}", panic_text(&**payload)),
-            NoResult::Late => f.write_str("the job's deadline passed before it was begun"),
-            NoResult::Discarded => f.write_str("the pool was shut down before the job was begun"),
-            NoResult::Forked => f.write_str("the job stayed with the process that was forked"),
+            JoinError::Panicked(payload) => write!(f, "the job panicked: {}", panic_text(&**payload)),
+            JoinError::Late => f.write_str("the job's deadline passed before it was begun"),
+            JoinError::Discarded => f.write_str("the pool was shut down before the job was begun"),
+            JoinError::Forked => f.write_str("the job stayed with the process that was forked"),
         }
     }
 }
 
-impl std::error::Error for NoResult {}
+impl std::error::Error for JoinError {}
 
 /// Jobs that had not ended when a shutdown's time was up. No thread waits for them any more; they
 /// end when they end.

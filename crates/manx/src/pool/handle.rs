@@ -8,7 +8,7 @@
 //! 2. A job's side that goes away without a result leaves a result that says why: so each wait
 //!    ends.
 
-use super::error::NoResult;
+use super::error::JoinError;
 use super::worker::{self, Help};
 use crate::lock::Mutex;
 use crate::wait::{Event, Policy as _};
@@ -33,7 +33,7 @@ struct Place<T> {
 }
 
 struct Inner<T> {
-    result: Option<Result<T, NoResult>>,
+    result: Option<Result<T, JoinError>>,
     waker: Option<Waker>,
 }
 
@@ -54,11 +54,11 @@ pub(super) fn place<T>() -> (Promise<T>, JoinHandle<T>) {
 }
 
 impl<T> Promise<T> {
-    pub(super) fn keep(self, result: Result<T, NoResult>) {
+    pub(super) fn keep(self, result: Result<T, JoinError>) {
         self.fill(result);
     }
 
-    fn fill(&self, result: Result<T, NoResult>) {
+    fn fill(&self, result: Result<T, JoinError>) {
         let waker = {
             let mut inner = self.place.inner.lock();
             if inner.result.is_some() || self.place.state.load(Ordering::Relaxed) == DONE {
@@ -80,7 +80,7 @@ impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         if self.place.state.load(Ordering::Relaxed) != DONE {
             let late = worker::is_shedding();
-            self.fill(Err(if late { NoResult::Late } else { NoResult::Discarded }));
+            self.fill(Err(if late { JoinError::Late } else { JoinError::Discarded }));
         }
     }
 }
@@ -121,7 +121,7 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// The job has no result.
-    pub fn join(self) -> Result<T, NoResult> {
+    pub fn join(self) -> Result<T, JoinError> {
         let is_finished = || self.is_finished();
         worker::wait_until(Help::First, is_finished, |limit_ns| {
             self.place.done.until_for(limit_ns, is_finished)
@@ -133,19 +133,19 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     /// The time is up, and this is the handle; or the job has no result.
-    pub fn join_timeout(self, time: Duration) -> Result<Result<T, NoResult>, JoinHandle<T>> {
+    pub fn join_timeout(self, time: Duration) -> Result<Result<T, JoinError>, JoinHandle<T>> {
         let deadline = Deadline::after(time);
-        let is_over = || self.is_finished() || deadline.left_ns() == 0;
+        let is_over = || self.is_finished() || deadline.remaining_ns() == 0;
         // A job done meanwhile could take longer than there is time.
         worker::wait_until(Help::Last, is_over, |limit_ns| {
-            self.place.done.until_for(limit_ns.min(deadline.left_ns()), || self.is_finished())
+            self.place.done.until_for(limit_ns.min(deadline.remaining_ns()), || self.is_finished())
         });
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
 
-    fn take(&self) -> Result<T, NoResult> {
+    fn take(&self) -> Result<T, JoinError> {
         if self.is_lost() && self.place.state.load(Ordering::Acquire) != DONE {
-            return Err(NoResult::Forked);
+            return Err(JoinError::Forked);
         }
         let result = self.place.inner.lock().result.take();
         result.expect("a result is taken once, by who consumes the handle")
@@ -153,7 +153,7 @@ impl<T> JoinHandle<T> {
 }
 
 impl<T> Future for JoinHandle<T> {
-    type Output = Result<T, NoResult>;
+    type Output = Result<T, JoinError>;
 
     /// # Panics
     /// If it is polled after it was ready, as futures may.

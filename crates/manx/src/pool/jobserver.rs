@@ -54,7 +54,7 @@ pub struct Tokens {
 
 /// Why make's jobserver cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadJobserver {
+pub enum JobserverError {
     /// make's pipe is not open in this process.
     NotPassedOn {
         /// The variable that tells of it.
@@ -73,14 +73,14 @@ pub enum BadJobserver {
     },
 }
 
-impl fmt::Display for BadJobserver {
+impl fmt::Display for JobserverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadJobserver::NotPassedOn { variable, value } => {
+            JobserverError::NotPassedOn { variable, value } => {
                 write!(f, "make's jobserver was not passed on to this process ({variable}={value}): ")?;
                 f.write_str("begin the rule's command with `+`, so that make knows that it runs jobs itself")
             }
-            BadJobserver::NoPipe { variable, value, why } => {
+            JobserverError::NoPipe { variable, value, why } => {
                 write!(f, "{variable}={value} names no jobserver: {why}: ")?;
                 f.write_str("begin the rule's command with `+`, or unset the variable")
             }
@@ -88,7 +88,7 @@ impl fmt::Display for BadJobserver {
     }
 }
 
-impl std::error::Error for BadJobserver {}
+impl std::error::Error for JobserverError {}
 
 impl Tokens {
     /// The jobserver that this process's environment tells of, in `CARGO_MAKEFLAGS`, `MAKEFLAGS` or
@@ -98,7 +98,7 @@ impl Tokens {
     /// # Errors
     /// It tells of a jobserver that cannot be used. There is none for this process, then: it may
     /// run one job.
-    pub fn from_env() -> Result<Option<Tokens>, BadJobserver> {
+    pub fn from_env() -> Result<Option<Tokens>, JobserverError> {
         // SAFETY: this version opens the pipe anew, by `/dev/fd` or its path, or duplicates its
         // descriptors: it takes none that other code may own.
         let found = unsafe { Client::from_env_ext(true) };
@@ -106,7 +106,7 @@ impl Tokens {
         let value = value.to_string_lossy().into_owned();
         match found.client {
             Ok(client) => match two_ends(&value) {
-                Some(why) => Err(BadJobserver::NoPipe { variable, value, why }),
+                Some(why) => Err(JobserverError::NoPipe { variable, value, why }),
                 None => {
                     fork::watch();
                     Ok(Some(Tokens { client }))
@@ -116,9 +116,9 @@ impl Tokens {
                 FromEnvErrorKind::NoEnvVar | FromEnvErrorKind::NoJobserver => Ok(None),
                 // A number that make itself made useless, or that is open no more.
                 FromEnvErrorKind::NegativeFd | FromEnvErrorKind::CannotOpenFd => {
-                    Err(BadJobserver::NotPassedOn { variable, value })
+                    Err(JobserverError::NotPassedOn { variable, value })
                 }
-                _ => Err(BadJobserver::NoPipe { variable, value, why: error.to_string() }),
+                _ => Err(JobserverError::NoPipe { variable, value, why: error.to_string() }),
             },
         }
     }

@@ -57,7 +57,7 @@ platform::os_only! {
 
     pub use builder::{BuildError, Builder, DROP_TIMEOUT, QUEUE_BOUND, STAND_INS, WORKERS_MAX};
     pub use control::{Control, Decision, TICK, Why};
-    pub use error::{NoResult, Refused, Rejected, StillRunning};
+    pub use error::{JoinError, Refused, Rejected, StillRunning};
     pub use handle::JoinHandle;
     pub use job::{Priority, Task};
     pub use pace::BURST_NS;

@@ -1,6 +1,6 @@
 //! The pool as its users see it.
 
-use super::error::{NoResult, Refused, Rejected, StillRunning};
+use super::error::{JoinError, Refused, Rejected, StillRunning};
 use super::handle::{JoinHandle, place};
 use super::job::{Job, Priority, Task};
 use super::shared::{Shared, Shutdown};
@@ -141,7 +141,7 @@ impl FriendlyPool {
             Ok(value) => promise.keep(Ok(value)),
             Err(payload) => {
                 let text = super::error::panic_text(&*payload).to_owned();
-                promise.keep(Err(NoResult::Panicked(payload)));
+                promise.keep(Err(JoinError::Panicked(payload)));
                 // Once more, so that the worker counts and reports it.
                 resume_unwind(Box::new(text));
             }

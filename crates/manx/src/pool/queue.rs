@@ -117,7 +117,7 @@ impl Queue {
                 self.room.until(ended);
             }
             Some(deadline) => {
-                self.room.until_for(deadline.left_ns(), ended);
+                self.room.until_for(deadline.remaining_ns(), ended);
             }
         }
         reserved

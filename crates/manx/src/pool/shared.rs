@@ -38,7 +38,7 @@ pub enum Shutdown {
     /// What is queued is done first.
     Drain,
     /// What is queued is dropped; a thread that waits for it is told
-    /// ([`NoResult::Discarded`](super::NoResult::Discarded)). The tasks of a
+    /// ([`JoinError::Discarded`](super::JoinError::Discarded)). The tasks of a
     /// [`scope`](super::FriendlyPool::scope) are done all the same, since the stack of a waiting
     /// thread is lent to them.
     Discard,
@@ -308,7 +308,7 @@ impl Shared {
             if alive == 0 {
                 break;
             }
-            match deadline.map(Deadline::left_ns) {
+            match deadline.map(Deadline::remaining_ns) {
                 Some(0) => return alive,
                 Some(left_ns) => futex::wait_for(&self.alive, alive, left_ns.min(END_NS)),
                 None => futex::wait_for(&self.alive, alive, END_NS),
@@ -319,7 +319,7 @@ impl Shared {
         for thread in threads {
             // It has hardly anything to do any more, but that may be anything: what is queued late,
             // or destructors of its variables.
-            while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.left_ns() > 0) {
+            while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.remaining_ns() > 0) {
                 platform::thread::sleep_ns(LAST_NS);
             }
             if thread.is_finished() {
@@ -338,7 +338,7 @@ impl Shared {
         }
         match self.first_thread.load(Ordering::Relaxed) {
             0 => _ = platform::cpu::bind(&self.built_where),
-            first => platform::cpu::run_where(first),
+            first => platform::cpu::join_affinity_of(first),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Circles of waiters: a circle is found when the waiter that would close it comes.
 //!
-//! The graph is not kept. When a waiter enters the waiting room, the graph is walked from this
+//! The graph is not kept. When a waiter enters the wait queue, the graph is walked from this
 //! waiter on: a waiter waits for the holders of what is in its way, and for the waiters before it
-//! in the list that exclude it. The room's mutex is held, so that no waiter comes or goes
+//! in the list that exclude it. The wait queue's mutex is held, so that no waiter comes or goes
 //! meanwhile. A range that is released while we look makes the graph smaller, never larger. Without
 //! the setting, only upgrades look for a circle, and only for the shortest one: two holders share a
 //! range, and both want it alone. With the setting, that circle is reported with its ranges as
@@ -18,9 +18,9 @@ use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
 use super::precedence;
-use super::room::{Inside, Node};
 use super::slot;
 use super::span::Span;
+use super::wait_queue::{LockedQueue, Node};
 use crate::lock::circle::circle;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -58,7 +58,7 @@ impl fmt::Display for Deadlock {
                 to.write_str("; ")?;
             }
             let (waiter, holder) =
-                (Called(link.waiter, link.waiter_tag), Called(link.holder, link.holder_tag));
+                (Participant(link.waiter, link.waiter_tag), Participant(link.holder, link.holder_tag));
             write!(to, "{waiter} waits for {}, of which {holder} has {}", link.wants, link.holds)?;
         }
         Ok(())
@@ -66,9 +66,9 @@ impl fmt::Display for Deadlock {
 }
 
 /// A waiter or a holder, by number and tag.
-struct Called(Holder, Option<u64>);
+struct Participant(Holder, Option<u64>);
 
-impl fmt::Display for Called {
+impl fmt::Display for Participant {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(to)?;
         self.1.map_or(Ok(()), |tag| write!(to, " (tag {tag})"))
@@ -78,21 +78,21 @@ impl fmt::Display for Called {
 /// Whether `node` may wait, which has just come.
 pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
     lock: &RangeLock<K, SHARDS, SLOTS>,
-    room: &Inside<'_, K>,
+    queue: &LockedQueue<'_, K>,
     node: &Node<K>,
 ) -> Result<(), LockError> {
     if lock.table.options().detects && node.request().holder.is_known() {
-        // The goal may not be in the room. The other members of a circle wait there, and their
-        // nodes have their tags.
+        // The goal may not be in the wait queue. The other members of a circle wait there, and
+        // their nodes have their tags.
         let (goal, start) = (node, node.request().holder);
         let edges = |holder| {
-            let waiting = room.nodes().filter(|its| holder != start && its.request().holder == holder);
+            let waiting = queue.nodes().filter(|its| holder != start && its.request().holder == holder);
             let mut edges = Vec::new();
             for node in waiting.chain((holder == start).then_some(goal)) {
                 let request = node.request();
                 let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
-                for (holder, holds) in waits_for(lock, room, node) {
-                    let its = room.nodes().chain([goal]).find(|its| its.request().holder == holder);
+                for (holder, holds) in waits_for(lock, queue, node) {
+                    let its = queue.nodes().chain([goal]).find(|its| its.request().holder == holder);
                     let holder_tag = its.and_then(tag);
                     let wants = wants.clone();
                     edges.push((holder, Link { waiter, waiter_tag, wants, holder, holder_tag, holds }));
@@ -104,9 +104,9 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
             return Err(LockError::Deadlock(Box::new(Deadlock { links })));
         }
     }
-    // SAFETY: the room's mutex is held, here and below.
+    // SAFETY: the wait queue's mutex is held, here and below.
     if unsafe { node.guarded() }.upgrades {
-        let stuck = room.nodes().any(|other| {
+        let stuck = queue.nodes().any(|other| {
             !ptr::eq(other, node)
                 // SAFETY: as above.
                 && unsafe { other.guarded() }.upgrades
@@ -123,7 +123,7 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
 /// The holders that a waiter waits for, and what each of them holds, or wants as well.
 fn waits_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
     lock: &RangeLock<K, SHARDS, SLOTS>,
-    room: &Inside<'_, K>,
+    queue: &LockedQueue<'_, K>,
     node: &Node<K>,
 ) -> Vec<(Holder, String)> {
     let mut edges: Vec<(Holder, String)> = Vec::new();
@@ -138,7 +138,7 @@ fn waits_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
         add(&mut edges, slot::holder(state), shown(span));
         ControlFlow::<()>::Continue(())
     });
-    for earlier in precedence::before(&lock.table, room, node.request(), node) {
+    for earlier in precedence::before(&lock.table, queue, node.request(), node) {
         add(&mut edges, earlier.request().holder, written(earlier));
     }
     edges

@@ -43,7 +43,7 @@ pub struct Waiter<K> {
     /// For how long.
     pub waited_ns: u64,
     /// Whether it may not be overtaken any more.
-    pub overdue: bool,
+    pub starving: bool,
     /// The holders of what it waits for, and the waiters that came before it and exclude it.
     pub waits_for: Vec<Holder>,
 }
@@ -68,7 +68,7 @@ pub struct Statistics {
     pub waited_ns: u64,
     /// How long it took at most.
     pub waited_ns_max: u64,
-    /// Waits that ended because the range was handed over, its waiter being overdue.
+    /// Waits that ended because the range was handed over, its waiter being starving.
     pub handed_over: u64,
     /// Waits that ended without the range.
     pub given_up: u64,
@@ -94,8 +94,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// ```
     pub fn statistics(&self) -> Statistics {
         let (counters, waiting) = {
-            let room = self.room.lock();
-            (room.counters, room.count)
+            let queue = self.queue.lock();
+            (queue.counters, queue.count)
         };
         Statistics {
             acquired: self.table.acquired(),
@@ -123,7 +123,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// # drop(guard);
     /// ```
     pub fn dump(&self) -> Dump<K> {
-        let room = self.room.lock();
+        let queue = self.queue.lock();
         let now_ns = clock::now_ns();
         let mut held = Vec::new();
         self.table.each_held(|entry, state| {
@@ -135,7 +135,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             });
         });
         held.sort_by(|one, two| one.span.compare(&two.span));
-        let waiting = room
+        let waiting = queue
             .nodes()
             .map(|node| {
                 let request = node.request();
@@ -149,16 +149,16 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                     add(slot::holder(state));
                     ControlFlow::<()>::Continue(())
                 });
-                precedence::before(&self.table, &room, request, node)
+                precedence::before(&self.table, &queue, request, node)
                     .for_each(|earlier| add(earlier.request().holder));
-                // SAFETY: the room's mutex is held.
+                // SAFETY: the wait queue's mutex is held.
                 let guarded = unsafe { node.guarded() };
                 Waiter {
                     spans: request.spans.to_vec(),
                     access: request.access,
                     holder: request.holder,
                     waited_ns: now_ns.saturating_sub(guarded.began_ns),
-                    overdue: guarded.overdue,
+                    starving: guarded.starving,
                     waits_for,
                 }
             })
@@ -233,11 +233,11 @@ impl<K: fmt::Debug> fmt::Display for Dump<K> {
             let since = milliseconds(waiter.waited_ns);
             let spans = joined(&waiter.spans, ", ", |span| format!("{span:?}"));
             let whom = joined(&waiter.waits_for, ", ", Holder::to_string);
-            let overdue = if waiter.overdue { ", overdue" } else { "" };
+            let starving = if waiter.starving { ", overdue" } else { "" };
             let access = name(waiter.access);
             writeln!(
                 to,
-                "waits    {access:<9} {:<20} {since:>14}  {spans} for {whom}{overdue}",
+                "waits    {access:<9} {:<20} {since:>14}  {spans} for {whom}{starving}",
                 waiter.holder
             )?;
         }
@@ -259,12 +259,12 @@ impl<K: fmt::Debug> Dump<K> {
         });
         let waiting = joined(&self.waiting, ",", |waiter| {
             let (access, holder) = (name(waiter.access), waiter.holder);
-            let (waited_ns, overdue) = (waiter.waited_ns, waiter.overdue);
+            let (waited_ns, starving) = (waiter.waited_ns, waiter.starving);
             let ranges = joined(&waiter.spans, ",", |span| quoted(&format!("{span:?}")));
             let whom = joined(&waiter.waits_for, ",", |holder| format!("\"{holder}\""));
             format!(
                 "{{\"ranges\":[{ranges}],\"access\":\"{access}\",\"holder\":\"{holder}\",\"waited_ns\":{waited_ns},\
-                 \"overdue\":{overdue},\"waits_for\":[{whom}]}}"
+                 \"overdue\":{starving},\"waits_for\":[{whom}]}}"
             )
         });
         format!("{{\"held\":[{held}],\"waiting\":[{waiting}]}}")

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A range that has no keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BadRange {
+pub enum InvalidRange {
     /// It ends where it begins.
     Empty,
     /// It ends before it begins.
@@ -16,21 +16,23 @@ pub enum BadRange {
     Outside,
 }
 
-impl fmt::Display for BadRange {
+impl fmt::Display for InvalidRange {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
-            BadRange::Empty => "the range is empty: its end is its start, and ends do not belong to ranges",
-            BadRange::Inverted => "the range is inverted: its end is before its start",
-            BadRange::Outside => "the range ends behind the last element",
-            BadRange::Overlapping => "two ranges of the set overlap: merge them, or ask for that",
+            InvalidRange::Empty => {
+                "the range is empty: its end is its start, and ends do not belong to ranges"
+            }
+            InvalidRange::Inverted => "the range is inverted: its end is before its start",
+            InvalidRange::Outside => "the range ends behind the last element",
+            InvalidRange::Overlapping => "two ranges of the set overlap: merge them, or ask for that",
         })
     }
 }
 
-impl std::error::Error for BadRange {}
+impl std::error::Error for InvalidRange {}
 
-impl From<std::convert::Infallible> for BadRange {
-    fn from(never: std::convert::Infallible) -> BadRange {
+impl From<std::convert::Infallible> for InvalidRange {
+    fn from(never: std::convert::Infallible) -> InvalidRange {
         match never {}
     }
 }
@@ -39,7 +41,7 @@ impl From<std::convert::Infallible> for BadRange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockError {
     /// It is no range.
-    BadRange(BadRange),
+    InvalidRange(InvalidRange),
     /// It would have to be waited for.
     WouldBlock,
     /// It was waited for until the deadline.
@@ -63,7 +65,7 @@ pub enum LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LockError::BadRange(bad) => bad.fmt(to),
+            LockError::InvalidRange(bad) => bad.fmt(to),
             LockError::WouldBlock => to.write_str("the range would have to be waited for"),
             LockError::TimedOut => to.write_str("the range could not be had by the deadline"),
             LockError::TooMany { limit } => write!(
@@ -82,8 +84,8 @@ impl fmt::Display for LockError {
 
 impl std::error::Error for LockError {}
 
-impl From<BadRange> for LockError {
-    fn from(bad: BadRange) -> LockError {
-        LockError::BadRange(bad)
+impl From<InvalidRange> for LockError {
+    fn from(bad: InvalidRange) -> LockError {
+        LockError::InvalidRange(bad)
     }
 }

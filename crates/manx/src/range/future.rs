@@ -1,9 +1,9 @@
 //! Waiting for a range without a thread.
 //!
-//! The future is the waiter: its node in the waiting room lies within it, and instead of a sleeping
-//! thread there is a waker. A future that is dropped leaves the room; if it was handed its range at
-//! the same moment, it gives the range back. It has no timer. So its window is found to be over
-//! when it is polled, or when a range that it waits for is released, whichever comes first.
+//! The future is the waiter: its node in the wait queue lies within it, and instead of a sleeping
+//! thread there is a waker. A future that is dropped leaves the wait queue; if it was handed its
+//! range at the same moment, it gives the range back. It has no timer. So its window is found to be
+//! over when it is polled, or when a range that it waits for is released, whichever comes first.
 //!
 //! The range of a [`LockFuture`] belongs to the task that polled the future first (`task.rs`). An
 //! owner lends its future the ranges that it holds, and gets them back when the future is done or
@@ -11,11 +11,11 @@
 //! does not change in each of these cases.
 //!
 //! Invariants:
-//! 1. While `node` is there, it is in the room, or was handed its range; the future is pinned, and
-//!    `span` and `own` do not change.
+//! 1. While `node` is there, it is in the wait queue, or was handed its range; the future is
+//!    pinned, and `span` and `own` do not change.
 //! 2. The ranges in `own` are held, and no owner has them meanwhile.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::guard::RangeGuard;
 use super::holder::Holder;
 use super::key::Key;
@@ -23,9 +23,9 @@ use super::lock::{RangeLock, span};
 use super::owner::Owner;
 use super::raw::Access;
 use super::request::Request;
-use super::room::{HANDED, Node};
 use super::slot::Held;
 use super::span::Span;
+use super::wait_queue::{HANDED, Node};
 use platform::atomic::Ordering;
 use platform::clock;
 use std::future::Future;
@@ -35,7 +35,8 @@ use std::pin::Pin;
 use std::slice;
 use std::task::{Context, Poll, ready};
 
-/// A range that will be held. See [`RangeLock::lock_async`].
+/// A future that waits for a range and returns its [`RangeGuard`](super::RangeGuard):
+/// [`RangeLock::lock_async`] makes it. It may be dropped at any time.
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
 pub struct LockFuture<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
@@ -76,7 +77,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'_, K, SHARDS, SLOTS> {
-    /// Takes the range or comes to the room.
+    /// Takes the range or joins the wait queue.
     fn begin(
         self: Pin<&mut Self>,
         context: &Context<'_>,
@@ -96,7 +97,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'_, K, SHARDS, 
         let node = unsafe { Node::new(&request, clock::now_ns(), this.lock.window_ns()) };
         let node = this.node.insert(node);
         let mut waker = Some(context.waker().clone());
-        // SAFETY: called under the room's mutex.
+        // SAFETY: called under the wait queue's mutex.
         let entered = this.lock.enter(node, |node| unsafe { node.guarded() }.waker = waker.take());
         let Some(done) = entered.transpose() else { return Poll::Pending };
         this.node = None;
@@ -115,21 +116,21 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> LockFuture<'_, K, SHARDS, 
         let mut waker = Some(context.waker().clone());
         // Acquire pairs with the release of `HANDED`.
         let result = if node.word.load(Ordering::Acquire) == HANDED {
-            // SAFETY: no other thread touches the node any more (room.rs, Invariant 2).
+            // SAFETY: no other thread touches the node any more (wait_queue.rs, Invariant 2).
             Some(Ok(unsafe { node.guarded() }.held))
         } else {
             self.lock.look(node, clock::now_ns(), false, |node| {
-                // SAFETY: called under the room's mutex.
+                // SAFETY: called under the wait queue's mutex.
                 mem::swap(&mut unsafe { node.guarded() }.waker, &mut waker);
             })
         };
         let Some(result) = result else { return Poll::Pending };
-        // SAFETY: nothing is moved but the node, which is in the room no more.
+        // SAFETY: nothing is moved but the node, which is in the wait queue no more.
         unsafe { self.get_unchecked_mut() }.node = None;
         Poll::Ready(result)
     }
 
-    /// Leaves the room, if it is there.
+    /// Leaves the wait queue, if it is there.
     fn cancel(&mut self) {
         if let Some(node) = &self.node {
             self.lock.cancel(node);
@@ -155,8 +156,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for LockFuture<'_, K,
     }
 }
 
-// SAFETY: the node is used under the room's mutex, whatever thread polls; what an owner holds may
-// be released anywhere.
+// SAFETY: the node is used under the wait queue's mutex, whatever thread polls; what an owner holds
+// may be released anywhere.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
     for LockFuture<'_, K, SHARDS, SLOTS>
 {
@@ -167,7 +168,8 @@ unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
 {
 }
 
-/// The future of an owner's range. See [`Owner::lock_as_async`].
+/// A future that waits until an [`Owner`] holds a range: [`Owner::lock_as_async`] makes it. It may
+/// be dropped at any time; the owner then holds what it held before.
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
 pub struct OwnerLockFuture<'o, 'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
@@ -206,7 +208,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`Owner::lock`].
     pub async fn lock_async<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as_async(span(range)?, Access::Exclusive).await
     }
@@ -217,7 +219,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`Owner::lock_shared`].
     pub async fn lock_shared_async<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as_async(span(range)?, Access::Shared).await
     }

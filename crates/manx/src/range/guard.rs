@@ -19,7 +19,7 @@ use std::fmt;
 use std::mem;
 use std::slice;
 
-/// A range that is held; dropping it gives it back. It may be sent to other threads.
+/// A held range of a [`RangeLock`]. Dropping the guard releases the range, on any thread.
 ///
 /// ```
 /// use manx::range::{Access, RangeLock};
@@ -43,7 +43,7 @@ pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize =
     held: Held<K>,
 }
 
-// SAFETY: releasing is a step on an atomic word and, if a waiter waits, work under the room's
+// SAFETY: releasing is a step on an atomic word and, if a waiter waits, work under the wait queue's
 // mutex. Both may be done on any thread.
 unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
     for RangeGuard<'_, K, SHARDS, SLOTS>
@@ -119,7 +119,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         let own = [self.held];
         let request =
             Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own, tag: 0 };
-        // Those overdue wait for what is held, so that none of them is overtaken.
+        // Those starving wait for what is held, so that none of them is overtaken.
         match self.lock.table.take(&request, How { closed: true, ..How::default() }) {
             // SAFETY: just taken.
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
@@ -138,7 +138,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
             Ok((low, high)) => self
                 .take_part(&low, self.access())
                 .and_then(|low| Ok((low, self.take_part(&high, self.access())?))),
-            Err(_) => Err(LockError::BadRange(super::BadRange::Empty)),
+            Err(_) => Err(LockError::InvalidRange(super::InvalidRange::Empty)),
         };
         outcome.map_err(|error| Unchanged { guard: self, error })
     }
@@ -150,7 +150,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// error.
     pub fn shrink<R>(self, to: R) -> Result<Self, Unchanged<Self>>
     where
-        R: TryInto<Span<K>, Error: Into<super::BadRange>>,
+        R: TryInto<Span<K>, Error: Into<super::InvalidRange>>,
     {
         let outcome = super::lock::span(to).and_then(|span| {
             if self.span().contains(&span) {
@@ -162,7 +162,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         outcome.map_err(|error| Unchanged { guard: self, error })
     }
 
-    /// The same range, which others may share from now on.
+    /// Makes an exclusive guard a shared one of the same range: from now on other
+    /// holders may share it. It is held all the time.
     ///
     /// # Errors
     /// The lock holds as many ranges as it may. The guard is in the error.

@@ -139,7 +139,7 @@ impl Holder {
 
     #[cold]
     fn ask(current: &Cell<u32>) -> Holder {
-        current.set(thread_number() & (TASK - 1));
+        current.set(tid() & (TASK - 1));
         Holder(current.get())
     }
 
@@ -162,14 +162,14 @@ impl Drop for Entered {
 }
 
 platform::os_only! {
-    fn thread_number() -> u32 {
+    fn tid() -> u32 {
         platform::thread::id()
     }
 }
 
 platform::twins_only! {
     /// Threads have no numbers there.
-    fn thread_number() -> u32 {
+    fn tid() -> u32 {
         0
     }
 }

@@ -54,23 +54,23 @@ impl Sample {
 
 /// A scale that is much better for these samples than the one in use.
 pub(super) fn better(samples: &[Sample], than: &Scale) -> Option<Scale> {
-    let bad = badness(samples, than);
+    let bad = cost(samples, than);
     if bad < samples.len() / 4 {
         return None;
     }
-    best(samples).filter(|scale| badness(samples, scale) <= bad / 2)
+    best(samples).filter(|scale| cost(samples, scale) <= bad / 2)
 }
 
 /// The number of samples for which a scale is bad.
-fn badness(samples: &[Sample], scale: &Scale) -> usize {
+fn cost(samples: &[Sample], scale: &Scale) -> usize {
     let ends: Vec<_> = samples.iter().map(|sample| sample.ends(scale)).collect();
     let across = ends.iter().filter(|(first, last)| first >> scale.block_log2 != last >> scale.block_log2);
-    let fullest = fullest(&ends, scale.block_log2);
-    across.count() + fullest.saturating_sub((samples.len() / 4).max(1))
+    let max_ranges_in_a_block = max_ranges_in_a_block(&ends, scale.block_log2);
+    across.count() + max_ranges_in_a_block.saturating_sub((samples.len() / 4).max(1))
 }
 
 /// The largest number of ranges that begin in the same block.
-fn fullest(ends: &[(u64, u64)], block_log2: u32) -> usize {
+fn max_ranges_in_a_block(ends: &[(u64, u64)], block_log2: u32) -> usize {
     let mut blocks: Vec<_> = ends.iter().map(|(first, _)| first >> block_log2).collect();
     blocks.sort_unstable();
     blocks.chunk_by(u64::eq).map(<[u64]>::len).max().unwrap_or(0)
@@ -174,8 +174,11 @@ fn kind(low: u8, high: u8) -> (u8, u8) {
 fn block_log2(ends: &[(u64, u64)]) -> u32 {
     let within = |log2: u32| ends.iter().filter(|(first, last)| first >> log2 == last >> log2).count();
     let usual = (0..63).find(|log2| within(*log2) >= ends.len() - ends.len() / 8).unwrap_or(63);
-    let most = fullest(ends, 0).max(ends.len() / BLOCKS);
-    (0..=(usual + ROOM_LOG2).min(63)).rev().find(|log2| fullest(ends, *log2) <= most).unwrap_or(0)
+    let most = max_ranges_in_a_block(ends, 0).max(ends.len() / BLOCKS);
+    (0..=(usual + ROOM_LOG2).min(63))
+        .rev()
+        .find(|log2| max_ranges_in_a_block(ends, *log2) <= most)
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -237,7 +240,7 @@ pub(super) mod tests {
 
     fn assert_learnt(samples: &[Sample]) {
         let scale = better(samples, &Scale::first_bytes(14)).expect("the first bytes are no good");
-        assert!(badness(samples, &scale) <= SAMPLES / 8, "{samples:?} {scale:?}");
+        assert!(cost(samples, &scale) <= SAMPLES / 8, "{samples:?} {scale:?}");
         assert!(blocks(&scale, samples) >= BLOCKS, "{samples:?} {scale:?}");
         assert!(better(samples, &scale).is_none(), "it is good enough");
     }
@@ -262,7 +265,7 @@ pub(super) mod tests {
         }
         samples[30] = Sample { start: None, end: None };
         let scale = better(&samples, &Scale::first_bytes(14)).unwrap();
-        assert!(badness(&samples, &scale) <= SAMPLES / 8, "{scale:?}");
+        assert!(cost(&samples, &scale) <= SAMPLES / 8, "{scale:?}");
     }
 
     #[test]

@@ -1,21 +1,25 @@
 //! The default range lock: what is held (`table.rs`), the waiters (`waiting.rs`), and the ways to
 //! ask.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::guard::RangeGuard;
 use super::holder::Holder;
 use super::key::Key;
 use super::options::Options;
 use super::raw::{Access, RawRangeLock};
 use super::request::Request;
-use super::room::Room;
 use super::slot::Held;
 use super::span::Span;
 use super::table::{Missed, Table};
+use super::wait_queue::WaitQueue;
 use platform::futex::Deadline;
 use std::slice;
 
-/// A lock of ranges of keys. See [`super`].
+/// A lock of ranges of keys: threads wait for each other only if their ranges overlap.
+///
+/// Ranges are half-open (`a..b`), or open at an end; exclusive or shared. A waiter may be overtaken
+/// for a window ([`Options::window_ns`]); then threads that want the same keys queue behind it. A
+/// free range needs no allocation.
 ///
 /// `SHARDS` (a power of two) is how many parts of the key space can be locked at the same time
 /// without any two threads meeting; `SLOTS` how many ranges each of these can hold before it asks
@@ -38,7 +42,7 @@ use std::slice;
 #[repr(C)]
 pub struct RangeLock<K = u64, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     pub(super) table: Table<K, SHARDS, SLOTS>,
-    pub(super) room: Room<K>,
+    pub(super) queue: WaitQueue<K>,
 }
 
 platform::os_only! {
@@ -63,9 +67,16 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     }
 
     platform::const_fn! {
-        /// The same, made as told.
+        /// Makes a lock without held ranges, with these options.
+        ///
+        /// ```
+        /// use manx::range::{Options, RangeLock};
+        ///
+        /// let rows: RangeLock<u32> = RangeLock::with(Options::new().block_log2(4));
+        /// assert!(rows.try_lock(0..10).is_ok());
+        /// ```
         pub const fn with(options: Options) -> Self {
-            RangeLock { table: Table::new(options), room: Room::new() }
+            RangeLock { table: Table::new(options), queue: WaitQueue::new() }
         }
     }
 }
@@ -80,12 +91,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// [`task`](super::task()) that this thread polled.
     ///
     /// # Errors
-    /// [`LockError::BadRange`] and [`LockError::TooMany`]; and [`LockError::Deadlock`], if the lock
-    /// looks for such.
+    /// - [`LockError::InvalidRange`] if the range has no keys.
+    /// - [`LockError::TooMany`] if the lock holds as many ranges as it may
+    ///   ([`Options::spill_max`]).
+    /// - [`LockError::Deadlock`] if the lock looks for deadlocks, and this wait would make one.
     #[inline]
     pub fn lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Exclusive, None)
     }
@@ -97,7 +110,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline]
     pub fn lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Shared, None)
     }
@@ -110,7 +123,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline]
     pub fn try_lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Exclusive)
     }
@@ -122,7 +135,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline]
     pub fn try_lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Shared)
     }
@@ -213,9 +226,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 #[inline(always)]
 pub(super) fn span<K, R>(range: R) -> Result<Span<K>, LockError>
 where
-    R: TryInto<Span<K>, Error: Into<BadRange>>,
+    R: TryInto<Span<K>, Error: Into<InvalidRange>>,
 {
-    range.try_into().map_err(|bad| LockError::BadRange(bad.into()))
+    range.try_into().map_err(|bad| LockError::InvalidRange(bad.into()))
 }
 
 /// What a raw range lock's holder keeps.

@@ -6,7 +6,7 @@
 //! not overlap, which is made sure when the set is made: either that is an error, or they are
 //! merged.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
@@ -19,13 +19,13 @@ use platform::futex::Deadline;
 /// One or more ranges, in their order. No two of them overlap.
 ///
 /// ```
-/// use manx::range::{BadRange, Span, SpanSet};
+/// use manx::range::{InvalidRange, Span, SpanSet};
 ///
 /// let spans = || [Span::new(10, 20).unwrap(), Span::new(0, 5).unwrap(), Span::new(15, 30).unwrap()];
-/// assert_eq!(SpanSet::disjoint(spans()), Err(BadRange::Overlapping));
+/// assert_eq!(SpanSet::disjoint(spans()), Err(InvalidRange::Overlapping));
 /// let merged = SpanSet::merged(spans())?;
 /// assert_eq!(merged.spans(), [Span::new(0, 5)?, Span::new(10, 30)?]);
-/// # Ok::<(), BadRange>(())
+/// # Ok::<(), InvalidRange>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanSet<K>(Vec<Span<K>>);
@@ -34,11 +34,11 @@ impl<K: Key> SpanSet<K> {
     /// A set of these.
     ///
     /// # Errors
-    /// [`BadRange::Overlapping`], or [`BadRange::Empty`] if there are none.
-    pub fn disjoint(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, BadRange> {
+    /// [`InvalidRange::Overlapping`], or [`InvalidRange::Empty`] if there are none.
+    pub fn disjoint(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, InvalidRange> {
         let spans = SpanSet::sorted(spans)?;
         match spans.windows(2).any(|pair| pair[0].overlaps(&pair[1])) {
-            true => Err(BadRange::Overlapping),
+            true => Err(InvalidRange::Overlapping),
             false => Ok(SpanSet(spans)),
         }
     }
@@ -46,8 +46,8 @@ impl<K: Key> SpanSet<K> {
     /// Makes a set of these ranges. Ranges that overlap or touch become one.
     ///
     /// # Errors
-    /// [`BadRange::Empty`] if there are none.
-    pub fn merged(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, BadRange> {
+    /// [`InvalidRange::Empty`] if there are none.
+    pub fn merged(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, InvalidRange> {
         let mut merged: Vec<Span<K>> = Vec::new();
         for span in SpanSet::sorted(spans)? {
             match merged.last_mut() {
@@ -60,10 +60,10 @@ impl<K: Key> SpanSet<K> {
         Ok(SpanSet(merged))
     }
 
-    fn sorted(spans: impl IntoIterator<Item = Span<K>>) -> Result<Vec<Span<K>>, BadRange> {
+    fn sorted(spans: impl IntoIterator<Item = Span<K>>) -> Result<Vec<Span<K>>, InvalidRange> {
         let mut spans: Vec<Span<K>> = spans.into_iter().collect();
         spans.sort_by(Span::compare);
-        if spans.is_empty() { Err(BadRange::Empty) } else { Ok(spans) }
+        if spans.is_empty() { Err(InvalidRange::Empty) } else { Ok(spans) }
     }
 
     /// The ranges, in order.

@@ -5,7 +5,7 @@
 //! share such a range, and by no other thread; or by the caller that has the whole value for
 //! itself.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::guard::RangeGuard;
 use super::lock::RangeLock;
 use super::options::Options;
@@ -100,7 +100,7 @@ impl<T> RangeMutex<T> {
     /// is lent at once.
     ///
     /// # Errors
-    /// [`BadRange::Outside`] and [`BadRange::Inverted`], and as [`RangeLock::lock`].
+    /// [`InvalidRange::Outside`] and [`InvalidRange::Inverted`], and as [`RangeLock::lock`].
     pub fn lock(&self, range: impl RangeBounds<usize>) -> Result<SliceGuard<'_, T>, LockError> {
         self.exclusive(&range, |span| self.lock.lock_as(span, Access::Exclusive, None))
     }
@@ -163,21 +163,21 @@ impl<T> RangeMutex<T> {
     }
 
     /// The first index and the one after the last.
-    fn bounds(&self, range: &impl RangeBounds<usize>) -> Result<(usize, usize), BadRange> {
+    fn bounds(&self, range: &impl RangeBounds<usize>) -> Result<(usize, usize), InvalidRange> {
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
-            Bound::Excluded(before) => before.checked_add(1).ok_or(BadRange::Outside)?,
+            Bound::Excluded(before) => before.checked_add(1).ok_or(InvalidRange::Outside)?,
             Bound::Unbounded => 0,
         };
         let end = match range.end_bound() {
-            Bound::Included(last) => last.checked_add(1).ok_or(BadRange::Outside)?,
+            Bound::Included(last) => last.checked_add(1).ok_or(InvalidRange::Outside)?,
             Bound::Excluded(end) => *end,
             Bound::Unbounded => self.len(),
         };
         if start > end {
-            Err(BadRange::Inverted)
+            Err(InvalidRange::Inverted)
         } else if end > self.len() {
-            Err(BadRange::Outside)
+            Err(InvalidRange::Outside)
         } else {
             Ok((start, end))
         }

@@ -27,10 +27,10 @@ pub struct Options {
     pub(super) spill_max: u32,
     /// Whether it is recorded since when ranges are held.
     pub(super) recorded: bool,
-    /// Whether owners that would wait for each other are told.
+    /// Whether the lock looks for deadlocks before a holder waits.
     pub(super) detects: bool,
     /// The user has set the size of a block, so the lock does not learn it.
-    pub(super) told: bool,
+    pub(super) block_size_is_set: bool,
 }
 
 impl Options {
@@ -42,7 +42,7 @@ impl Options {
             spill_max: SPILL_MAX,
             recorded: false,
             detects: false,
-            told: false,
+            block_size_is_set: false,
         }
     }
 
@@ -55,14 +55,22 @@ impl Options {
     /// position.
     pub const fn block_log2(mut self, block_log2: u32) -> Options {
         self.block_log2 = if block_log2 > 63 { 63 } else { block_log2 };
-        self.told = true;
+        self.block_size_is_set = true;
         self
     }
 
-    /// How long a waiter may be overtaken, in nanoseconds: 0 for the order of arrival. Unless said,
-    /// that is what the epoch says that it is in ([`crate::slo`]), or
-    /// [`WINDOW_NS`](super::WINDOW_NS), and at least half a millisecond for each thread that waits
-    /// already.
+    /// Sets for how long a waiter may be overtaken, in nanoseconds; 0 is the order of arrival.
+    ///
+    /// Without this option the window is that of the waiter's epoch ([`crate::slo`]). Outside of
+    /// any epoch it is [`WINDOW_NS`](super::WINDOW_NS), or half a millisecond for each thread that
+    /// waits already, if that is longer.
+    ///
+    /// ```
+    /// use manx::range::{Options, RangeLock};
+    ///
+    /// let in_order: RangeLock = RangeLock::with(Options::new().window_ns(0));
+    /// assert!(in_order.try_lock(0..10).is_ok());
+    /// ```
     pub const fn window_ns(mut self, window_ns: u64) -> Options {
         self.window_ns = Some(window_ns);
         self

@@ -3,8 +3,8 @@
 //! A shard's ranges are looked through each time that one is taken. Their slots lie in cache lines
 //! that their holders write, and each look at such a line takes it away from a holder. So there is
 //! an outline of each range beside the shard's word, and a thread that has the word has all of
-//! them. If two outlines of this shard do not meet, their ranges do not overlap. If they meet, the
-//! slot has to be looked at.
+//! them. If two outlines of this shard are disjoint, their ranges do not overlap. If they are not,
+//! the slot has to be looked at.
 
 /// The first and the last of 65536 parts of a block that a range touches.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ impl Outline {
 
     /// Whether ranges with these outlines may overlap.
     #[inline(always)]
-    pub(super) const fn meets(self, other: Outline) -> bool {
+    pub(super) const fn may_overlap(self, other: Outline) -> bool {
         // Without a branch: several are compared at once.
         (self.first <= other.last) & (other.first <= self.last)
     }
@@ -54,10 +54,10 @@ mod tests {
             let (one, two) = ((a.min(b), a.max(b)), (c.min(d), c.max(d)));
             let overlap = one.0 <= two.1 && two.0 <= one.1;
             let outline = |(first, last)| Outline::within(first, last, Outline::coarse_log2(block_log2));
-            prop_assert!(!overlap || outline(one).meets(outline(two)));
-            prop_assert!(Outline::WHOLE.meets(outline(one)));
+            prop_assert!(!overlap || outline(one).may_overlap(outline(two)));
+            prop_assert!(Outline::WHOLE.may_overlap(outline(one)));
             // Within a block of that size they are exact.
-            prop_assert!(block_log2 > 16 || overlap == outline(one).meets(outline(two)));
+            prop_assert!(block_log2 > 16 || overlap == outline(one).may_overlap(outline(two)));
         }
     }
 }

@@ -6,7 +6,7 @@
 //! nothing that fails takes anything away from it. The ranges it holds are remembered in the owner,
 //! not in the lock.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::holder::Holder;
 use super::key::Key;
 use super::lock::{RangeLock, span};
@@ -24,7 +24,8 @@ platform::global! {
     static OWNERS: AtomicU32 = AtomicU32::new(0);
 }
 
-/// A holder of ranges of a lock. It has them until it gives them back or is dropped.
+/// A holder of several ranges of one [`RangeLock`], such as a transaction. It keeps them until it
+/// releases them or is dropped. Ranges of one owner may overlap each other: they never conflict.
 ///
 /// ```
 /// use manx::range::RangeLock;
@@ -139,7 +140,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// held.
     pub fn lock<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Exclusive, None)
     }
@@ -150,7 +151,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`RangeLock::lock`].
     pub fn lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Shared, None)
     }
@@ -161,7 +162,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`RangeLock::try_lock`].
     pub fn try_lock<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Exclusive)
     }
@@ -172,12 +173,12 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// As [`RangeLock::try_lock`].
     pub fn try_lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.try_lock_as(span(range)?, Access::Shared)
     }
 
-    /// As [`Owner::lock`] or [`Owner::lock_shared`], until `deadline` if there is one.
+    /// Waits for the range, exclusively or shared, until `deadline` if there is one.
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as these.
@@ -226,10 +227,10 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// Undoes the last lock of exactly this range.
     ///
     /// # Errors
-    /// [`LockError::NotHeld`], and [`LockError::BadRange`].
+    /// [`LockError::NotHeld`], and [`LockError::InvalidRange`].
     pub fn unlock<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         let span = span(range)?;
         // SAFETY: what the owner remembers it holds, here and below.
@@ -260,7 +261,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// room for the parts that are kept: what had not been given back until then is still held.
     pub fn release<R>(&mut self, range: R) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         let span = span(range)?;
         let mut any = false;

@@ -1,4 +1,4 @@
-//! Which waiter in the room goes before which other one.
+//! Which waiter in the wait queue goes before which other one.
 //!
 //! A waiter that came first goes before a later one that it excludes. There is one exception, or
 //! some would wait for ever: no asker has to wait for a waiter that waits for this asker. A waiter
@@ -21,15 +21,15 @@
 use super::holder::Holder;
 use super::key::Key;
 use super::request::Request;
-use super::room::{List, Node, Nodes};
 use super::slot;
 use super::table::Table;
+use super::wait_queue::{List, Node, Nodes};
 use std::ops::ControlFlow;
 use std::ptr;
 
 /// Returns the waiters that go before the maker of the request. Only waiters before `until` count,
-/// or all of them if `until` is not in the list. The room's mutex is held as long as the result is
-/// used.
+/// or all of them if `until` is not in the list. The wait queue's mutex is held as long as the
+/// result is used.
 pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     table: &'r Table<K, SHARDS, SLOTS>,
     list: &List<K>,
@@ -39,8 +39,8 @@ pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     let everybody = list.nodes();
     let holds = request.holder.is_known() || !request.own.is_empty();
     everybody.clone().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
-        node.request().excludes(&request)
-            && !(holds && Walk::new(table, everybody.clone(), Some(&request)).leads_on(node))
+        node.request().conflicts_with(&request)
+            && !(holds && Walk::new(table, everybody.clone(), Some(&request)).reaches_goal(node))
     })
 }
 
@@ -51,14 +51,14 @@ pub(super) fn waited_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
     node: &Node<K>,
 ) -> Vec<Holder> {
     let mut walk = Walk::new(table, list.nodes(), None);
-    walk.leads_on(node);
+    walk.reaches_goal(node);
     walk.holders
 }
 
 /// A walk along the waits: from a waiter to the holders and waiters that it waits for.
 struct Walk<'w, 'r, 'n, K, const SHARDS: usize, const SLOTS: usize> {
     table: &'w Table<K, SHARDS, SLOTS>,
-    /// All waiters in the room, from the first on.
+    /// All waiters in the wait queue, from the first on.
     everybody: Nodes<'n, K>,
     /// The request of the asker that is looked for.
     goal: Option<&'w Request<'r, K>>,
@@ -76,7 +76,7 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
     }
 
     /// Whether `node` waits for the goal in the end.
-    fn leads_on(&mut self, node: &Node<K>) -> bool {
+    fn reaches_goal(&mut self, node: &Node<K>) -> bool {
         if self.seen.iter().any(|seen| ptr::eq(*seen, node)) {
             return false;
         }
@@ -105,9 +105,9 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
         let mut earlier = true;
         let next = self.everybody.clone().filter(move |other| {
             earlier &= !ptr::eq(*other, node);
-            earlier && other.request().excludes(&wanted) || found.contains(&other.request().holder)
+            earlier && other.request().conflicts_with(&wanted) || found.contains(&other.request().holder)
         });
         let next: Vec<&Node<K>> = next.collect();
-        next.into_iter().any(|other| self.leads_on(other))
+        next.into_iter().any(|other| self.reaches_goal(other))
     }
 }

@@ -16,9 +16,10 @@ pub enum Access {
 }
 
 impl Access {
-    /// Whether two of these exclude each other, if their ranges overlap.
+    /// Whether two holders with these accesses conflict where their ranges overlap: unless both
+    /// share.
     #[inline(always)]
-    pub const fn excludes(self, other: Access) -> bool {
+    pub const fn conflicts_with(self, other: Access) -> bool {
         matches!(self, Access::Exclusive) || matches!(other, Access::Exclusive)
     }
 }

@@ -27,9 +27,9 @@ impl<K> Clone for Request<'_, K> {
 impl<K> Copy for Request<'_, K> {}
 
 impl<K: Key> Request<'_, K> {
-    /// Whether the two cannot be granted at the same time.
-    pub(super) fn excludes(&self, other: &Request<'_, K>) -> bool {
-        self.access.excludes(other.access)
+    /// Whether the two requests conflict: they cannot be granted at the same time.
+    pub(super) fn conflicts_with(&self, other: &Request<'_, K>) -> bool {
+        self.access.conflicts_with(other.access)
             && self.spans.iter().any(|own| other.spans.iter().any(|its| own.overlaps(its)))
     }
 
@@ -87,7 +87,7 @@ impl<'a, K: Key> Want<'a, K> {
         let entry = unsafe { slot.entry() };
         self.first <= entry.span.last()
             && entry.span.first() <= self.last
-            && self.access.excludes(access(state))
+            && self.access.conflicts_with(access(state))
             && (K::EXACT || self.span.overlaps(&entry.span))
             // SAFETY: the caller's promise.
             && !unsafe { is_among(self.own, slot) }

@@ -37,7 +37,7 @@ use super::options::Options;
 use super::scale::Scale;
 use super::slot::{FREE, Held};
 use super::span::Span;
-use super::table::{Table, WIDE_OVERDUE};
+use super::table::{Table, WIDE_STARVING};
 use super::word::Word;
 use platform::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use platform::cell::UnsafeCell;
@@ -109,6 +109,7 @@ impl InUse {
         Some(result)
     }
 
+    /// Whether the range with this running number is one of the few that the scale learns from.
     #[inline(always)]
     fn is_sample(&self, number: u64) -> bool {
         // Relaxed, here and below: a hint.
@@ -214,7 +215,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         }
         let mut used = self.common.scales.0.load(Ordering::Acquire).cast_const();
         if used.is_null() {
-            if self.common.options.told {
+            if self.common.options.block_size_is_set {
                 return None;
             }
             used = self.common.scales.begin(&self.common.options);
@@ -308,7 +309,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         });
         // SAFETY: all words are held if it is looked at (table.rs, Invariant 2).
         let is_empty = is_empty
-            && self.common.special.load(Ordering::Relaxed) < WIDE_OVERDUE
+            && self.common.special.load(Ordering::Relaxed) < WIDE_STARVING
             && unsafe { self.wide() }.slots().all(|slot| slot.state() == FREE)
             && self.common.scales.is(Some(used));
         let result = if is_empty {

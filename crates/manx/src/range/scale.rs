@@ -30,15 +30,15 @@
 //!
 //! A string is *regular* if each of the scale's columns has a usual byte. The position of a regular
 //! string is its digits as a number. Any other string has a neighbour that is regular:
-//! [`Scale::clamped`] keeps what comes before the first unusual byte. Where that byte is too high,
-//! the highest digits follow. Where it is too low, or the string ends, the lowest digits follow;
-//! such a string is *below* its neighbour.
+//! [`Scale::clamped_position`] keeps what comes before the first unusual byte. Where that byte
+//! is too high, the highest digits follow. Where it is too low, or the string ends, the lowest
+//! digits follow; such a string is *below* its neighbour.
 //!
 //! Invariants:
 //! 1. Of strings `a` < `b` the neighbours are `a'` ≤ `b'`. They agree before the first byte in
 //!    which `a` and `b` differ, or one of the two has its unusual byte before that, and so has the
-//!    other; at this byte both are clamped into the same interval. Digits are in the order of
-//!    regular strings. So the digits of `a'` are no more than those of `b'`.
+//!    other; at this byte both are clamped_position into the same interval. Digits are in the order
+//!    of regular strings. So the digits of `a'` are no more than those of `b'`.
 //! 2. If no digit is dropped for want of bits, different regular strings have different digits.
 //!    Then a string below its neighbour has the position before that, and this keeps the order:
 //!    with `a'` < `b'` there is room; with `a'` = `b'` and only `b` below it, `b` < `b'` ≤ `a`. The
@@ -326,7 +326,7 @@ impl Scale {
 
     /// The key's position. No lower key has a higher one.
     pub(super) fn position(&self, key: &[u8]) -> u64 {
-        self.digits([key]).map_or_else(|| self.clamped(key), |[digits]| digits)
+        self.digits([key]).map_or_else(|| self.clamped_position(key), |[digits]| digits)
     }
 
     /// The last position of a range up to `end`: no key below `end` has a higher one.
@@ -334,7 +334,7 @@ impl Scale {
         match self.digits([end]) {
             Some([digits]) if end.len() == self.stops => self.before(digits),
             Some([digits]) => digits,
-            None => self.clamped(end),
+            None => self.clamped_position(end),
         }
     }
 
@@ -345,18 +345,19 @@ impl Scale {
             // There is a position before that of the end, because the start is lower. If it is not,
             // the range is wide.
             Some([first, last]) => (first, last.wrapping_sub(u64::from(end.len() == self.stops)) & self.mask),
-            None => self.ends_of_any(start, end),
+            None => self.clamped_ends(start, end),
         }
     }
 
-    /// The same if one of them is not regular.
+    /// The positions of both ends, if one of them is not regular.
     #[inline(never)]
-    fn ends_of_any(&self, start: &[u8], end: &[u8]) -> (u64, u64) {
+    fn clamped_ends(&self, start: &[u8], end: &[u8]) -> (u64, u64) {
         (self.position(start), self.last_before(end))
     }
 
-    /// The position of a key that is not regular (Invariants 1 and 2).
-    fn clamped(&self, key: &[u8]) -> u64 {
+    /// The position of a key with unusual bytes: that of the nearest regular key (Invariants 1
+    /// and 2).
+    fn clamped_position(&self, key: &[u8]) -> u64 {
         let Columns { lows, highs } = &self.columns;
         let mut regular = *lows;
         let mut below = true;

@@ -15,7 +15,7 @@
 //! 2. A slot of the lock itself that is taken has its bit in `used`. A bit may be left of a slot
 //!    that was freed.
 //! 3. A slot with a bit has its range's outline beside the word: two ranges of this shard that
-//!    overlap have outlines that meet.
+//!    overlap have outlines that overlap.
 //! 4. A chunk is taken out of the list only when each of its slots was seen to be free under the
 //!    word. No thread touches a slot after it has freed the slot (`slot.rs`, Invariant 2), so the
 //!    chunk's memory may then be freed.
@@ -135,7 +135,7 @@ impl<K> Drop for Spill<K> {
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Inner<K, const SLOTS: usize> {
-    /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each overdue waiter that
+    /// What is out of the ordinary: [`SPILLED`], and [`CLOSED_ONE`] for each starving waiter that
     /// wants something in here.
     odd: u32,
     /// Bits of slots that may be taken.
@@ -157,12 +157,12 @@ const SPILLED: u32 = 1;
 const CLOSED_ONE: u32 = 2;
 
 impl<K, const SLOTS: usize> Inner<K, SLOTS> {
-    /// Returns whether an overdue waiter wants something in here.
+    /// Whether a starving waiter wants keys of this shard, so that newcomers may not take any.
     pub(super) fn is_closed(&self) -> bool {
         self.odd >= CLOSED_ONE
     }
 
-    /// Counts one more of these waiters, or one less.
+    /// Adds `by` to the number of starving waiters that want keys of this shard.
     pub(super) fn change_closed(&mut self, by: i32) {
         self.odd = self.odd.wrapping_add_signed(by * CLOSED_ONE as i32);
     }
@@ -267,7 +267,7 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
         each_of(&inner.spill, visit)
     }
 
-    /// Whether this shard has no held range and no overdue waiter.
+    /// Whether this shard has no held range and no starving waiter.
     ///
     /// # Safety
     /// The caller holds the word.
@@ -368,7 +368,7 @@ pub(super) fn each_of<K, B>(
 }
 
 impl<K, const SLOTS: usize> Shard<K, SLOTS> {
-    /// Returns the preferred slot in the common case: nothing is held in here, and no overdue
+    /// Returns the preferred slot in the common case: nothing is held in here, and no starving
     /// waiter wants anything. Otherwise the answer is `None`, and nothing has been learnt.
     /// `outline` is of the range that is wanted. A thread that prefers the same slot each time
     /// finds it in its cache.
@@ -444,7 +444,7 @@ impl<K, const SLOTS: usize> Shard<K, SLOTS> {
                 break;
             }
             for (index, other) in line.iter().enumerate() {
-                near |= u32::from(other.meets(outline)) << (first + index);
+                near |= u32::from(other.may_overlap(outline)) << (first + index);
             }
         }
         near &= used;

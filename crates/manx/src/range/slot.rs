@@ -8,7 +8,7 @@
 //! | --- | --- |
 //! | 0 | [`TAKEN`]: the slot has a holder |
 //! | 1 | [`SHARED`]: others may share it |
-//! | 2 | [`AWAITED`]: the thread that releases it has to look into the waiting room |
+//! | 2 | [`AWAITED`]: the thread that releases it has to look into the wait queue |
 //! | 3 | [`HEAD`]: the first slot of its range |
 //! | 4 to 31 | the identity of the holder ([`Holder`]) |
 //! | 32 to 63 | since when, in 2^20 ns of the monotonic clock; 0: not recorded |

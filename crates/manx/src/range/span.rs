@@ -7,7 +7,7 @@
 //!
 //! Invariant: a span that exists has `start` < `end` where it has both.
 
-use super::error::BadRange;
+use super::error::InvalidRange;
 use super::key::Key;
 use std::cmp::Ordering;
 use std::fmt;
@@ -16,15 +16,15 @@ use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Rang
 /// A half-open range of keys that is not empty.
 ///
 /// ```
-/// use manx::range::{BadRange, Span};
+/// use manx::range::{InvalidRange, Span};
 ///
 /// let span = Span::new(10, 20)?;
 /// assert!(span.overlaps(&Span::new(19, 30)?));
 /// assert!(!span.overlaps(&Span::new(20, 30)?));
 /// assert!(span.overlaps(&Span::all()));
-/// assert_eq!(Span::new(5, 5), Err(BadRange::Empty));
-/// assert_eq!(Span::new(6, 5), Err(BadRange::Inverted));
-/// # Ok::<(), BadRange>(())
+/// assert_eq!(Span::new(5, 5), Err(InvalidRange::Empty));
+/// assert_eq!(Span::new(6, 5), Err(InvalidRange::Inverted));
+/// # Ok::<(), InvalidRange>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Span<K> {
@@ -57,11 +57,11 @@ impl<K: Key> Span<K> {
     /// # Errors
     /// The range is empty or inverted.
     #[inline]
-    pub fn new(start: K, end: K) -> Result<Span<K>, BadRange> {
+    pub fn new(start: K, end: K) -> Result<Span<K>, InvalidRange> {
         match start.cmp(&end) {
             Ordering::Less => Ok(Span { start: Some(start), end: Some(end) }),
-            Ordering::Equal => Err(BadRange::Empty),
-            Ordering::Greater => Err(BadRange::Inverted),
+            Ordering::Equal => Err(InvalidRange::Empty),
+            Ordering::Greater => Err(InvalidRange::Inverted),
         }
     }
 
@@ -107,7 +107,7 @@ impl<K: Key> Span<K> {
         self.start.as_ref().is_none_or(|start| start <= key) && self.end.as_ref().is_none_or(|end| key < end)
     }
 
-    /// What is before `key` and what is not.
+    /// Splits the span: the keys before `key`, and `key` with the keys behind it.
     ///
     /// # Errors
     /// One of the two would be empty: the key is not inside, or is the first one. The span is given
@@ -177,7 +177,7 @@ impl<K: Key> Span<K> {
     /// let span = Span::new(3_u64, 7)?;
     /// assert_eq!((span.first(), span.last()), (3, 6));
     /// assert_eq!((Span::<u64>::all().first(), Span::<u64>::all().last()), (0, u64::MAX));
-    /// # Ok::<(), manx::range::BadRange>(())
+    /// # Ok::<(), manx::range::InvalidRange>(())
     /// ```
     #[inline(always)]
     pub fn first(&self) -> u64 {
@@ -259,10 +259,10 @@ impl<K: Key> From<RangeTo<K>> for Span<K> {
 }
 
 impl<K: Key> TryFrom<Range<K>> for Span<K> {
-    type Error = BadRange;
+    type Error = InvalidRange;
 
     #[inline]
-    fn try_from(range: Range<K>) -> Result<Span<K>, BadRange> {
+    fn try_from(range: Range<K>) -> Result<Span<K>, InvalidRange> {
         Span::new(range.start, range.end)
     }
 }
@@ -313,11 +313,11 @@ impl<K: Key + Successor> Span<K> {
     ///
     /// # Errors
     /// The range is empty or inverted.
-    pub fn between(start: Bound<K>, end: Bound<K>) -> Result<Span<K>, BadRange> {
+    pub fn between(start: Bound<K>, end: Bound<K>) -> Result<Span<K>, InvalidRange> {
         let start = match start {
             Bound::Included(key) => Some(key),
             // There is no key above the highest.
-            Bound::Excluded(key) => Some(key.successor().ok_or(BadRange::Empty)?),
+            Bound::Excluded(key) => Some(key.successor().ok_or(InvalidRange::Empty)?),
             Bound::Unbounded => None,
         };
         let end = match end {
@@ -333,9 +333,9 @@ impl<K: Key + Successor> Span<K> {
 }
 
 impl<K: Key + Successor> TryFrom<RangeInclusive<K>> for Span<K> {
-    type Error = BadRange;
+    type Error = InvalidRange;
 
-    fn try_from(range: RangeInclusive<K>) -> Result<Span<K>, BadRange> {
+    fn try_from(range: RangeInclusive<K>) -> Result<Span<K>, InvalidRange> {
         let (start, last) = range.into_inner();
         // The end of an inverted range may be the successor of its start's predecessor: 6..=5 is
         // empty, 7..=5 inverted.

@@ -48,15 +48,15 @@ use std::ptr;
 const WIDE: u32 = 1;
 /// `special`: it is recorded since when ranges are held.
 const RECORDED: u32 = 2;
-/// `special`: one overdue waiter for something wide.
-pub(super) const WIDE_OVERDUE: u32 = 4;
+/// `special`: one starving waiter for something wide.
+pub(super) const WIDE_STARVING: u32 = 4;
 
 /// Why ranges were not taken.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// Something that is held was in the way.
     Blocked,
-    /// An overdue waiter may want some of it.
+    /// A starving waiter may want some of it.
     Closed,
     /// The lock holds as many ranges as it may.
     Full,
@@ -72,7 +72,7 @@ pub(super) struct Missed<K> {
 /// How ranges are looked for and taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct How {
-    /// Ranges are taken even if an overdue waiter may want some of them.
+    /// Ranges are taken even if a starving waiter may want some of them.
     pub(super) closed: bool,
     /// Every slot in the way is marked as awaited.
     pub(super) waiting: bool,
@@ -373,7 +373,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
         self.take(request, How::default())
     }
 
-    /// Returns whether nothing is in the way; overdue waiters do not count. Every slot that is in
+    /// Returns whether nothing is in the way; starving waiters do not count. Every slot that is in
     /// the way is marked as awaited.
     pub(super) fn is_free_or_awaited(&self, request: &Request<'_, K>) -> bool {
         let words = self.words_for(request);
@@ -392,7 +392,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     ) -> Result<(), Refused> {
         // Acquire pairs with the release of the thread that took `WIDE` away.
         let special = self.common.special.load(Ordering::Acquire);
-        let mut closed = special >= WIDE_OVERDUE;
+        let mut closed = special >= WIDE_STARVING;
         let mut blocked = false;
         let mut visit = |slot: &Slot<K>, state: u64| {
             // SAFETY: all words that the request concerns are held (Invariant 1).
@@ -537,7 +537,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Table<K, SHARDS, SLOTS> {
     fn change_closed(&self, request: &Request<'_, K>, by: i32) {
         let words = self.words_for(request);
         if matches!(words.reach, Reach::All) {
-            self.common.special.fetch_add(WIDE_OVERDUE.wrapping_mul(by as u32), Ordering::Relaxed);
+            self.common.special.fetch_add(WIDE_STARVING.wrapping_mul(by as u32), Ordering::Relaxed);
             return;
         }
         for shard in self.reached(&words.reach) {

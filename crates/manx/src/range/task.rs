@@ -15,7 +15,7 @@ use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future with an identity. See [`task`].
+/// A future with an identity of its own at range locks, as a thread has one: [`task`] makes it.
 #[must_use = "futures do nothing unless polled"]
 #[derive(Debug)]
 pub struct Task<F> {
@@ -23,7 +23,7 @@ pub struct Task<F> {
     future: ManuallyDrop<F>,
 }
 
-/// The same future, with an identity at range locks: what is locked while it is polled, by
+/// Gives a future an identity of its own at range locks: what is locked while it is polled, by
 /// [`RangeLock::lock_async`](super::RangeLock::lock_async) or by a call that blocks, belongs to
 /// this task and not to the thread that happens to poll it. So a task is treated like a thread: it
 /// never queues behind a waiter that waits for it, and a lock that looks for deadlocks

@@ -5,7 +5,7 @@
 //! time there is. So with no time at all each of these is its `try_…` (but returns
 //! [`LockError::TimedOut`]). A waiter that gives up leaves nothing behind and keeps what it held.
 
-use super::error::{BadRange, LockError};
+use super::error::{InvalidRange, LockError};
 use super::guard::{RangeGuard, Unchanged};
 use super::key::Key;
 use super::lock::{RangeLock, span};
@@ -50,7 +50,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         timeout: Duration,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_within(span(range)?, Access::Exclusive, || after(timeout))
     }
@@ -75,7 +75,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     #[inline]
     pub fn lock_until<R>(&self, range: R, end: Instant) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_within(span(range)?, Access::Exclusive, || at(end))
     }
@@ -103,7 +103,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         timeout: Duration,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_within(span(range)?, Access::Shared, || after(timeout))
     }
@@ -132,7 +132,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         end: Instant,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_within(span(range)?, Access::Shared, || at(end))
     }
@@ -259,7 +259,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     /// [`LockError::TimedOut`], and as [`Owner::lock`]. What was held is held.
     pub fn lock_timeout<R>(&mut self, range: R, timeout: Duration) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Exclusive, after(timeout))
     }
@@ -283,7 +283,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     /// [`LockError::TimedOut`], and as [`Owner::lock`]. What was held is held.
     pub fn lock_until<R>(&mut self, range: R, end: Instant) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Exclusive, at(end))
     }
@@ -305,7 +305,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     /// [`LockError::TimedOut`], and as [`Owner::lock_shared`]. What was held is held.
     pub fn lock_shared_timeout<R>(&mut self, range: R, timeout: Duration) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Shared, after(timeout))
     }
@@ -327,7 +327,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     /// [`LockError::TimedOut`], and as [`Owner::lock_shared`]. What was held is held.
     pub fn lock_shared_until<R>(&mut self, range: R, end: Instant) -> Result<(), LockError>
     where
-        R: TryInto<Span<K>, Error: Into<BadRange>>,
+        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
     {
         self.lock_as(span(range)?, Access::Shared, at(end))
     }

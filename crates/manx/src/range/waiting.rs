@@ -3,18 +3,18 @@
 //! A free range belongs to the first thread that asks for it; no thread looks for waiters
 //! elsewhere. A thread that finds something in its way may be overtaken for its *window*. First it
 //! lets others run and tries again (`yielding.rs`): most likely the holder is kept from running,
-//! and a sleeper that is woken takes the CPU away from the next holder. Then it waits in the room
-//! (`room.rs`), having told each slot in its way that it is awaited. When the window is over it is
-//! *overdue*. It closes the shards of its ranges, so that newcomers come to the room as well and
-//! queue behind it if they want any of the same; and the release that frees its ranges hands them
-//! over. (A waiter that came to the room before its window was over, because that is long or an
-//! overdue waiter was before it, is woken when its ranges are free, and tries.) Strangers are never
-//! in each other's way: what counts is whether ranges overlap.
+//! and a sleeper that is woken takes the CPU away from the next holder. Then it waits in the wait
+//! queue (`wait_queue.rs`), having told each slot in its way that it is awaited. When the window is
+//! over it is *starving*. It closes the shards of its ranges, so that newcomers join the wait queue
+//! as well and queue behind it if they want any of the same; and the release that frees its ranges
+//! hands them over. (A waiter that joined the wait queue before its window was over, because that
+//! is long or a starving waiter was before it, is woken when its ranges are free, and tries.)
+//! Strangers are never in each other's way: what counts is whether ranges overlap.
 //!
 //! ```text
 //!           ┌──────── free ◄──────────────────────┐
 //!   lock ──►│ yield and look ──► wait ──► woken ──┤ window over
-//!           └──────────────────── ▲ ──── in vain  └────────────► overdue ──► handed over
+//!           └──────────────────── ▲ ──── in vain  └────────────► starving ──► handed over
 //! ```
 //!
 //! Invariants:
@@ -22,12 +22,12 @@
 //!    behind a waiter in the list that goes before it, or each slot that was in its way when it
 //!    looked is awaited. (The second is made true under the words of the shards, by the look
 //!    itself.)
-//! 2. A waiter that leaves the room with its ranges leaves slots behind that are awaited, if it
-//!    excludes any waiter in the room. A waiter that leaves without its ranges makes each waiter
-//!    that it excluded look, as a release does (*settling*).
+//! 2. A waiter that leaves the wait queue with its ranges leaves slots behind that are awaited, if
+//!    it excludes any waiter in the wait queue. A waiter that leaves without its ranges makes each
+//!    waiter that it excluded look, as a release does (*settling*).
 //! 3. So a waiter is told when nothing is in its way any more: by the release of the last slot, or
 //!    by a waiter that was before it.
-//! 4. While an overdue waiter waits, its shards are closed, and it excludes no range that is taken
+//! 4. While a starving waiter waits, its shards are closed, and it excludes no range that is taken
 //!    there. So what is in its way becomes less with each release. Only waiters before it in the
 //!    list can make it more.
 //!
@@ -35,10 +35,11 @@
 //!
 //! # The bound
 //! A waiter's window is the lock's or its epoch's. If neither names one, it is [`WINDOW_NS`], or
-//! [`EACH_NS`] for each waiter that is in the room before it, if that is longer. A waiter with no
-//! other one before it has its ranges after at most: its window, the time until it runs (to become
-//! overdue), and the longest of the holds in its way. A waiter with others before it waits for
-//! these first.
+//! [`EACH_NS`] for each waiter that is in the wait queue before it, if that is longer. A waiter
+//! with
+//! no other one before it has its ranges after at most: its window, the time until it runs (to
+//! become starving), and the longest of the holds in its way. A waiter with others before it waits
+//! for these first.
 
 use super::deadlock;
 use super::error::LockError;
@@ -46,9 +47,9 @@ use super::key::Key;
 use super::lock::RangeLock;
 use super::precedence;
 use super::request::Request;
-use super::room::{HANDED, Inside, LOOK, Node, WAITING, Wakes};
 use super::slot::Held;
 use super::table::{How, Refused};
+use super::wait_queue::{HANDED, LOOK, LockedQueue, Node, WAITING, Wakes};
 use super::yielding::Wait;
 use crate::lock::bounded::EPOCH_WINDOW_NS_MIN;
 use crate::slo;
@@ -64,33 +65,33 @@ use std::ptr;
 /// it was handed its range.
 pub const WINDOW_NS: u64 = 5_000_000;
 
-/// The window is at least this time for each waiter that is in the room already. A hand-over to a
-/// sleeping waiter lasts until the scheduler runs it. Without this rule every release would be such
-/// a hand-over where many threads wait for the same keys: 32 threads made 0.07 of the best peer's
-/// throughput.
+/// The window is at least this time for each waiter that is in the wait queue already. A hand-over
+/// to a sleeping waiter lasts until the scheduler runs it. Without this rule every release would be
+/// such a hand-over where many threads wait for the same keys: 32 threads made 0.07 of the best
+/// peer's throughput.
 const EACH_NS: u64 = 500_000;
 
 /// Keys that became free, or that a waiter waits for no more: from the one position to the other,
 /// both included.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Stretch {
+struct PositionRange {
     first: u64,
     last: u64,
 }
 
-impl Stretch {
-    fn meets<K: Key>(self, request: &Request<'_, K>) -> bool {
+impl PositionRange {
+    fn may_overlap<K: Key>(self, request: &Request<'_, K>) -> bool {
         request.wants().any(|want| want.first <= self.last && self.first <= want.last)
     }
 }
 
-/// A waiter on the stack, which must not stay in the room if the comparison of keys panics.
-struct Stays<'a, K: Key, const SHARDS: usize, const SLOTS: usize> {
+/// A waiter on the stack, which must not stay in the wait queue if the comparison of keys panics.
+struct RemoveOnUnwind<'a, K: Key, const SHARDS: usize, const SLOTS: usize> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     node: &'a Node<K>,
 }
 
-impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for Stays<'_, K, SHARDS, SLOTS> {
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for RemoveOnUnwind<'_, K, SHARDS, SLOTS> {
     fn drop(&mut self) {
         if !platform::execution_failed() {
             self.lock.cancel(self.node);
@@ -112,10 +113,10 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Takes ranges in the same way where an overdue waiter may want some of them.
+    /// Takes ranges in the same way where a starving waiter may want some of them.
     pub(super) fn try_closed(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
-        let room = self.room.lock();
-        if self.overdue_before(&room, request) {
+        let queue = self.queue.lock();
+        if self.starving_before(&queue, request) {
             return Err(LockError::WouldBlock);
         }
         match self.table.take(request, How { closed: true, ..How::default() }) {
@@ -129,11 +130,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         LockError::TooMany { limit: self.table.options().spill_max }
     }
 
-    /// Returns whether an overdue waiter goes before the asker.
-    fn overdue_before(&self, room: &Inside<'_, K>, request: &Request<'_, K>) -> bool {
-        // SAFETY: the room's mutex is held.
-        precedence::before(&self.table, room, *request, ptr::null())
-            .any(|node| unsafe { node.guarded() }.overdue)
+    /// Returns whether a starving waiter goes before the asker.
+    fn starving_before(&self, queue: &LockedQueue<'_, K>, request: &Request<'_, K>) -> bool {
+        // SAFETY: the wait queue's mutex is held.
+        precedence::before(&self.table, queue, *request, ptr::null())
+            .any(|node| unsafe { node.guarded() }.starving)
     }
 
     /// Waits for ranges, until the deadline if there is one. `blocked`: something in the way was
@@ -154,7 +155,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the request's parts are borrowed for longer than this function runs.
         let node = pin!(unsafe { Node::new(request, began_ns, window_ns) });
         let node = &*node;
-        let stays = Stays { lock: self, node };
+        let stays = RemoveOnUnwind { lock: self, node };
         let result = match self.enter(node, |_| ()) {
             Ok(None) => self.sleep(node, deadline),
             Ok(Some(held)) => Ok(held),
@@ -166,70 +167,70 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 
     /// How long a waiter may be overtaken, unless the number of waiters makes that longer.
     pub(super) fn window_ns(&self) -> u64 {
-        self.told_window_ns().unwrap_or(WINDOW_NS)
+        self.configured_window_ns().unwrap_or(WINDOW_NS)
     }
 
     /// The window that the lock's options or the thread's epoch name.
-    fn told_window_ns(&self) -> Option<u64> {
+    fn configured_window_ns(&self) -> Option<u64> {
         let in_epoch = || slo::window_ns().map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN));
         self.table.options().window_ns.or_else(in_epoch)
     }
 
-    /// Comes to the room, unless nothing is in the way any more. `prepare` is called when it has
+    /// Joins the wait queue, unless nothing is in the way any more. `prepare` is called when it has
     /// come, under the mutex.
     pub(super) fn enter(
         &self,
         node: &Node<K>,
         prepare: impl FnOnce(&Node<K>),
     ) -> Result<Option<Held<K>>, LockError> {
-        let mut room = self.room.lock();
+        let mut queue = self.queue.lock();
         // SAFETY: the node is new, and every way out of the waits below unlinks it first.
-        unsafe { room.link(node) };
-        room.counters.waits += 1;
+        unsafe { queue.link(node) };
+        queue.counters.waits += 1;
         // SAFETY: the mutex is held.
         let guarded = unsafe { node.guarded() };
-        if self.told_window_ns().is_none() {
-            let end_ns = guarded.began_ns.saturating_add(EACH_NS * u64::from(room.count - 1));
+        if self.configured_window_ns().is_none() {
+            let end_ns = guarded.began_ns.saturating_add(EACH_NS * u64::from(queue.count - 1));
             guarded.window_end_ns = guarded.window_end_ns.max(end_ns);
         }
         if clock::now_ns() >= guarded.window_end_ns {
-            self.make_overdue(&room, node);
+            self.mark_starving(&queue, node);
         }
-        let refused = match self.admit(&room, node) {
+        let refused = match self.admit(&queue, node) {
             Ok(Some(held)) => {
-                self.leave(&mut room, node);
+                self.leave(&mut queue, node);
                 return Ok(Some(held));
             }
-            Ok(None) => deadlock::check(self, &room, node).err(),
+            Ok(None) => deadlock::check(self, &queue, node).err(),
             Err(error) => Some(error),
         };
         if let Some(error) = refused {
-            self.give_up(room, node);
+            self.give_up(queue, node);
             return Err(error);
         }
         prepare(node);
-        self.let_pass(room, node);
+        self.let_pass(queue, node);
         Ok(None)
     }
 
     /// Tells the holders that the newcomer waits for, if they wait too: they may be behind a waiter
     /// that waits for them only now, by way of the newcomer.
-    fn let_pass<'s>(&'s self, room: Inside<'s, K>, node: &Node<K>) {
+    fn let_pass<'s>(&'s self, queue: LockedQueue<'s, K>, node: &Node<K>) {
         // The newcomer, a waiter for it, and a waiter behind this waiter.
-        if room.count < 3 || !node.request().holder.is_known() {
+        if queue.count < 3 || !node.request().holder.is_known() {
             return;
         }
-        let holders = precedence::waited_for(&self.table, &room, node);
-        self.tell(room, |other| !ptr::eq(other, node) && holders.contains(&other.request().holder));
+        let holders = precedence::waited_for(&self.table, &queue, node);
+        self.notify(queue, |other| !ptr::eq(other, node) && holders.contains(&other.request().holder));
     }
 
     /// Takes a waiter's ranges if no waiter goes before it and nothing is in the way (Invariants 1
     /// and 2).
-    fn admit(&self, room: &Inside<'_, K>, node: &Node<K>) -> Result<Option<Held<K>>, LockError> {
-        if self.is_behind(room, node) {
+    fn admit(&self, queue: &LockedQueue<'_, K>, node: &Node<K>) -> Result<Option<Held<K>>, LockError> {
+        if self.is_behind(queue, node) {
             return Ok(None);
         }
-        let how = How { closed: true, waiting: true, awaited: room.is_awaited(node) };
+        let how = How { closed: true, waiting: true, awaited: queue.is_awaited(node) };
         match self.table.take(&node.request(), how) {
             Ok(held) => Ok(Some(held)),
             Err(Refused::Full) => Err(self.too_many()),
@@ -238,40 +239,40 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     /// Returns whether the waiter has to let another waiter go first.
-    fn is_behind(&self, room: &Inside<'_, K>, node: &Node<K>) -> bool {
-        precedence::before(&self.table, room, node.request(), node).next().is_some()
+    fn is_behind(&self, queue: &LockedQueue<'_, K>, node: &Node<K>) -> bool {
+        precedence::before(&self.table, queue, node.request(), node).next().is_some()
     }
 
-    /// Takes the waiter out of the room.
-    fn leave(&self, room: &mut Inside<'_, K>, node: &Node<K>) {
-        // SAFETY: the room's mutex is held, and the node is in the list.
+    /// Takes the waiter out of the wait queue.
+    fn leave(&self, queue: &mut LockedQueue<'_, K>, node: &Node<K>) {
+        // SAFETY: the wait queue's mutex is held, and the node is in the list.
         let guarded = unsafe { node.guarded() };
-        if guarded.overdue {
-            guarded.overdue = false;
+        if guarded.starving {
+            guarded.starving = false;
             self.table.open(&node.request());
         }
         let waited_ns = clock::now_ns().saturating_sub(guarded.began_ns);
-        room.counters.waited_ns += waited_ns;
-        room.counters.waited_ns_max = room.counters.waited_ns_max.max(waited_ns);
+        queue.counters.waited_ns += waited_ns;
+        queue.counters.waited_ns_max = queue.counters.waited_ns_max.max(waited_ns);
         // SAFETY: as above.
-        unsafe { room.unlink(node) };
+        unsafe { queue.unlink(node) };
     }
 
-    /// Takes the waiter out of the room without its ranges.
-    fn give_up<'s>(&'s self, mut room: Inside<'s, K>, node: &Node<K>) {
-        self.leave(&mut room, node);
-        room.counters.given_up += 1;
-        let freed: Vec<Stretch> =
-            node.request().wants().map(|want| Stretch { first: want.first, last: want.last }).collect();
-        self.settle(room, &freed);
+    /// Takes the waiter out of the wait queue without its ranges.
+    fn give_up<'s>(&'s self, mut queue: LockedQueue<'s, K>, node: &Node<K>) {
+        self.leave(&mut queue, node);
+        queue.counters.given_up += 1;
+        let freed: Vec<PositionRange> =
+            node.request().wants().map(|want| PositionRange { first: want.first, last: want.last }).collect();
+        self.settle(queue, &freed);
     }
 
-    /// Makes the waiter overdue: no other thread may overtake it from now on (Invariant 4).
-    fn make_overdue(&self, _room: &Inside<'_, K>, node: &Node<K>) {
-        // SAFETY: the room's mutex is held.
+    /// Makes the waiter starving: no other thread may overtake it from now on (Invariant 4).
+    fn mark_starving(&self, _queue: &LockedQueue<'_, K>, node: &Node<K>) {
+        // SAFETY: the wait queue's mutex is held.
         let guarded = unsafe { node.guarded() };
-        if !guarded.overdue {
-            guarded.overdue = true;
+        if !guarded.starving {
+            guarded.starving = true;
             self.table.close(&node.request());
         }
     }
@@ -279,8 +280,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Sleeps until the ranges are the waiter's, or it has to give up.
     fn sleep(&self, node: &Node<K>, deadline: Option<Deadline>) -> Result<Held<K>, LockError> {
         let mut window_end_ns = {
-            let _room = self.room.lock();
-            // SAFETY: the room's mutex is held.
+            let _queue = self.queue.lock();
+            // SAFETY: the wait queue's mutex is held.
             unsafe { node.guarded() }.window_end_ns
         };
         loop {
@@ -288,7 +289,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             let window = (window_end_ns != u64::MAX)
                 .then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
             let until = match (window, deadline) {
-                (Some(window), Some(deadline)) if deadline.left_ns() < window.left_ns() => Some(deadline),
+                (Some(window), Some(deadline)) if deadline.remaining_ns() < window.remaining_ns() => {
+                    Some(deadline)
+                }
                 (Some(window), _) => Some(window),
                 (None, deadline) => deadline,
             };
@@ -297,14 +300,14 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 futex::wait_set(&node.word, WAITING, futex::ANY_SET, until);
             }
             if node.word.load(Ordering::Acquire) == HANDED {
-                // SAFETY: no other thread touches the node any more (room.rs, Invariant 2).
+                // SAFETY: no other thread touches the node any more (wait_queue.rs, Invariant 2).
                 return Ok(unsafe { node.guarded() }.held);
             }
             let now_ns = clock::now_ns();
             if now_ns >= window_end_ns {
                 window_end_ns = u64::MAX;
             }
-            let given_up = deadline.is_some_and(|deadline| deadline.left_ns() == 0);
+            let given_up = deadline.is_some_and(|deadline| deadline.remaining_ns() == 0);
             match self.look(node, now_ns, given_up, |_| ()) {
                 Some(result) => return result,
                 None => continue,
@@ -321,7 +324,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         gives_up: bool,
         prepare: impl FnOnce(&Node<K>),
     ) -> Option<Result<Held<K>, LockError>> {
-        let mut room = self.room.lock();
+        let mut queue = self.queue.lock();
         // Relaxed: words change under the mutex.
         let word = node.word.load(Ordering::Relaxed);
         if word == HANDED {
@@ -332,23 +335,23 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         // SAFETY: the mutex is held.
         let is_over = now_ns >= unsafe { node.guarded() }.window_end_ns;
         if is_over {
-            self.make_overdue(&room, node);
+            self.mark_starving(&queue, node);
         }
         if gives_up || word == LOOK || is_over {
-            match self.admit(&room, node) {
+            match self.admit(&queue, node) {
                 Ok(Some(held)) => {
-                    self.leave(&mut room, node);
+                    self.leave(&mut queue, node);
                     return Some(Ok(held));
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    self.give_up(room, node);
+                    self.give_up(queue, node);
                     return Some(Err(error));
                 }
             }
         }
         if gives_up {
-            self.give_up(room, node);
+            self.give_up(queue, node);
             return Some(Err(LockError::TimedOut));
         }
         prepare(node);
@@ -358,16 +361,16 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// A waiter that does not want to wait any more: its future is dropped. Whatever it was handed
     /// is released.
     pub(super) fn cancel(&self, node: &Node<K>) {
-        let room = self.room.lock();
+        let queue = self.queue.lock();
         // SAFETY: the mutex is held.
         let linked = unsafe { node.guarded() }.linked;
         // Relaxed: words change under the mutex.
         if node.word.load(Ordering::Relaxed) == HANDED {
-            drop(room);
+            drop(queue);
             // SAFETY: the ranges are the waiter's, which does not use them.
             unsafe { self.release(node.guarded().held) };
         } else if linked {
-            self.give_up(room, node);
+            self.give_up(queue, node);
         }
     }
 
@@ -399,80 +402,80 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         unsafe {
             for slot in held.slots() {
                 let entry = (*slot).entry();
-                let stretch = Stretch { first: entry.span.first(), last: entry.span.last() };
+                let freed_range = PositionRange { first: entry.span.first(), last: entry.span.last() };
                 // The slots of one range say the same.
-                if (*slot).free() && !freed.contains(&stretch) {
-                    freed.push(stretch);
+                if (*slot).free() && !freed.contains(&freed_range) {
+                    freed.push(freed_range);
                 }
             }
         }
         if !freed.is_empty() {
-            self.settle(self.room.lock(), &freed);
+            self.settle(self.queue.lock(), &freed);
         }
     }
 
     /// Tells the waiters that may go on, after some ranges became free, or a waiter waits for them
     /// no more (Invariant 3).
-    fn settle<'s>(&'s self, room: Inside<'s, K>, freed: &[Stretch]) {
-        self.tell(room, |node| freed.iter().any(|stretch| stretch.meets(&node.request())));
+    fn settle<'s>(&'s self, queue: LockedQueue<'s, K>, freed: &[PositionRange]) {
+        self.notify(queue, |node| freed.iter().any(|freed_range| freed_range.may_overlap(&node.request())));
     }
 
     /// Tells the waiters that `whom` picks, if they may go on: they were told nothing yet, and are
     /// behind no other waiter.
-    fn tell<'s>(&'s self, mut room: Inside<'s, K>, whom: impl Fn(&Node<K>) -> bool) {
+    fn notify<'s>(&'s self, mut queue: LockedQueue<'s, K>, whom: impl Fn(&Node<K>) -> bool) {
         let mut wakes = Wakes::new();
         let mut now_ns = 0;
         loop {
-            for node in room.nodes() {
+            for node in queue.nodes() {
                 if wakes.is_full() {
                     break;
                 }
                 // Relaxed: words change under the mutex.
                 let waits = node.word.load(Ordering::Relaxed) == WAITING;
-                if !waits || !whom(node) || self.is_behind(&room, node) {
+                if !waits || !whom(node) || self.is_behind(&queue, node) {
                     continue;
                 }
                 if now_ns == 0 {
                     now_ns = clock::now_ns();
                 }
-                self.serve(&mut room, node, now_ns, &mut wakes);
+                self.serve(&mut queue, node, now_ns, &mut wakes);
             }
             let again = wakes.is_full();
-            drop(room);
+            drop(queue);
             wakes.wake();
             if !again {
                 return;
             }
             // More than fit into one batch: waiters that were told are not told again.
-            room = self.room.lock();
+            queue = self.queue.lock();
         }
     }
 
-    /// Hands the waiter its ranges, if they are free and it is overdue; tells it to look, if they
+    /// Hands the waiter its ranges, if they are free and it is starving; tells it to look, if they
     /// are free and it is not.
-    fn serve(&self, room: &mut Inside<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes) {
+    fn serve(&self, queue: &mut LockedQueue<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes) {
         // SAFETY: the mutex is held, here and below.
         if now_ns < unsafe { node.guarded() }.window_end_ns {
             if self.table.is_free_or_awaited(&node.request()) {
                 // SAFETY: as above; there is room for a call.
-                unsafe { wakes.tell(node, LOOK) };
+                unsafe { wakes.notify(node, LOOK) };
             }
             return;
         }
-        match self.admit(room, node) {
+        match self.admit(queue, node) {
             Ok(Some(held)) => {
-                room.counters.handed += 1;
-                self.leave(room, node);
+                queue.counters.handed += 1;
+                self.leave(queue, node);
                 // SAFETY: as above; it is the last that is done to the node.
                 unsafe {
                     node.guarded().held = held;
-                    wakes.tell(node, HANDED);
+                    wakes.notify(node, HANDED);
                 }
             }
-            Ok(None) => self.make_overdue(room, node),
+            Ok(None) => self.mark_starving(queue, node),
             // It finds out for itself.
             // SAFETY: as above.
-            Err(_) => unsafe { wakes.tell(node, LOOK) },
+            Err(_) => unsafe { wakes.notify(node, LOOK) },
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A thread that finds it taken looks for a while, then yields, then sleeps in growing steps,
 //! because the holder may have lost its CPU (the policy of [`crate::wait::Adaptive`]). There is no
-//! queue: the work under a word is a look at a few cache lines, and the waiting room decides which
+//! queue: the work under a word is a look at a few cache lines, and the wait queue decides which
 //! waiter goes next.
 //!
 //! Invariant 1: between its exchange from 0 to 1 and its store of 0, the word belongs to the thread

@@ -6,8 +6,8 @@
 //! looks, although its ranges are.
 //!
 //! That ends with the window of the waiter, with its deadline, or after [`TRIES`] tries, whichever
-//! comes first. Then the waiter comes to the room, which looks once more (`waiting.rs`). So a
-//! deadline is overshot by no more than one yield, and by what the room takes.
+//! comes first. Then the waiter joins the wait queue, which looks once more (`waiting.rs`). So a
+//! deadline is overshot by no more than one yield, and by what the wait queue takes.
 //!
 //! Tries are counted, and time is not, because a yield lasts as long as the threads run to which it
 //! gives the CPU. With one thread a CPU it lasts 0.3 µs, and the thread goes to sleep after a third
@@ -23,7 +23,8 @@ use super::table::{How, Refused};
 use platform::futex::Deadline;
 use platform::{clock, thread};
 
-/// The number of tries after which a waiter that may be overtaken goes to the room. Few in a model.
+/// The number of tries after which a waiter that may be overtaken joins the wait queue. Few in a
+/// model.
 const TRIES: u32 = platform::spin_bound(1000);
 
 /// When a waiter began to wait, and for how long it may be overtaken.
@@ -31,7 +32,7 @@ const TRIES: u32 = platform::spin_bound(1000);
 pub(super) struct Wait {
     pub(super) began_ns: u64,
     pub(super) window_ns: u64,
-    /// The time at which it goes to the room at the latest.
+    /// The time at which it joins the wait queue at the latest.
     yields_end_ns: u64,
 }
 
@@ -41,7 +42,7 @@ impl Wait {
         Wait { began_ns: now_ns, window_ns, yields_end_ns: now_ns.saturating_add(window_ns.min(left_ns)) }
     }
 
-    /// Whether the waiter goes to the room after this number of tries.
+    /// Whether the waiter joins the wait queue after this number of tries.
     fn is_over(self, tries: u32) -> bool {
         !(0..TRIES).contains(&tries) || clock::now_ns() >= self.yields_end_ns
     }
@@ -50,7 +51,7 @@ impl Wait {
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// A wait begins now.
     pub(super) fn begin(&self, deadline: Option<Deadline>) -> Wait {
-        Wait::new(clock::now_ns(), self.window_ns(), deadline.map_or(u64::MAX, Deadline::left_ns))
+        Wait::new(clock::now_ns(), self.window_ns(), deadline.map_or(u64::MAX, Deadline::remaining_ns))
     }
 
     /// Tries, and lets others run between two tries, as long as it may be overtaken and may wait.

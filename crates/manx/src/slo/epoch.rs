@@ -21,22 +21,22 @@ pub struct Slo {
 }
 
 impl Slo {
-    /// A target.
+    /// Makes a target: this percentile of the epochs is to end within `bound`.
     pub fn new(bound: Duration, percentile: Percentile) -> Slo {
         Slo { bound_ns: u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX), percentile }
     }
 
-    /// Half of the epochs within the bound.
+    /// Makes a target at the median: 50 % of the epochs are to end within `bound`.
     pub fn p50(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P50)
     }
 
-    /// 99 of a hundred.
+    /// Makes a target at the 99th percentile: 99 % of the epochs are to end within `bound`.
     pub fn p99(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P99)
     }
 
-    /// 999 of a thousand.
+    /// Makes a target at the 99.9th percentile: 99.9 % of the epochs are to end within `bound`.
     pub fn p999(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P999)
     }
@@ -54,7 +54,13 @@ struct Shared {
     histogram: Histogram,
 }
 
-/// A kind of work, such as a request, and its latency target. Clones are the same one.
+/// A kind of work with a latency target, such as a request. Clones are the same epoch.
+///
+/// Each thread learns for each epoch a window: for how long the locks that are taken inside may let
+/// other threads overtake it. A window grows by a unit after each epoch that met its target, and
+/// halves after a miss. An epoch takes about 20 ns.
+///
+/// Source: Liu and others, "Asymmetry-aware scalable locking" (PPoPP 2022), Algorithm 2.
 ///
 /// ```
 /// use manx::slo::{Epoch, Slo};
@@ -89,7 +95,7 @@ impl Epoch {
         }))
     }
 
-    /// Its name.
+    /// Returns the name that it was made with.
     pub fn name(&self) -> &'static str {
         self.0.name
     }
@@ -133,10 +139,22 @@ impl Epoch {
         self.0.histogram.summary()
     }
 
-    /// Begins an epoch on the calling thread, which ends when the guard is dropped.
-    pub fn enter(&self) -> Entered<'_> {
+    /// Begins an epoch on the calling thread, inside of the epochs that are open on it. It ends
+    /// when the guard is dropped.
+    ///
+    /// ```
+    /// use manx::slo::{Epoch, Slo};
+    ///
+    /// let lookup = Epoch::new("lookup", Slo::p99(std::time::Duration::from_millis(1)));
+    /// lookup.record(true);
+    /// {
+    ///     let _request = lookup.enter();
+    /// }
+    /// assert_eq!(lookup.latencies().count, 1);
+    /// ```
+    pub fn enter(&self) -> EpochGuard<'_> {
         local::start(self.0.id);
-        Entered { epoch: self, _thread: std::marker::PhantomData }
+        EpochGuard { epoch: self, _thread: std::marker::PhantomData }
     }
 
     /// A future that is this epoch: it begins now, wherever it is polled the locks know of it, and
@@ -152,9 +170,9 @@ impl Epoch {
     /// let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     /// assert_eq!(request.as_mut().poll(&mut context), std::task::Poll::Ready(42));
     /// ```
-    pub fn carry<F: Future>(&self, future: F) -> Carried<F> {
+    pub fn carry<F: Future>(&self, future: F) -> EpochFuture<F> {
         clock::init();
-        Carried { open: Open { epoch: self.clone(), began_ticks: clock::ticks(), polled: false }, future }
+        EpochFuture { open: Open { epoch: self.clone(), began_ticks: clock::ticks(), polled: false }, future }
     }
 
     fn ended(&self, latency_ns: u64, slo: Slo) {
@@ -164,23 +182,24 @@ impl Epoch {
     }
 }
 
-/// An epoch that goes on. Ends on the thread that began it.
+/// The guard of an open epoch: [`Epoch::enter`] makes it. Dropping it ends the epoch, on the thread
+/// that began it.
 #[must_use = "the epoch ends when this is dropped"]
 #[derive(Debug)]
-pub struct Entered<'a> {
+pub struct EpochGuard<'a> {
     epoch: &'a Epoch,
     /// Neither `Send` nor `Sync`: the thread's table knows of it.
     _thread: std::marker::PhantomData<*const ()>,
 }
 
-impl Entered<'_> {
+impl EpochGuard<'_> {
     /// Ends the epoch without a result: it failed early, say, and its latency means nothing.
     pub fn abandon(self) {
         local::abandon(self.epoch.0.id);
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for EpochGuard<'_> {
     fn drop(&mut self) {
         let slo = self.epoch.slo();
         // `None`: it was abandoned, or forgotten because too many are open inside of others of the
@@ -191,10 +210,11 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// See [`Epoch::carry`].
+/// A future whose polls are all in one epoch: [`Epoch::carry`] makes it. The epoch ends when the
+/// future is ready, or when it is dropped after it was polled.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct Carried<F> {
+pub struct EpochFuture<F> {
     open: Open,
     future: F,
 }
@@ -232,7 +252,7 @@ impl Drop for OnThisThread<'_> {
     }
 }
 
-impl<F: Future> Future for Carried<F> {
+impl<F: Future> Future for EpochFuture<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {

@@ -16,7 +16,7 @@ platform::os_only! {
     mod local;
     pub mod thread;
 
-    pub use epoch::{Carried, Entered, Epoch, Slo};
+    pub use epoch::{Epoch, EpochFuture, EpochGuard, Slo};
     pub use local::{abandon, current, end, end_at, set_window_source, start, window_ns};
     pub use thread::{EPOCHS_MAX, NESTED_MAX, RECORD_BYTES, Thread};
 }

@@ -185,7 +185,7 @@ impl Thread {
         self.end_then(id, ticks(), slo_ns, percentile, window_ns_max)
     }
 
-    /// The same, for an epoch that has ended at this time, in ticks.
+    /// As [`Thread::end`], for an epoch that ended at `now_ticks`, in ticks of `platform::clock`.
     #[inline]
     pub fn end_then(
         &self,

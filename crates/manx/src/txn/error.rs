@@ -54,7 +54,7 @@ pub enum Error {
         above: u64,
     },
     /// The range is empty or inverted.
-    BadRange(String),
+    InvalidRange(String),
     /// The transaction has failed before and can only be rolled back.
     Failed,
     /// Tried again as often as may be; the last reason.
@@ -87,7 +87,7 @@ impl Error {
         match error {
             LockError::Deadlock(circle) => Error::Deadlock { cycle: cycle(&circle) },
             LockError::TooMany { limit } => Error::TooManyRanges { limit },
-            LockError::BadRange(bad) => Error::BadRange(bad.to_string()),
+            LockError::InvalidRange(bad) => Error::InvalidRange(bad.to_string()),
             error => Error::Deadlock { cycle: error.to_string() },
         }
     }
@@ -142,7 +142,7 @@ impl fmt::Display for Error {
                     "the commit timestamp {asked} is not above {above}, the oldest timestamp or that of one of its keys: take a later one"
                 )
             }
-            Error::BadRange(why) => to.write_str(why),
+            Error::InvalidRange(why) => to.write_str(why),
             Error::Failed => to.write_str("the transaction has failed before: roll it back"),
             Error::Retried { times, last } => write!(to, "tried {times} times; the last time: {last}"),
             Error::Data(error) => error.fmt(to),

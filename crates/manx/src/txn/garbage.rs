@@ -28,16 +28,16 @@ const OWN_MAX: usize = 1024;
 /// What no transaction needs, as far as a session has found out. It only grows, so a session that
 /// knows less is on the safe side.
 #[derive(Debug, Default)]
-pub(super) struct Unneeded {
+pub(super) struct Horizon {
     /// No transaction needs to tell ids below this one apart …
     id: AtomicU64,
     /// … or timestamps that are not above this one.
     timestamp: AtomicU64,
 }
 
-impl Unneeded {
+impl Horizon {
     #[cold]
-    fn find_out(&self, inner: &Inner) {
+    fn advance(&self, inner: &Inner) {
         // Release, and Acquire below: a session that cleans by it does so behind all that was
         // looked at.
         self.id.fetch_max(inner.ids.oldest(), Ordering::Release);
@@ -59,7 +59,7 @@ impl Garbage {
         let added = keys.len();
         self.keys.extend(keys.drain(..).map(|key| (id, key)));
         if id.is_multiple_of(ONE_OF) || added as u64 >= ONE_OF {
-            inner.unneeded.find_out(inner);
+            inner.horizon.advance(inner);
             // No session waits here: the session that has the lock cleans it.
             if let Some(mut left) = inner.left.try_lock() {
                 left.clean(SOME.max(added), inner);
@@ -77,8 +77,8 @@ impl Garbage {
 
     /// Cleans at most `most` keys.
     fn clean(&mut self, most: usize, inner: &Inner) {
-        let oldest = inner.unneeded.id.load(Ordering::Acquire);
-        let oldest_timestamp = inner.unneeded.timestamp.load(Ordering::Acquire);
+        let oldest = inner.horizon.id.load(Ordering::Acquire);
+        let oldest_timestamp = inner.horizon.timestamp.load(Ordering::Acquire);
         let guard = &crossbeam_epoch::pin();
         for _ in 0..most.min(self.keys.len()) {
             match self.keys.pop_front() {

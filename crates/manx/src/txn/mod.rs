@@ -9,7 +9,7 @@
 //! | `data.rs` | what a store stands on |
 //! | `store.rs` | what begins transactions, and what they share |
 //! | `transaction.rs`, `scan.rs` | what one sees and does |
-//! | `table.rs`, `points.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
+//! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `timestamps.rs` | times that the user gives |
 //! | `durable/` | a data component in files (feature `durable`) |
@@ -22,7 +22,7 @@ platform::os_only! {
     pub mod durable;
     mod error;
     mod garbage;
-    mod points;
+    mod point_index;
     mod retired;
     mod scan;
     mod store;

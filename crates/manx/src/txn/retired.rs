@@ -26,7 +26,7 @@ const BATCH: usize = 16;
 #[derive(Debug)]
 pub(super) struct Retired<V> {
     /// The batch, and what is in it; the oldest first.
-    versions: VecDeque<(u64, Cut<V>)>,
+    versions: VecDeque<(u64, Unlinked<V>)>,
     /// The batch that is being filled, …
     batch: u64,
     /// … and how many are in it.
@@ -39,10 +39,10 @@ pub(super) struct Retired<V> {
 
 /// A version that is in no list.
 #[derive(Debug)]
-struct Cut<V>(*const V);
+struct Unlinked<V>(*const V);
 
 // SAFETY: it can be dropped by any thread, as what is in it can.
-unsafe impl<V: Send> Send for Cut<V> {}
+unsafe impl<V: Send> Send for Unlinked<V> {}
 
 impl<V> Default for Retired<V> {
     fn default() -> Retired<V> {
@@ -56,10 +56,10 @@ impl<V> Retired<V> {
     /// # Safety
     /// It is in no list any more, and no other code frees it.
     pub(super) unsafe fn take(&mut self, version: Shared<'_, V>, guard: &Guard) {
-        self.push(Cut(version.as_raw()), guard);
+        self.push(Unlinked(version.as_raw()), guard);
     }
 
-    fn push(&mut self, cut: Cut<V>, guard: &Guard) {
+    fn push(&mut self, cut: Unlinked<V>, guard: &Guard) {
         self.versions.push_back((self.batch, cut));
         self.came += 1;
         self.filled += 1;
@@ -104,7 +104,7 @@ impl<V> Retired<V> {
     }
 }
 
-impl<V> Cut<V> {
+impl<V> Unlinked<V> {
     /// # Safety
     /// No thread reads it, and it is freed once.
     unsafe fn free(self) {

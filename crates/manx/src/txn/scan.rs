@@ -7,7 +7,8 @@ use std::fmt;
 use std::ops::Bound;
 use std::vec;
 
-/// The entries of a range that a transaction sees. See [`Transaction::scan`].
+/// An iterator over the entries of a range that a transaction sees: [`Transaction::scan`] makes it.
+/// An item is a key with its value, or the error that ended the scan.
 pub struct Scan<'t, 's> {
     transaction: &'t mut Transaction<'s>,
     from: Bound<Vec<u8>>,

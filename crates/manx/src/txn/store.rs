@@ -3,7 +3,7 @@
 use super::coordinator::{self, Coordinator, Protocol};
 use super::data::Data;
 use super::error::Error;
-use super::garbage::{Garbage, Unneeded};
+use super::garbage::{Garbage, Horizon};
 use super::table::{Table, Written};
 use super::timestamps::Timestamps;
 use super::transaction::{Isolation, Transaction};
@@ -68,7 +68,11 @@ pub struct Stats {
     pub refused: u64,
 }
 
-/// A store of transactions. It is cheap to clone, and all clones are the same store.
+/// A transactional store of keys and values in order: in memory, or over a data component
+/// ([`Store::open`]). Clones are cheap, and are the same store.
+///
+/// Snapshots work as WiredTiger's do; serializable transactions lock what they read in a
+/// [`RangeLock`].
 ///
 /// ```
 /// use manx::txn::{Isolation, Options, Store};
@@ -95,7 +99,7 @@ pub(super) struct Inner {
     pub(super) table: Table,
     pub(super) ranges: RangeLock<Vec<u8>>,
     pub(super) timestamps: Timestamps,
-    pub(super) unneeded: Unneeded,
+    pub(super) horizon: Horizon,
     /// What sessions that ended had to clean.
     pub(super) left: Mutex<Garbage>,
     active: AtomicU32,
@@ -111,12 +115,12 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// A store in memory, which is gone with it.
+    /// Makes an empty store in memory. Its entries are lost when the last clone is dropped.
     pub fn in_memory(options: Options) -> Store {
         Store::new(options, None)
     }
 
-    /// A store over a data component, with what that has.
+    /// Opens a store over a data component, with the entries that this has.
     ///
     /// ```
     /// use manx::txn::{Bounds, Change, Data, DataError, Entry, Isolation, Options, Store, Value};
@@ -166,7 +170,7 @@ impl Store {
             table: Table::new(data),
             ranges: RangeLock::with(range::Options::new().detecting_deadlocks()),
             timestamps: Timestamps::default(),
-            unneeded: Unneeded::default(),
+            horizon: Horizon::default(),
             left: Mutex::new(Garbage::default()),
             active: AtomicU32::new(0),
             ended: Event::new(),
@@ -271,7 +275,7 @@ impl Inner {
     }
 
     /// A transaction is over.
-    fn dismiss(&self) {
+    fn release_admission(&self) {
         if self.options.active_max.is_some() {
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.ended.signal_one();
@@ -279,7 +283,7 @@ impl Inner {
     }
 }
 
-/// Runs transactions, one at a time. It may go from thread to thread. Dropping it ends it.
+/// Runs transactions, one at a time: [`Store::session`] makes it. It may move between threads.
 #[derive(Debug)]
 pub struct Session {
     pub(super) store: Store,
@@ -365,7 +369,7 @@ impl Work {
         if let Some(timestamp) = self.read_timestamp.take() {
             inner.timestamps.done(timestamp);
         }
-        inner.dismiss();
+        inner.release_admission();
     }
 }
 

@@ -18,7 +18,7 @@
 //!    writes into the key's own.
 
 use super::data::{Bounds, Data, DataError, Entry, Value};
-use super::points::Points;
+use super::point_index::PointIndex;
 use super::retired::Retired;
 use super::versions::{Version, Refused, Versions, View};
 use crossbeam_epoch::Guard;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub(super) struct Table {
     pub(super) keys: SkipMap<Value, Arc<Versions>>,
     /// In memory: over a data component keys come and go, and few are here.
-    points: Option<Points>,
+    points: Option<PointIndex>,
     pub(super) data: Option<Box<dyn Data>>,
 }
 
@@ -51,7 +51,7 @@ pub(super) type Found = (Vec<Entry>, Option<Value>);
 
 impl Table {
     pub(super) fn new(data: Option<Box<dyn Data>>) -> Table {
-        Table { keys: SkipMap::new(), points: data.is_none().then(Points::default), data }
+        Table { keys: SkipMap::new(), points: data.is_none().then(PointIndex::default), data }
     }
 
     /// What the key has in this view.

@@ -57,8 +57,24 @@ pub struct Committed {
     pub id: Option<u64>,
 }
 
-/// A transaction. It is rolled back when it is dropped; if it is forgotten ([`std::mem::forget`]),
-/// when its session begins another or ends, though what it locked stays locked then.
+/// A transaction of a [`Store`](super::Store): [`Session::begin`] makes it.
+///
+/// Dropping it rolls it back. If it is forgotten ([`std::mem::forget`]) it is rolled back when its
+/// session begins another or ends, but what it locked stays locked.
+///
+/// ```
+/// use manx::txn::{Error, Isolation, Options, Store};
+///
+/// let store = Store::in_memory(Options::default());
+/// let (mut one, mut other) = (store.session()?, store.session()?);
+/// let mut first = one.begin(Isolation::Snapshot)?;
+/// let mut second = other.begin(Isolation::Snapshot)?;
+/// first.put(b"key", b"1")?;
+/// // The first writer wins.
+/// assert!(matches!(second.put(b"key", b"2"), Err(Error::Conflict { .. })));
+/// first.commit()?;
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Transaction<'s> {
     inner: &'s Inner,
     work: &'s mut Work,
@@ -90,7 +106,7 @@ impl<'s> Transaction<'s> {
         Transaction { inner, work, isolation, owner, failed: None }
     }
 
-    /// Its id, once it has written something.
+    /// Returns the id of the transaction; `None` until it has written something.
     pub fn id(&self) -> Option<u64> {
         self.work.ids.id()
     }
@@ -125,7 +141,7 @@ impl<'s> Transaction<'s> {
         self.put_shared(key, value.into())
     }
 
-    /// The same, of a value that need not be copied.
+    /// Sets the value of a key, as [`Transaction::put`] does, without a copy of the value.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -153,7 +169,7 @@ impl<'s> Transaction<'s> {
     /// ones meanwhile.
     ///
     /// # Errors
-    /// [`Error::BadRange`], and as [`Transaction::put`].
+    /// [`Error::InvalidRange`], and as [`Transaction::put`].
     pub fn delete_range<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Result<usize, Error> {
         let (from, to) = owned(&range);
         let span = check((from.clone(), to.clone()))?;
@@ -206,8 +222,9 @@ impl<'s> Transaction<'s> {
         self.finish(0)
     }
 
-    /// The same, with a timestamp: a transaction that reads at an earlier one
-    /// ([`Session::begin_at`]) does not see it. (What is committed without one, all see.)
+    /// Commits what it wrote at a timestamp of the caller's: transactions that read at an earlier
+    /// timestamp ([`Session::begin_at`]) do not see it. (All see what [`Transaction::commit`]
+    /// committed.)
     ///
     /// # Errors
     /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit
@@ -406,5 +423,5 @@ pub(super) fn as_ref(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 /// Returns the range in a form that can be locked.
 pub(super) fn check((from, to): OwnedBounds) -> Result<Span<Vec<u8>>, Error> {
-    Span::between(from, to).map_err(|bad| Error::BadRange(bad.to_string()))
+    Span::between(from, to).map_err(|bad| Error::InvalidRange(bad.to_string()))
 }

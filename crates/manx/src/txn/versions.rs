@@ -92,7 +92,8 @@ impl Versions {
         head.is_null() && head.tag() != CLOSED
     }
 
-    /// See Invariant 2.
+    /// Whether the list is closed: it is empty, its key is being removed, and no version may be
+    /// added (Invariant 2).
     #[inline]
     pub(super) fn is_closed(&self, guard: &Guard) -> bool {
         self.head.load(Ordering::Acquire, guard).tag() == CLOSED

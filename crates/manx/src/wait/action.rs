@@ -20,13 +20,13 @@ pub enum Action {
 
 impl Action {
     /// Does it, if it is to be done in this thread alone ([`Action::Park`] needs to know where),
-    /// and for no longer than `limit_ns`.
+    /// and for no longer than `timeout_ns`.
     #[inline]
-    pub(super) fn perform(self, limit_ns: u64) {
+    pub(super) fn perform(self, timeout_ns: u64) {
         match self {
             Action::Spin => cpu::pause(),
             Action::Yield => thread::yield_now(),
-            Action::Sleep { ns } => thread::sleep_ns(if ns < limit_ns { ns } else { limit_ns }),
+            Action::Sleep { ns } => thread::sleep_ns(if ns < timeout_ns { ns } else { timeout_ns }),
             Action::Park => {}
         }
     }

@@ -22,7 +22,10 @@ use super::{Action, Backoff, Policy, Waiter, short_of_cpus};
 use crate::cpu::refresh_if_old;
 use platform::thread;
 
-/// Spins, then yields, then sleeps.
+/// The adaptive policy: spins a little, then yields, then sleeps for longer and longer. It stops
+/// spinning at once while the process is short of CPUs.
+///
+/// Source: Andreoli and Cucinotta's study of WiredTiger, whose numbers [`Adaptive::DEFAULT`] has.
 ///
 /// ```
 /// use manx::wait::{Action, Adaptive, Policy};
@@ -57,23 +60,24 @@ impl Adaptive {
     pub const DEFAULT: Adaptive =
         Adaptive { spins: 10, yields: 1000, step_ns: 100_000, ceiling_ns: 1_000_000 };
 
-    /// The same policy with this number of rounds of spinning.
+    /// Sets the number of rounds that spin.
     pub const fn spins(self, spins: u32) -> Self {
         Adaptive { spins, ..self }
     }
 
-    /// The same policy with this number of rounds of yielding. Use 0 for a thread of a real-time
-    /// class.
+    /// Sets the number of rounds that yield, after those that spin. Use 0 for a thread of a
+    /// real-time class.
     pub const fn yields(self, yields: u32) -> Self {
         Adaptive { yields, ..self }
     }
 
-    /// The same policy with sleeps that grow by this number of nanoseconds.
+    /// Sets the first sleep, and by how much each sleep is longer than the one before, in
+    /// nanoseconds.
     pub const fn step_ns(self, step_ns: u64) -> Self {
         Adaptive { step_ns, ..self }
     }
 
-    /// The same policy with sleeps of at most this number of nanoseconds.
+    /// Sets the longest sleep, in nanoseconds.
     pub const fn ceiling_ns(self, ceiling_ns: u64) -> Self {
         Adaptive { ceiling_ns, ..self }
     }
@@ -140,7 +144,7 @@ pub struct AdaptiveWaiter {
 
 impl Waiter for AdaptiveWaiter {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
+    fn round(&mut self, timeout_ns: u64) -> Action {
         if self.round < self.policy.spins && short_of_cpus() {
             self.round = self.policy.spins;
         }
@@ -152,7 +156,7 @@ impl Waiter for AdaptiveWaiter {
             // For the next waits: this one is through with spinning.
             refresh_if_old();
         }
-        action.perform(limit_ns);
+        action.perform(timeout_ns);
         self.round = self.round.saturating_add(1);
         action
     }

@@ -15,8 +15,8 @@ use platform::clock;
 
 /// One thread's part in one wait.
 pub trait Waiter {
-    /// Waits for one round of at most about `limit_ns` nanoseconds, and says what it did.
-    fn round(&mut self, limit_ns: u64) -> Action;
+    /// Waits for one round of at most about `timeout_ns` nanoseconds, and says what it did.
+    fn round(&mut self, timeout_ns: u64) -> Action;
 }
 
 /// A way to wait.
@@ -47,7 +47,7 @@ pub trait Policy {
         backoff.counts()
     }
 
-    /// Waits until `ready` returns true, or for about `limit_ns` nanoseconds; returns whether it
+    /// Waits until `ready` returns true, or for about `timeout_ns` nanoseconds; returns whether it
     /// was. It is asked at least once, and once more after the time is up.
     ///
     /// ```
@@ -57,11 +57,11 @@ pub trait Policy {
     /// assert!(!Adaptive::DEFAULT.until_for(200_000, || false));
     /// ```
     #[inline]
-    fn until_for(&self, limit_ns: u64, mut ready: impl FnMut() -> bool) -> bool {
+    fn until_for(&self, timeout_ns: u64, mut ready: impl FnMut() -> bool) -> bool {
         if ready() {
             return true;
         }
-        let deadline_ns = clock::now_ns().saturating_add(limit_ns);
+        let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
         let mut backoff = self.start();
         loop {
             let now_ns = clock::now_ns();
@@ -103,7 +103,7 @@ impl<W: Waiter> Backoff<W> {
         Backoff { waiter, counts: Counts { spins: 0, yields: 0, sleeps: 0, parks: 0 }, meter: Untimed }
     }
 
-    /// The same wait, measured: [`Backoff::times`].
+    /// Measures the wait from now on: [`Backoff::times`] tells for how long it did what.
     ///
     /// ```
     /// use manx::wait::FixedSleep;
@@ -125,12 +125,12 @@ impl<W: Waiter, M: Meter> Backoff<W, M> {
         self.wait_at_most(u64::MAX);
     }
 
-    /// Waits for one round of at most about `limit_ns` nanoseconds: a sleep ends no sooner than the
-    /// thread's timer slack (50 µs) allows.
+    /// Waits for one round of at most about `timeout_ns` nanoseconds: a sleep ends no sooner than
+    /// the thread's timer slack (50 µs) allows.
     #[inline]
-    pub fn wait_at_most(&mut self, limit_ns: u64) {
+    pub fn wait_at_most(&mut self, timeout_ns: u64) {
         let began = self.meter.began();
-        let action = self.waiter.round(limit_ns);
+        let action = self.waiter.round(timeout_ns);
         self.meter.ended(began, action);
         self.counts.add(action);
     }

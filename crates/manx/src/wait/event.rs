@@ -206,12 +206,12 @@ impl<'a> Parker<'a> {
     }
 
     #[cold]
-    fn park(&mut self, key: u32, limit_ns: u64) {
+    fn park(&mut self, key: u32, timeout_ns: u64) {
         let sequence = &self.event.sequence;
-        let outcome = if limit_ns == u64::MAX {
+        let outcome = if timeout_ns == u64::MAX {
             futex::wait(sequence, key)
         } else {
-            futex::wait_for(sequence, key, limit_ns)
+            futex::wait_for(sequence, key, timeout_ns)
         };
         self.woken = outcome == futex::Outcome::Woken;
         self.key = Some(sequence.load(Ordering::Acquire));
@@ -220,8 +220,8 @@ impl<'a> Parker<'a> {
 
 impl Waiter for Parker<'_> {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
-        self.may_give_up |= limit_ns != u64::MAX;
+    fn round(&mut self, timeout_ns: u64) -> Action {
+        self.may_give_up |= timeout_ns != u64::MAX;
         match self.key {
             None if self.spins_left > 0 && !short_of_cpus() => {
                 self.spins_left -= 1;
@@ -233,7 +233,7 @@ impl Waiter for Parker<'_> {
                 Action::Spin
             }
             Some(key) => {
-                self.park(key, limit_ns);
+                self.park(key, timeout_ns);
                 Action::Park
             }
         }

@@ -217,7 +217,7 @@ impl MutableWaiter<'_> {
     }
 
     /// Whether spinning would have been cheap for what the last signal brought.
-    fn had_better_spun(&self) -> bool {
+    fn should_have_spun(&self) -> bool {
         // Relaxed: advice.
         match self.mutable.gap_ns.load(Ordering::Relaxed) {
             CROWD => false,
@@ -230,11 +230,11 @@ impl MutableWaiter<'_> {
         self.mutable.window.leave();
     }
 
-    fn park(&mut self, limit_ns: u64) -> Action {
+    fn park(&mut self, timeout_ns: u64) -> Action {
         // A waiter that parks now has registered in the round before, and looked since. A waiter
         // that registers now has not.
         self.owes &= !self.parker.is_registered();
-        let action = self.parker.round(limit_ns);
+        let action = self.parker.round(timeout_ns);
         if self.parker.was_woken() {
             self.owes = true;
             self.mutable.coming.fetch_sub(1, Ordering::Relaxed);
@@ -248,8 +248,8 @@ impl MutableWaiter<'_> {
 
 impl Waiter for MutableWaiter<'_> {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
-        self.may_give_up |= limit_ns != u64::MAX;
+    fn round(&mut self, timeout_ns: u64) -> Action {
+        self.may_give_up |= timeout_ns != u64::MAX;
         match self.phase {
             Phase::Arrived => {
                 refresh_if_old();
@@ -279,7 +279,7 @@ impl Waiter for MutableWaiter<'_> {
                         return Action::Spin;
                     }
                 }
-                self.park(limit_ns)
+                self.park(timeout_ns)
             }
         }
     }
@@ -294,16 +294,16 @@ impl Drop for MutableWaiter<'_> {
             Phase::Arrived => {}
             Phase::Spinning { .. } => {
                 self.stop_spinning();
-                self.mutable.window.waited_well();
+                self.mutable.window.wait_succeeded();
             }
             Phase::Parking if self.parker.was_woken() => {
-                if self.had_better_spun() {
+                if self.should_have_spun() {
                     self.mutable.window.sleeper_was_late();
                 } else {
-                    self.mutable.window.waited_well();
+                    self.mutable.window.wait_succeeded();
                 }
             }
-            Phase::Parking => self.mutable.window.waited_well(),
+            Phase::Parking => self.mutable.window.wait_succeeded(),
         }
         if self.owes && (self.may_give_up || std::thread::panicking()) {
             // Invariant 4 of `event`, and our Invariant 3; the parker hands on nothing then.

@@ -49,9 +49,9 @@ impl Policy for FixedSleep {
 
 impl Waiter for Sleeper {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
+    fn round(&mut self, timeout_ns: u64) -> Action {
         let action = Action::Sleep { ns: self.0.sleep_ns };
-        action.perform(limit_ns);
+        action.perform(timeout_ns);
         action
     }
 }

@@ -8,7 +8,11 @@
 
 use super::{Action, Backoff, Policy, Waiter};
 
-/// Spins. See the module's text for why not to.
+/// The policy that only spins: look, pause, look again, for ever.
+///
+/// It reacts fastest while each waiter and the thread that it waits for have a CPU each. When CPUs
+/// are short it keeps that thread from running for whole time slices. It is here to be compared
+/// with; take [`Adaptive`](super::Adaptive) or [`Event`](super::Event) instead.
 ///
 /// ```
 /// use manx::wait::{Policy, Spin};
@@ -41,8 +45,8 @@ impl Policy for Spin {
 
 impl Waiter for Spinner {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
-        Action::Spin.perform(limit_ns);
+    fn round(&mut self, timeout_ns: u64) -> Action {
+        Action::Spin.perform(timeout_ns);
         Action::Spin
     }
 }

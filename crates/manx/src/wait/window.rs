@@ -88,7 +88,7 @@ impl Window {
     }
 
     /// A wait ended as it should.
-    pub(super) fn waited_well(&self) {
+    pub(super) fn wait_succeeded(&self) {
         if self.calm.fetch_add(1, Ordering::Relaxed) + 1 >= CALM_WAITS {
             self.calm.store(0, Ordering::Relaxed);
             self.narrow(1);

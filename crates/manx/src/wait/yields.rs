@@ -49,12 +49,12 @@ impl Policy for Yield {
 
 impl Waiter for Yielder {
     #[inline]
-    fn round(&mut self, limit_ns: u64) -> Action {
+    fn round(&mut self, timeout_ns: u64) -> Action {
         // The class is asked for once a wait, when it first matters.
         let action = *self
             .action
             .get_or_insert_with(|| Action::Yield.or_sleep_if_real_time(Yield::REAL_TIME_SLEEP_NS));
-        action.perform(limit_ns);
+        action.perform(timeout_ns);
         action
     }
 }

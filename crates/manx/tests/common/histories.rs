@@ -55,7 +55,7 @@ pub struct Call {
 fn conflict(one: &Call, other: &Call) -> bool {
     match (&one.what, &other.what) {
         (What::Try { span, access, .. }, What::Try { span: other, access: its, .. }) => {
-            access.excludes(*its) && span.overlaps(other)
+            access.conflicts_with(*its) && span.overlaps(other)
         }
         _ => false,
     }

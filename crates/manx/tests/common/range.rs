@@ -250,7 +250,7 @@ fn follow<L: RawRangeLock>(space: u64, grain: Grain, steps: &[Step]) -> Result<(
             Step::Try(span, access) => {
                 let access = effective::<L>(*access);
                 let excludes = |(other, its, _): &(Span<u64>, Access, L::Held)| {
-                    access.excludes(*its) && span.overlaps(other)
+                    access.conflicts_with(*its) && span.overlaps(other)
                 };
                 let conflict = held.iter().any(excludes);
                 let got = lock.try_lock(span, access);

@@ -165,7 +165,7 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
     fn conflicts(&self, span: &Span<u64>, access: Access, by: u32) -> bool {
         self.model
             .iter()
-            .any(|entry| entry.by != by && entry.access.excludes(access) && entry.span.overlaps(span))
+            .any(|entry| entry.by != by && entry.access.conflicts_with(access) && entry.span.overlaps(span))
     }
 
     /// The waiter (an owner, or 0 for another one) and the ranges that it wants. The lock may have
@@ -188,9 +188,9 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
         by: u32,
     ) -> Option<T> {
         let conflicts = spans.iter().any(|span| self.conflicts(span, access, by));
-        let behind = self
-            .wanted()
-            .any(|(_, span, its)| its.excludes(access) && spans.iter().any(|wanted| wanted.overlaps(span)));
+        let behind = self.wanted().any(|(_, span, its)| {
+            its.conflicts_with(access) && spans.iter().any(|wanted| wanted.overlaps(span))
+        });
         match answer {
             Ok(taken) => {
                 assert!(!conflicts, "{spans:?} {access:?} is held by others: {:?}", self.model);

@@ -16,7 +16,7 @@
 //! Others that only count, like `nproc` and OpenMP, take the environment's word
 //! (`OMP_NUM_THREADS`), which `manx run` gives.
 
-use super::told::Rounds;
+use super::reported::Rounds;
 use crate::elf::holder;
 use core::ffi::CStr;
 

@@ -3,9 +3,9 @@
 //! Each calls the C library's own, and makes a count smaller that is more than the program is to be
 //! told. The two that give an affinity mask are told where the program's call returns to.
 
-use super::told::Rounds;
-use super::{callers, mask, told};
-use crate::caller::told_the_caller;
+use super::reported::Rounds;
+use super::{callers, mask, reported};
+use crate::caller::with_caller;
 use crate::process;
 use crate::real::typed;
 use core::ffi::{c_int, c_long};
@@ -26,12 +26,12 @@ fn online(real: c_long) -> c_long {
         // An error, or as few as there can be.
         return real;
     }
-    told::count(Rounds::Down).map_or(real, |told| real.min(told as c_long))
+    reported::count(Rounds::Down).map_or(real, |reported| real.min(reported as c_long))
 }
 
 /// The same for configured CPUs.
 fn configured(real: c_long) -> c_long {
-    if told::also_configured() { online(real) } else { real }
+    if reported::also_configured() { online(real) } else { real }
 }
 
 fn set_errno(number: c_int) {
@@ -89,12 +89,12 @@ unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
     // A mask that is not to be changed causes no look-up either: a program that has locked itself
     // in may ask for its mask and open no file.
     if mask::count(mask) > 1
-        && told::is_wanted()
+        && reported::is_wanted()
         && let Some(rounds) =
-            callers::only_counts(caller).or_else(|| told::also_affinity().then_some(Rounds::Down))
-        && let Some(told) = told::count(rounds)
+            callers::only_counts(caller).or_else(|| reported::also_affinity().then_some(Rounds::Down))
+        && let Some(reported) = reported::count(rounds)
     {
-        mask::narrow(mask, told);
+        mask::narrow(mask, reported);
     }
 }
 
@@ -134,7 +134,7 @@ unsafe extern "C" fn pthread_affinity(
     result
 }
 
-told_the_caller! {
+with_caller! {
     /// As the C library's, with no more CPUs than the program really gets for callers that only
     /// count them.
     sched_getaffinity(3) = sched_affinity;

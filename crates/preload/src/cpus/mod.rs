@@ -19,11 +19,12 @@
 //!    budget rounded up; all others are told it rounded down.
 //! 4. **Callable anywhere.** `sysconf` may be called by signal handlers, by memory allocators, by a
 //!    child between `fork` and `exec`, and before our constructor has run. No lock is taken, the
-//!    program's `malloc` is not called, no descriptor stays open, `errno` is kept. See [`told`].
+//!    program's `malloc` is not called, no descriptor stays open, `errno` is kept. See
+//!    [`reported`].
 //!
 //! | file | its part |
 //! | --- | --- |
-//! | [`told`] | how many CPUs the program is told of, now |
+//! | [`reported`] | how many CPUs the program is told of, now |
 //! | [`callers`] | the callers that ask for an affinity mask only to count it |
 //! | [`mask`] | an affinity mask made smaller |
 //! | `calls` | the C library's functions |
@@ -32,4 +33,4 @@ pub mod callers;
 #[cfg(not(test))]
 pub mod calls;
 pub mod mask;
-pub mod told;
+pub mod reported;

@@ -7,22 +7,22 @@
 //! Filters are not asked here: what is kept in the cache is the same whatever filters the process
 //! has.
 //!
-//! 1. All findings and ways of a module are asked for before anything of it is written
+//! 1. All findings and jump sites of a module are asked for before anything of it is written
 //!    ([`spinloop::Finder`]).
 //! 2. What a copy refers to in the module lies within the module's extent, so any place in reach of
 //!    the extent serves.
 
+use super::code_space::Piece;
 use super::frames;
 use super::plan::{Made, Writer};
 use super::repair::{NO_ROW, NOT_COPIED};
-use super::room::Piece;
 use crate::elf::imports;
 use crate::elf::modules::Module;
 use alloc::vec::Vec;
 use core::ops::Range;
 use spinloop::relocation::{Bases, Refers, Relocation, relocate};
 use spinloop::{
-    CallFrame, Finder, Finding, Hooks, Image, Kind, Loop, Machine, Original, Seed, Segments, Way, copy,
+    CallFrame, Finder, Finding, Hooks, Image, JumpSite, Kind, Loop, Machine, Original, Seed, Segments, copy,
 };
 
 /// The machine of this process.
@@ -64,9 +64,9 @@ pub fn plans(
             Finding::Nothing => {}
             Finding::Leave(reason) => writer.no_wait(address, reason.words()),
             Finding::Wait(found) => {
-                let planned = match finder.way(&found, rows) {
+                let planned = match finder.jump_site(&found, rows) {
                     None => Err(if rows { "no jump fits" } else { NO_ROW }),
-                    Some(way) => plan(&mut writer, module, &image, unwind, &found, &way),
+                    Some(jump_site) => plan(&mut writer, module, &image, unwind, &found, &jump_site),
                 };
                 if let Err(reason) = planned {
                     writer.refused(address, reason);
@@ -83,14 +83,19 @@ fn plan(
     image: &dyn Image,
     unwind: Option<u64>,
     found: &Loop,
-    way: &Way,
+    jump_site: &JumpSite,
 ) -> Result<(), &'static str> {
-    let replaced = [way.replaced.clone()];
+    let replaced = [jump_site.replaced.clone()];
     let is_loop = found.kind.is_loop();
     let parts = if is_loop { found.parts.as_slice() } else { replaced.as_slice() };
     let counted = matches!(found.kind, Kind::Counted(_));
-    let original =
-        Original { parts, pivot: found.pivot, entered_at: way.replaced.start, is_loop, only_pivot: counted };
+    let original = Original {
+        parts,
+        pivot: found.pivot,
+        entered_at: jump_site.replaced.start,
+        is_loop,
+        only_pivot: counted,
+    };
     let from = somewhere(module).ok_or(NOT_COPIED)?;
     let made = copy(image, &original, from.copy, &from.hooks).ok_or(NOT_COPIED)?;
     if counted && !made.spins {
@@ -117,7 +122,7 @@ fn plan(
         frame,
         relocations: &relocations,
     };
-    writer.repair(image, found, parts, way, &made).ok_or(NOT_COPIED)
+    writer.repair(image, found, parts, jump_site, &made).ok_or(NOT_COPIED)
 }
 
 /// Made-up addresses near the module.

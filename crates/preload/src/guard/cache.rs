@@ -44,7 +44,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 use core::ops::Range;
 use platform::file::{self, File};
-use platform::signal::without_those_of_writes;
+use platform::signal::without_write_signals;
 use preload_abi::{CACHE_FOLDER, CACHE_PREFIXES};
 use spinloop::Machine;
 use xxhash_rust::xxh3::xxh3_64;
@@ -147,7 +147,7 @@ impl<'a> Entry<'a> {
         let mut own = kept;
         write!(own, ".{}", process::id()).ok()?;
         let write = || File::create(own.as_c_str()).and_then(|file| file.write_at(&bytes, 0));
-        let written = without_those_of_writes(write);
+        let written = without_write_signals(write);
         let renamed = written.and_then(|()| file::rename(own.as_c_str(), kept.as_c_str()));
         if renamed.is_err() {
             let _ = file::remove(own.as_c_str());

@@ -29,9 +29,9 @@
 //! Invariants:
 //! 1. Nothing here allocates, locks or writes but to the caller's record, so a signal handler may
 //!    ask at any time.
-//! 2. What it reads of copies stays readable for ever: see [`super::room`].
+//! 2. What it reads of copies stays readable for ever: see [`super::code_space`].
 
-use super::room;
+use super::code_space;
 use crate::elf::holder::{self, Found};
 use alloc::vec::Vec;
 use core::ffi::c_int;
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn _dl_find_object(address: usize, found: *mut Found) -> c
     allow(dead_code, reason = "called by the export, which a test's own binary must not have")
 )]
 unsafe fn find(address: usize, found: *mut Found) -> c_int {
-    let Some((copy, table)) = room::find(address) else {
+    let Some((copy, table)) = code_space::find(address) else {
         // SAFETY: the caller's promises.
         return unsafe { holder::ask(address, found) };
     };

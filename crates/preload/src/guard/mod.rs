@@ -12,7 +12,7 @@
 //! | [`analysis`], [`plan`] | what is to become of each loop of a module, whatever the process |
 //! | [`cache`] | these plans, kept for the next start |
 //! | [`repair`] | writes a module's copies and jumps |
-//! | [`text`], [`room`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`text`], [`code_space`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
@@ -24,13 +24,13 @@
 
 pub mod analysis;
 pub mod cache;
+pub mod code_space;
 pub mod frames;
 pub mod mappings;
 pub mod perf_map;
 pub mod plan;
 pub mod rendezvous;
 pub mod repair;
-pub mod room;
 pub mod search;
 pub mod site;
 pub mod text;
@@ -78,7 +78,7 @@ fn arrived() {
 /// search has a stack of its own, because the thread's stack may be small. The wait for the latch
 /// has a limit, because the holder may wait for a lock of this thread ([`rendezvous`], Invariant
 /// 3).
-fn search(meets: bool) -> bool {
+fn search(at_rendezvous: bool) -> bool {
     // A signal handler that ran in the middle of a search, and forked or exited, would wait for the
     // latch that its own thread holds.
     let before = change_mask(Change::Block, FROM_OUTSIDE);
@@ -86,9 +86,9 @@ fn search(meets: bool) -> bool {
         // The child of a fork in the middle of a search goes on with what is repaired, and looks no
         // more.
         if search.is_torn() {
-            return !meets;
+            return !at_rendezvous;
         }
-        search.is_current() || stack::call_on_new(STACK_BYTES, || search.run(meets)).is_some()
+        search.is_current() || stack::call_on_new(STACK_BYTES, || search.run(at_rendezvous)).is_some()
     });
     change_mask(Change::Set, before);
     done
@@ -108,8 +108,8 @@ pub fn hooks(site: &'static site::Site, site_rounds: usize) -> Option<spinloop::
     return Some(spinloop::Hooks {
         trampoline: trampoline::address() as u64,
         site: core::ptr::from_ref(site).addr() as u64,
-        waiting: crate::thread::distance_of_waiting(),
-        rounds: crate::thread::distance_of_waiting() + size_of::<usize>() as i32,
+        waiting: crate::thread::waiting_offset(),
+        rounds: crate::thread::waiting_offset() + size_of::<usize>() as i32,
         site_rounds: site_rounds as u64,
     });
     #[cfg(not(all(target_arch = "x86_64", not(test))))]

@@ -19,7 +19,7 @@ use alloc::string::String;
 use core::fmt::Write;
 use core::ops::Range;
 use platform::file::File;
-use platform::signal::without_those_of_writes;
+use platform::signal::without_write_signals;
 
 /// Notes a copy of the loop around `pivot`.
 pub fn note(lines: &mut String, copy: &Range<usize>, module: &Module<'_>, pivot: usize) {
@@ -40,7 +40,7 @@ fn add_to(path: &Path, lines: &str) {
     let Ok(file) = File::open_or_create(path.as_c_str()) else { return };
     let Ok(status) = file.status() else { return };
     if status.is_ordinary() && status.is_own() && status.names == 1 {
-        let _ = without_those_of_writes(|| file.write_at(lines.as_bytes(), status.bytes));
+        let _ = without_write_signals(|| file.write_at(lines.as_bytes(), status.bytes));
     }
 }
 

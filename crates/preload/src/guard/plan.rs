@@ -238,15 +238,15 @@ impl Writer {
         image: &dyn Image,
         found: &spinloop::Loop,
         parts: &[Range<u64>],
-        way: &spinloop::Way,
+        jump_site: &spinloop::JumpSite,
         made: &Made<'_>,
     ) -> Option<()> {
         self.whole(|list| {
             list.begin(REPAIR, found.pivot as usize);
             list.kind(with_bias(found.kind, list.bias.wrapping_neg()));
-            let at = way.replaced.start;
+            let at = jump_site.replaced.start;
             let mut dead = Vec::new();
-            match &way.jump {
+            match &jump_site.jump {
                 spinloop::Jump::Whole => list.bytes.push(WHOLE),
                 spinloop::Jump::Row => list.bytes.push(ROW),
                 spinloop::Jump::Short(route) => {

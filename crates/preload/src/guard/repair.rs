@@ -11,8 +11,8 @@
 //! A library may have a thousand loops. So all copies are written before the first jump, and all
 //! dead bytes, each with few calls of the kernel's ([`Text::write_all`]).
 
+use super::code_space::{CodeSpace, Piece};
 use super::plan::{Entrance, Form, Repairable};
-use super::room::{Piece, Room};
 use super::site::Site;
 use super::text::{Edit, SPAN_BYTES_MAX, Text, Traffic};
 use alloc::vec::Vec;
@@ -39,11 +39,11 @@ pub struct Repair {
 }
 
 /// What repairing needs to know of the moment and of the module.
-pub struct Workshop<'a> {
+pub struct Repairer<'a> {
     /// The way to write text.
     pub text: &'a Text,
     /// Where copies go.
-    pub room: &'a mut Room,
+    pub code_space: &'a mut CodeSpace,
     /// All that the module takes.
     pub extent: Range<usize>,
     /// What to add to an address in its file for the address in memory.
@@ -71,7 +71,7 @@ struct Copied<'a> {
 /// A loop that stays as it was, and why, in a few words.
 pub type Left = (&'static Site, &'static str);
 
-impl Workshop<'_> {
+impl Repairer<'_> {
     /// Repairs what can be repaired. `attach` is told the sites before threads are led there.
     ///
     /// # Safety
@@ -102,7 +102,7 @@ impl Workshop<'_> {
         let mut run = Vec::new();
         let mut first = 0;
         for job in jobs {
-            let Some(copy) = self.room.take(&self.extent, job.plan.bytes()) else {
+            let Some(copy) = self.code_space.take(&self.extent, job.plan.bytes()) else {
                 left.push((job.site, NO_ROOM));
                 continue;
             };
@@ -148,7 +148,7 @@ impl Workshop<'_> {
     /// Gives up copies that nothing leads to.
     fn give_up(&mut self, copied: Vec<Copied<'_>>, reason: &'static str, left: &mut Vec<Left>) {
         for one in copied {
-            self.room.give_back(one.copy);
+            self.code_space.give_back(one.copy);
             left.push((one.job.site, reason));
         }
     }
@@ -156,16 +156,16 @@ impl Workshop<'_> {
     /// Leads threads into the copies.
     ///
     /// # Safety
-    /// As [`Workshop::repair`]; the copies must be complete.
+    /// As [`Repairer::repair`]; the copies must be complete.
     unsafe fn jump(&mut self, copied: Vec<Copied<'_>>, left: &mut Vec<Left>) -> Vec<Repair> {
         let mut ready = Vec::with_capacity(copied.len());
-        let (mut ways, mut dead) = (Vec::with_capacity(copied.len()), Vec::new());
+        let (mut jumps_in, mut dead) = (Vec::with_capacity(copied.len()), Vec::new());
         for one in copied {
             let entry = (one.copy.code.start + one.job.plan.entry) as u64;
             let begin = dead.len();
-            match way(&one.job.plan.entrance, self.bias, entry, self.quiet, &mut dead) {
+            match entry_jump(&one.job.plan.entrance, self.bias, entry, self.quiet, &mut dead) {
                 Ok(jump) => {
-                    ways.push((begin..dead.len(), jump));
+                    jumps_in.push((begin..dead.len(), jump));
                     ready.push(one);
                 }
                 Err(reason) => {
@@ -179,7 +179,8 @@ impl Workshop<'_> {
         // SAFETY: these bytes are dead, as the caller promised; no thread is in a quiet module.
         let dead = unsafe { self.write_all(&dead, in_dead) };
         let reached = |(range, _): &(Range<usize>, Edit)| dead[range.clone()].iter().all(|written| *written);
-        let jumps: Vec<Edit> = ways.iter().filter(|way| reached(way)).map(|(_, jump)| *jump).collect();
+        let jumps: Vec<Edit> =
+            jumps_in.iter().filter(|jump_in| reached(jump_in)).map(|(_, jump)| *jump).collect();
         if !self.quiet {
             // Dead bytes and copies must be seen by every core before the jumps that lead there.
             // Where the kernel has no such barrier, the next interrupt on each CPU serialises as
@@ -187,16 +188,16 @@ impl Workshop<'_> {
             let _ = synchronise_cores();
         }
         // SAFETY: as the caller promised. No thread is in a quiet module, so none stands between
-        // instructions that are replaced; elsewhere `way` has refused rows.
+        // instructions that are replaced; elsewhere `entry_jump` has refused rows.
         let written = unsafe { self.write_all(&jumps, in_loops) };
         if !self.quiet {
             let _ = synchronise_cores();
         }
         let mut written = written.into_iter();
         let mut repairs = Vec::with_capacity(ready.len());
-        for (one, way) in ready.into_iter().zip(&ways) {
-            if reached(way) && written.next() == Some(true) {
-                repairs.push(one.repaired(way.1));
+        for (one, jump_in) in ready.into_iter().zip(&jumps_in) {
+            if reached(jump_in) && written.next() == Some(true) {
+                repairs.push(one.repaired(jump_in.1));
             } else {
                 self.give_up(Vec::from([one]), NOT_WRITABLE, left);
             }
@@ -229,7 +230,7 @@ impl Copied<'_> {
 }
 
 /// The jump that leads to `entry`. What has to stand in dead bytes before is added to `dead`.
-fn way(
+fn entry_jump(
     entrance: &Entrance,
     bias: usize,
     entry: u64,
@@ -278,10 +279,10 @@ impl Repair {
     }
 
     /// Forgets a site whose module is gone.
-    pub fn close(self, room: &mut Room) -> &'static Site {
+    pub fn close(self, code_space: &mut CodeSpace) -> &'static Site {
         self.site.set_how(How::Closed);
         self.site.rounds.store(core::ptr::null_mut(), Ordering::Release);
-        room.give_back(self.copy);
+        code_space.give_back(self.copy);
         self.site
     }
 }

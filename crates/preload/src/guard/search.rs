@@ -23,16 +23,16 @@
 //!    Its text and its tables of relocations are as they will be (text that is relocated is left
 //!    alone); of its data we see what the loader is going to write.
 
+use super::code_space::CodeSpace;
 use super::plan::{self, Plan, Verdict};
-use super::repair::{Job, Repair, Workshop};
-use super::room::Room;
+use super::repair::{Job, Repair, Repairer};
 use super::site::Site;
 use super::text::Text;
 use super::{analysis, cache, perf_map, rendezvous};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
 use crate::elf::symbols::Table;
-use crate::{meant, settings, shortage, statistics};
+use crate::{selection, settings, shortage, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -83,7 +83,7 @@ impl Runs {
 pub struct Search {
     generation: Option<Generation>,
     known: Vec<Known>,
-    room: Room,
+    code_space: CodeSpace,
     /// Sites of closed modules, to be used again.
     spare: Vec<&'static Site>,
     /// How waits end: one for all sites that end alike, never freed.
@@ -98,7 +98,7 @@ impl Search {
         Search {
             generation: None,
             known: Vec::new(),
-            room: Room::new(),
+            code_space: CodeSpace::new(),
             spare: Vec::new(),
             kinds: Vec::new(),
             perf_lines: String::new(),
@@ -110,8 +110,9 @@ impl Search {
         self.generation.is_some_and(|last| last == modules::each(&mut |_| false))
     }
 
-    /// Searches what is new and forgets what is gone. `meets`: at a rendezvous with the loader.
-    pub fn run(&mut self, meets: bool) {
+    /// Searches what is new and forgets what is gone. `at_rendezvous`: at a rendezvous with the
+    /// loader.
+    pub fn run(&mut self, at_rendezvous: bool) {
         let behind = rendezvous::catch_up();
         if self.is_current() {
             return;
@@ -144,7 +145,7 @@ impl Search {
             rendezvous::install(&text, alone);
         }
         // By Invariant 4.
-        let runs = match (alone, meets && !behind) {
+        let runs = match (alone, at_rendezvous && !behind) {
             (_, true) => Runs::Never,
             (true, false) => Runs::Still,
             (false, false) => Runs::Running,
@@ -192,7 +193,7 @@ impl Search {
             return;
         }
         let mut repairs = Vec::new();
-        if !left_alone(module) && !has_changing_text(module) && meant::module(module) {
+        if !left_alone(module) && !has_changing_text(module) && selection::module(module) {
             let entry =
                 folder.as_ref().and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
             let kept = entry.as_ref().and_then(cache::Entry::read);
@@ -220,7 +221,7 @@ impl Search {
             let pivot = module.bias.wrapping_add(*pivot);
             match verdict {
                 Verdict::NoWait(reason) => statistics::left(module, pivot, reason),
-                _ if !meant::site(module, pivot) => {
+                _ if !selection::site(module, pivot) => {
                     statistics::left(module, pivot, preload_abi::filter::NOT_MEANT);
                 }
                 Verdict::Repair(_) if !returns_work => leave(module, pivot, "the CPU checks returns"),
@@ -232,13 +233,19 @@ impl Search {
         }
         let (extent, bias) = (module.extent(), module.bias);
         let segments = module.text().map(|(range, _)| range).collect();
-        let mut workshop =
-            Workshop { text, room: &mut self.room, extent, bias, segments, quiet: runs.allows_rows() };
+        let mut repairer = Repairer {
+            text,
+            code_space: &mut self.code_space,
+            extent,
+            bias,
+            segments,
+            quiet: runs.allows_rows(),
+        };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
         // SAFETY: the finder made the plans for this module, in text that nothing has changed
         // since, or the cache has seen that its bytes are the bytes that the plans were made for;
         // rows are allowed only by Invariant 4.
-        let (repairs, left) = unsafe { workshop.repair(jobs, &attach) };
+        let (repairs, left) = unsafe { repairer.repair(jobs, &attach) };
         for (site, reason) in left {
             leave(module, site.pivot.load(Ordering::Relaxed), reason);
             self.spare.push(site);
@@ -278,7 +285,7 @@ impl Search {
     fn forget(&mut self) {
         for known in self.known.extract_if(.., |known| !known.seen) {
             for repair in known.repairs {
-                self.spare.push(repair.close(&mut self.room));
+                self.spare.push(repair.close(&mut self.code_space));
             }
         }
     }

@@ -93,7 +93,7 @@ pub struct Text {
 impl Text {
     /// Opens what can be opened; that nothing can shows when writing.
     pub fn open() -> Text {
-        Text { memory: File::open_to_change(SELF_MEMORY).map(File::moved_up).ok() }
+        Text { memory: File::open_read_write(SELF_MEMORY).map(File::to_high_descriptor).ok() }
     }
 
     /// Writes bytes that no thread runs through now: dead ones, or any while this is the only

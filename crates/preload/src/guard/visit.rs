@@ -122,7 +122,7 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
         thread.round.set(thread.round.get().saturating_add(rounds));
     } else {
         settle(thread);
-        shortage::look_at_begin(thread.left_ticks.get(), now);
+        shortage::on_wait_begin(thread.left_ticks.get(), now);
         begin(thread, site, now);
     }
     thread.stride.set(0);

@@ -5,12 +5,12 @@
 //! Before that, a thread on a little CPU lets others pass, for the window of the epoch that it is
 //! in, and outside of any for the longest one, as long as others use the mutex: `passes` counts.
 //!
-//! Three kinds of threads do not stand by. A thread with a limit of its own does not, since the
-//! limit would be over. A thread that was woken by a signal to a condition variable does not, since
-//! others may wait for what it is about to do. A thread that holds another mutex does not, since
-//! the waiters for that mutex would stand by with it. Outside of any epoch a target for requests
-//! bounds the window as well: another thread may answer them. Calls that never come here (from
-//! inside of the C library) are not counted; they are too few to matter.
+//! Three kinds of threads do not stand by. A thread with a timeout of its own does not, since the
+//! timeout would be over. A thread that was woken by a signal to a condition variable does not,
+//! since others may wait for what it is about to do. A thread that holds another mutex does not,
+//! since the waiters for that mutex would stand by with it. Outside of any epoch a target for
+//! requests bounds the window as well: another thread may answer them. Calls that never come here
+//! (from inside of the C library) are not counted; they are too few to matter.
 //!
 //! Invariant 1: `passes` is written by holders only.
 
@@ -29,13 +29,13 @@ const HANDOVERS: u64 = 16;
 
 /// What came of standing by.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stood {
+pub(super) enum Standby {
     /// The caller has the mutex.
-    Had,
+    Acquired,
     /// Its window is over.
-    ByInVain,
+    WindowOver,
     /// It was not to.
-    NotBy,
+    NotNeeded,
 }
 
 /// Takes the mutex if it is free, and if the caller need not stand by.
@@ -53,18 +53,18 @@ pub(super) fn try_acquire(mutex: &Mutex, may_stand_by: bool) -> bool {
 }
 
 /// Stands by, if the caller is to, until the mutex is had or its window is over.
-pub(super) fn stand_by(mutex: &Mutex) -> Stood {
+pub(super) fn stand_by(mutex: &Mutex) -> Standby {
     let window_ns = window_ns();
     if class_of_this_cpu() == Class::Big || window_ns == 0 || !mutex.passes.are_in_use() {
-        return Stood::NotBy;
+        return Standby::NotNeeded;
     }
     // Relaxed: only a look; a thread that takes it does so by a step that acquires.
     let is_locked = || mutex.word.load(Ordering::Relaxed) != 0;
     let try_lock = || take(mutex).then_some(());
     let willing = || class_of_this_cpu() == Class::Little;
     match mutex.passes.stand_by(window_ns, is_locked, try_lock, willing) {
-        Some(()) => Stood::Had,
-        None => Stood::ByInVain,
+        Some(()) => Standby::Acquired,
+        None => Standby::WindowOver,
     }
 }
 

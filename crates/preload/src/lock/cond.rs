@@ -14,7 +14,7 @@
 //! 2. A thread whose wait has a limit may touch the variable again. It is counted in `limited`
 //!    until it is done, and [`destroy`] waits for that.
 
-use super::mutex::{self, Limit, clock_of};
+use super::mutex::{self, Timeout, clock_of};
 use super::object::{Cond, Mutex};
 use super::{cancel, foreign, mode, real};
 use core::ffi::c_int;
@@ -42,7 +42,7 @@ pub(super) extern "C-unwind" fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -
             return real::wait().map_or(ENOSYS, |real| real(cond, mutex));
         }
         // SAFETY: there is no time to read.
-        unsafe { wait_within(cond, mutex, Limit::NEVER, taker) }
+        unsafe { wait_within(cond, mutex, Timeout::NEVER, taker) }
     })
 }
 
@@ -62,7 +62,7 @@ pub(super) unsafe extern "C-unwind" fn wait_until(
         }
         let clock = if cond.is_monotonic() { Clock::Monotonic } else { Clock::Realtime };
         // SAFETY: the caller's promise.
-        unsafe { wait_within(cond, mutex, Limit { clock, time }, taker) }
+        unsafe { wait_within(cond, mutex, Timeout { clock, time }, taker) }
     })
 }
 
@@ -83,7 +83,7 @@ pub(super) unsafe extern "C-unwind" fn wait_until_by(
         }
         match clock_of(clock) {
             // SAFETY: the caller's promise.
-            Ok(clock) => unsafe { wait_within(cond, mutex, Limit { clock, time }, taker) },
+            Ok(clock) => unsafe { wait_within(cond, mutex, Timeout { clock, time }, taker) },
             Err(_) => EINVAL,
         }
     })
@@ -128,10 +128,10 @@ impl Drop for Waiting<'_> {
 }
 
 /// # Safety
-/// The limit's time may be read.
-unsafe fn wait_within(cond: &Cond, mutex: &Mutex, limit: Limit, taker: usize) -> c_int {
+/// The timeout's time may be read.
+unsafe fn wait_within(cond: &Cond, mutex: &Mutex, timeout: Timeout, taker: usize) -> c_int {
     // SAFETY: the caller's promise.
-    let deadline = match unsafe { limit.deadline() } {
+    let deadline = match unsafe { timeout.deadline() } {
         Ok(deadline) => deadline,
         Err(error) => return error,
     };

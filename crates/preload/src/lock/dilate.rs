@@ -34,7 +34,7 @@ const REFRESH_NS: u64 = 1_000_000;
 /// What is remembered of a thread; all-zero to begin with.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Past {
+pub struct DilationState {
     /// When its last call returned, in ticks; 0: there was none.
     left_ticks: Cell<u64>,
     /// The CPU time that it had used when the kernel was asked last …
@@ -91,11 +91,11 @@ fn pay() -> u64 {
     past.since_ns.set(past.since_ns.get() + burnt_ns);
     // A handler that interrupts this and locks is not charged for it.
     past.left_ticks.set(0);
-    burn(now_ticks, burnt_ns)
+    consume_cpu(now_ticks, burnt_ns)
 }
 
 /// Burns `ns` nanoseconds of CPU time; returns when that was done, in ticks.
-fn burn(from_ticks: u64, ns: u64) -> u64 {
+fn consume_cpu(from_ticks: u64, ns: u64) -> u64 {
     let short_ticks = ns_to_ticks(SHORT_NS);
     let (mut end_ticks, mut last_ticks) = (from_ticks.wrapping_add(ns_to_ticks(ns)), from_ticks);
     loop {
@@ -127,7 +127,7 @@ fn leave(entered_ticks: u64) {
 }
 
 /// Asks the kernel how long the thread has run.
-fn refresh(past: &Past) {
+fn refresh(past: &DilationState) {
     past.ran_ns.set(platform::clock::thread_cpu_ns());
     past.since_ns.set(0);
 }

@@ -8,11 +8,11 @@
 use super::foreign::Ours;
 use super::object::{Cond, Mutex};
 use super::{c11, cond, mutex, real, spin_lock};
-use crate::caller::told_the_caller;
+use crate::caller::with_caller;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicI32;
 
-told_the_caller! {
+with_caller! {
     /// Locks.
     pthread_mutex_lock(1) = mutex::lock;
     /// Locks.

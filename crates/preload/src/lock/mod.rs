@@ -32,7 +32,7 @@
 //!
 //! Invariants:
 //! 1. Whatever the mode: `word` says which thread holds a mutex, in the C library's protocol (or an
-//!    offer says it, which any of our waiters may take). So calls that were made before the mode
+//!    hand-off says it, which any of our waiters may take). So calls that were made before the mode
 //!    was known, and calls that never come here, exclude ours and are excluded by them.
 //! 2. Nothing here allocates, takes a lock, or writes anything but the program's object, the
 //!    thread's block, the table of reserved spin locks, and, if statistics were asked for, the live

@@ -4,7 +4,7 @@
 //! `destroy` says. The order of things is its too: an owner is written after the mutex was taken
 //! and removed before it is released, and after the release nothing of the mutex is touched.
 
-use super::asl::Stood;
+use super::asl::Standby;
 use super::object::Mutex;
 use super::{asl, fifo, mode, real, statistics};
 use crate::slo::epochs;
@@ -21,14 +21,14 @@ use preload_abi::options::Lock;
 
 /// When to give up waiting: never, or then.
 #[derive(Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct Timeout {
     pub(super) clock: Clock,
     /// Null: never.
     pub(super) time: *const timespec,
 }
 
-impl Limit {
-    pub(super) const NEVER: Limit = Limit { clock: Clock::Realtime, time: core::ptr::null() };
+impl Timeout {
+    pub(super) const NEVER: Timeout = Timeout { clock: Clock::Realtime, time: core::ptr::null() };
 
     /// As a deadline, if it is one, or an error's number.
     ///
@@ -78,10 +78,10 @@ fn checks_owner(kind: Kind) -> bool {
     matches!(kind, Kind::Recursive | Kind::ErrorCheck)
 }
 
-/// Takes the mutex if it is free, or on offer to a thread that is not there.
+/// Takes the mutex if it is free, or handed off to a thread that is not there.
 #[inline]
 pub(super) fn take(mutex: &Mutex) -> bool {
-    bounded::try_acquire(&mutex.word) || fork::is_child() && bounded::try_take_offer(&mutex.side)
+    bounded::try_acquire(&mutex.word) || fork::is_child() && bounded::try_take_hand_off(&mutex.side)
 }
 
 /// Locks; `taker` is where the program's call returns to. Like [`trylock`] and [`unlock`] it calls
@@ -97,13 +97,13 @@ pub(super) extern "C" fn lock(mutex: &Mutex, taker: usize) -> c_int {
 #[inline(always)]
 fn lock_at_once(mutex: &Mutex) -> bool {
     if mode::is_direct()
-        && let (Some(kind), Some(me)) = (mutex.kind(), thread::known_number())
+        && let (Some(kind), Some(me)) = (mutex.kind(), thread::cached_tid())
     {
         if checks_owner(kind) && mutex.is_owned_by(me) {
             return kind == Kind::Recursive && mutex.enter();
         }
         if bounded::try_acquire(&mutex.word) {
-            have(mutex, kind, me, 1);
+            finish_acquire(mutex, kind, me, 1);
             return true;
         }
     }
@@ -113,13 +113,13 @@ fn lock_at_once(mutex: &Mutex) -> bool {
 #[cold]
 extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     if mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true) {
-        have(mutex, Kind::Normal, thread::number(), 1);
+        finish_acquire(mutex, Kind::Normal, thread::tid(), 1);
         return 0;
     }
     mode::serve(mode::get, |mode| match (mode, mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
-        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 1) },
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, taker, 1) },
     })
 }
 
@@ -151,7 +151,7 @@ pub(super) unsafe extern "C" fn lock_until_by(
         }
         (_, Some(kind)) => match clock_of(clock) {
             // SAFETY: the caller's promise.
-            Ok(clock) => unsafe { lock_within(mutex, kind, Limit { clock, time }, taker, 1) },
+            Ok(clock) => unsafe { lock_within(mutex, kind, Timeout { clock, time }, taker, 1) },
             Err(error) => error,
         },
     })
@@ -162,7 +162,7 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
-        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Limit::NEVER, taker, 0) },
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, taker, 0) },
     }
 }
 
@@ -170,9 +170,9 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
 /// does not stand by.
 ///
 /// # Safety
-/// The limit's time may be read.
-unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, users: u32) -> c_int {
-    let me = thread::number();
+/// The timeout's time may be read.
+unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, taker: usize, users: u32) -> c_int {
+    let me = thread::tid();
     match kind {
         Kind::Recursive if mutex.is_owned_by(me) => return if mutex.enter() { 0 } else { EAGAIN },
         Kind::ErrorCheck if mutex.is_owned_by(me) => return EDEADLK,
@@ -180,14 +180,14 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
     }
     let free = match mode::get() {
         Lock::Fifo => fifo::try_acquire(mutex),
-        // A thread with a limit does not stand by, so a free mutex is not refused to it.
-        Lock::Asl => asl::try_acquire(mutex, users != 0 && limit.time.is_null()),
+        // A thread with a timeout does not stand by, so a free mutex is not refused to it.
+        Lock::Asl => asl::try_acquire(mutex, users != 0 && timeout.time.is_null()),
         _ => take(mutex),
     };
     if !free {
         // An invalid limit is reported only if the call has to wait.
         // SAFETY: the caller's promise.
-        match unsafe { limit.deadline() } {
+        match unsafe { timeout.deadline() } {
             Err(error) => return error,
             Ok(deadline) => {
                 if wait_for(mutex, kind, deadline, taker, users).is_err() {
@@ -196,18 +196,18 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, limit: Limit, taker: usize, use
             }
         }
     }
-    have(mutex, kind, me, users);
+    finish_acquire(mutex, kind, me, users);
     0
 }
 
 /// The calling thread, of this number, has come to hold the mutex.
 #[inline(always)]
-fn have(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
-    mutex.own(me, users);
+fn finish_acquire(mutex: &Mutex, kind: Kind, me: u32, users: u32) {
+    mutex.set_owner(me, users);
     if kind == Kind::Recursive {
         mutex.enter_first();
     }
-    thread::current().lock.took();
+    thread::current().lock.on_acquire();
 }
 
 /// The C library was asked to lock it for the calling thread: counts what this result says.
@@ -216,7 +216,7 @@ fn passed_on(mutex: &Mutex, result: c_int) -> c_int {
         statistics::passed_on(core::ptr::from_ref(mutex).addr());
     }
     if matches!(result, 0 | EOWNERDEAD) {
-        thread::current().lock.took();
+        thread::current().lock.on_acquire();
     }
     result
 }
@@ -225,7 +225,7 @@ fn passed_on(mutex: &Mutex, result: c_int) -> c_int {
 fn acquire_slow(
     mutex: &Mutex,
     mode: Lock,
-    stood: Stood,
+    standby: Standby,
     deadline: Option<Deadline>,
 ) -> Result<Acquired, TimedOut> {
     let (word, side, thread) = (&mutex.word, &mutex.side, &thread::current().lock);
@@ -233,10 +233,10 @@ fn acquire_slow(
     if bounded::spin(word, side, thread, trusting) {
         return Ok(Acquired::default());
     }
-    let epochs_ns = if stood == Stood::ByInVain { Some(0) } else { epochs::window_ns() };
+    let epochs_ns = if standby == Standby::WindowOver { Some(0) } else { epochs::window_ns() };
     let (window_ns, each_ns) = match mode {
         // Relaxed: the window's bits never change.
-        Lock::Manx | Lock::Asl => match bounded::in_epoch(side.load(Ordering::Relaxed), epochs_ns) {
+        Lock::Manx | Lock::Asl => match bounded::window_in_epoch(side.load(Ordering::Relaxed), epochs_ns) {
             Some(window_ns) => (window_ns, 0),
             None => (WINDOW_NS, EACH_NS),
         },
@@ -261,9 +261,9 @@ fn wait_for(
         Acquired::default()
     } else {
         let may_stand_by = mode == Lock::Asl && deadline.is_none() && users != 0;
-        match if may_stand_by { asl::stand_by(mutex) } else { Stood::NotBy } {
-            Stood::Had => Acquired::default(),
-            stood => acquire_slow(mutex, mode, stood, deadline)?,
+        match if may_stand_by { asl::stand_by(mutex) } else { Standby::NotNeeded } {
+            Standby::Acquired => Acquired::default(),
+            standby => acquire_slow(mutex, mode, standby, deadline)?,
         }
     };
     let waited_ticks = if began_ticks == 0 { 0 } else { clock::ticks().wrapping_sub(began_ticks) };
@@ -273,8 +273,8 @@ fn wait_for(
     if wanted() && began_ticks != 0 {
         let waited = statistics::Waited {
             ticks: waited_ticks,
-            handed_over: acquired.offered,
-            overdue: acquired.overdue,
+            handed_over: acquired.handed_off,
+            starving: acquired.starving,
         };
         statistics::waited(core::ptr::from_ref(mutex).addr(), taker, kind, &waited);
     }
@@ -296,14 +296,14 @@ extern "C" fn trylock_slow(mutex: &Mutex) -> c_int {
 }
 
 fn trylock_ours(mutex: &Mutex, kind: Kind) -> c_int {
-    let me = thread::number();
+    let me = thread::tid();
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
     }
     if !take(mutex) {
         return EBUSY;
     }
-    have(mutex, kind, me, 1);
+    finish_acquire(mutex, kind, me, 1);
     0
 }
 
@@ -311,10 +311,10 @@ fn trylock_ours(mutex: &Mutex, kind: Kind) -> c_int {
 #[inline(always)]
 pub(super) fn unlock(mutex: &Mutex) -> c_int {
     if mode::is_direct()
-        && let (Some(kind), Some(me)) = (mutex.kind(), thread::known_number())
+        && let (Some(kind), Some(me)) = (mutex.kind(), thread::cached_tid())
         && (!checks_owner(kind) || mutex.is_owned_by(me))
     {
-        return if kind == Kind::Recursive && !mutex.leave() { 0 } else { give(mutex, 1) };
+        return if kind == Kind::Recursive && !mutex.leave() { 0 } else { begin_release(mutex, 1) };
     }
     unlock_slow(mutex)
 }
@@ -327,7 +327,7 @@ pub(super) fn unlock_for_a_wait(mutex: &Mutex) -> c_int {
 #[cold]
 extern "C" fn unlock_slow(mutex: &Mutex) -> c_int {
     if mode::is_asl() && mutex.is_plain() {
-        return give(mutex, 1);
+        return begin_release(mutex, 1);
     }
     mode::serve(mode::get, |mode| unlock_by(mode, mutex, 1))
 }
@@ -337,26 +337,26 @@ fn unlock_by(mode: Lock, mutex: &Mutex, users: u32) -> c_int {
         (Lock::Glibc, _) | (_, None) => {
             let result = real::unlock().map_or(ENOSYS, |real| real(mutex));
             if result == 0 {
-                thread::current().lock.gave();
+                thread::current().lock.on_release();
             }
             return result;
         }
         (_, Some(kind)) => kind,
     };
-    if checks_owner(kind) && !mutex.is_owned_by(thread::number()) {
+    if checks_owner(kind) && !mutex.is_owned_by(thread::tid()) {
         return EPERM;
     }
     if kind == Kind::Recursive && !mutex.leave() {
         return 0;
     }
-    give(mutex, users)
+    begin_release(mutex, users)
 }
 
 /// The calling thread holds the mutex no more.
 #[inline(always)]
-fn give(mutex: &Mutex, users: u32) -> c_int {
-    thread::current().lock.gave();
-    mutex.disown(users);
+fn begin_release(mutex: &Mutex, users: u32) -> c_int {
+    thread::current().lock.on_release();
+    mutex.clear_owner(users);
     if bounded::try_release(&mutex.word) { 0 } else { release_slow(mutex) }
 }
 

@@ -104,14 +104,14 @@ impl Mutex {
 
     /// The calling thread, of this number, has it now.
     #[inline(always)]
-    pub fn own(&self, thread: u32, users: u32) {
+    pub fn set_owner(&self, thread: u32, users: u32) {
         self.owner.store(thread, Ordering::Relaxed);
         self.users.store(self.users.load(Ordering::Relaxed).wrapping_add(users), Ordering::Relaxed);
     }
 
     /// The calling thread is about to release it.
     #[inline(always)]
-    pub fn disown(&self, users: u32) {
+    pub fn clear_owner(&self, users: u32) {
         self.owner.store(0, Ordering::Relaxed);
         self.users.store(self.users.load(Ordering::Relaxed).wrapping_sub(users), Ordering::Relaxed);
     }

@@ -70,9 +70,9 @@ const FREE: i32 = 1;
 /// Looks between two readings of the clock: about a microsecond.
 const LOOKS: u32 = 32;
 /// How long a waiter spins before it sleeps, while CPUs are short: a few short critical sections.
-const BOUT_NS: u64 = 4_000;
+const SPIN_NS: u64 = 4_000;
 /// The same for the waiter that has reserved the lock, which comes free for it.
-const BOUT_NS_RESERVED: u64 = 20_000;
+const SPIN_NS_RESERVED: u64 = 20_000;
 /// The shortest sleep, and by how much each is longer than the one before.
 const SLEEP_NS_STEP: u64 = 50_000;
 /// The longest sleep.
@@ -113,7 +113,7 @@ pub fn prepare() {
 /// rightly, if the others have theirs: so the threads together count, not only the thread that
 /// asks.
 fn cpus() -> usize {
-    let own = cpu::count_of_few();
+    let own = cpu::count_if_few();
     CPUS.fetch_max(own, Ordering::Relaxed).max(own)
 }
 
@@ -142,7 +142,7 @@ pub(super) fn lock(word: &AtomicI32) -> c_int {
     if RESERVATIONS.load(Ordering::Relaxed) != 0 || !try_take(word) {
         lock_slow(word);
     }
-    thread::current().lock.took();
+    thread::current().lock.on_acquire();
     0
 }
 
@@ -152,14 +152,14 @@ pub(super) fn trylock(word: &AtomicI32) -> c_int {
     if !try_take(word) {
         return EBUSY;
     }
-    thread::current().lock.took();
+    thread::current().lock.on_acquire();
     0
 }
 
 /// Unlocks.
 #[inline]
 pub(super) fn unlock(word: &AtomicI32) -> c_int {
-    thread::current().lock.gave();
+    thread::current().lock.on_release();
     // Release pairs with the acquire of the next holder.
     word.store(FREE, Ordering::Release);
     if SLEEPERS.load(Ordering::Relaxed) > 0 {
@@ -306,7 +306,7 @@ impl Waiter<'_> {
         let is_short =
             shortage::is_short(now_ticks) || shortage::look(self.bout_ticks, self.last_ticks, now_ticks);
         self.last_ticks = now_ticks;
-        let bout_ns = if self.has_reserved { BOUT_NS_RESERVED } else { BOUT_NS };
+        let bout_ns = if self.has_reserved { SPIN_NS_RESERVED } else { SPIN_NS };
         if now_ticks.saturating_sub(self.bout_ticks) >= ns_to_ticks(bout_ns)
             && (is_short || are_too_many(*self.cpus.get_or_insert_with(cpus)))
         {

@@ -43,7 +43,7 @@ pub struct Waited {
     /// Whether the lock was handed over to the waiter, rather than found free.
     pub handed_over: bool,
     /// Whether the waiter's window was over by then.
-    pub overdue: bool,
+    pub starving: bool,
 }
 
 /// Counts a wait for the lock at `address`, if statistics are kept. `taker` is where the program's
@@ -73,7 +73,7 @@ fn count(header: &Header, table: &[Lock], address: usize, taker: usize, kind: Ki
     lock.waited_ticks.fetch_add(wait.ticks, Ordering::Relaxed);
     lock.longest_ticks.fetch_max(wait.ticks, Ordering::Relaxed);
     lock.hand_overs.fetch_add(u64::from(wait.handed_over), Ordering::Relaxed);
-    lock.overdue.fetch_add(u64::from(wait.overdue), Ordering::Relaxed);
+    lock.overdue.fetch_add(u64::from(wait.starving), Ordering::Relaxed);
 }
 
 /// Counts the mutex at `address` among the mutexes that are the C library's because of what they
@@ -288,7 +288,7 @@ mod tests {
     fn threads_that_wait_at_once_lose_nothing_and_no_lock_has_two_records() {
         let room = Room::new();
         let (header, table) = room.parts();
-        let wait = Waited { ticks: 3, handed_over: true, overdue: false };
+        let wait = Waited { ticks: 3, handed_over: true, starving: false };
         std::thread::scope(|scope| {
             for thread in 0..8 {
                 scope.spawn(move || {

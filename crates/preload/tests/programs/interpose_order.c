@@ -66,11 +66,11 @@ static void *wait_once(void *unused) {
     return unused;
 }
 
-/* In the word: somebody is overdue. */
+/* In the word: somebody is starving. */
 #define MARKED 4u
 
-/* The mutex is offered to a waiter whose window is over: who runs, and released it, cannot take it again before. */
-static void nobody_overtakes_the_overdue(void) {
+/* The mutex is handed to a waiter whose window is over: who runs, and released it, cannot take it again before. */
+static void nobody_overtakes_the_starving(void) {
     for (int round = 0; round < 20; round++) {
         atomic_store(&let_go, 0);
         atomic_store(&acquired, 0);
@@ -88,8 +88,8 @@ static void nobody_overtakes_the_overdue(void) {
     }
 }
 
-/* Without a window nobody is ever overdue. */
-static void nobody_is_ever_overdue(void) {
+/* Without a window nobody is ever starving. */
+static void nobody_is_ever_starving(void) {
     atomic_store(&let_go, 1);
     IS(pthread_mutex_lock(&mutex), 0);
     pthread_t thread = start(wait_once, NULL);
@@ -172,7 +172,7 @@ static void nobody_waits_for_ghosts(void) {
         for (int i = 0; i < WAITERS; i++)
             while (numbers[i] == 0 || !sleeps(numbers[i]))
                 sleep_us(100);
-        // In later rounds all of them are overdue.
+        // In later rounds all of them are starving.
         sleep_us(round * 2000);
         pid_t pid = child(pass_on, NULL);
         IS(pthread_mutex_unlock(&mutex), 0);
@@ -181,5 +181,5 @@ static void nobody_waits_for_ghosts(void) {
     }
 }
 
-PROBES(P(in_the_order_of_arrival), P(nobody_overtakes_the_overdue), P(nobody_is_ever_overdue),
+PROBES(P(in_the_order_of_arrival), P(nobody_overtakes_the_starving), P(nobody_is_ever_starving),
        P(owners_have_the_kernels_numbers), P(nobody_waits_for_ghosts))

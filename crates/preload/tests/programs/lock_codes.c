@@ -241,7 +241,7 @@ static void errno_is_preserved(void) {
         errno = 4711;
         IS(pthread_mutex_lock(&mutex), 0);
         CHECK(errno == 4711);
-        // Waiters long enough that they spin, sleep, and are overdue.
+        // Waiters long enough that they spin, sleep, and are starving.
         pthread_t waiters[3];
         start_all(waiters, 3, fails_and_waits, &mutex);
         errno = 4711;

@@ -68,7 +68,7 @@ static void *hold_long(void *argument) {
     return NULL;
 }
 
-/* Holds longer than any window: every waiter sleeps, is overdue, and is handed the mutex. */
+/* Holds longer than any window: every waiter sleeps, is starving, and is handed the mutex. */
 static void holds_longer_than_the_window(void) {
     for (int i = 0; i < KIND_COUNT; i++) {
         struct owned owned = {.count = 0};

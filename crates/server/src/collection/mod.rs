@@ -23,9 +23,9 @@
 //! 2. A transaction that writes a member also writes a name from which the collection's count is
 //!    made: the header or a lane.
 //! 3. What is written into a dead incarnation is deleted. Its last writer wrote the header too, and
-//!    then conflicts with the transaction that buried it; or it wrote a lane that was there. Lanes
-//!    are deleted first, in one transaction (`dead.rs`). A writer that has not seen that deletion
-//!    conflicts with it; a writer that has seen it has seen the burial.
+//!    then conflicts with the transaction that deleted it; or it wrote a lane that was there. Lanes
+//!    are deleted first, in one transaction (`tombstones.rs`). A writer that has not seen that
+//!    deletion conflicts with it; a writer that has seen it has seen the tombstone.
 //! 4. A transaction that remembers what it reads remembers, for a member, the name from Invariant
 //!    2, and for all members all of those.
 //!
@@ -33,20 +33,20 @@
 //! transaction may have replaced the header meanwhile. That is as if the member had been written
 //! just before.
 
-mod dead;
 mod lanes;
 mod order;
 #[cfg(test)]
 mod tests;
+mod tombstones;
 
 use crate::fault::{Fault, WRONG_TYPE};
 use crate::names::{self, MEMBERS, Name};
 use crate::ops::{Enough, Ops, foreign};
 use crate::value::{Header, Kind};
-pub(crate) use dead::{bury, clean};
 use manx::txn::{Error, Value};
 pub(crate) use order::{Scores, SortedSet};
 use std::ops::Range;
+pub(crate) use tombstones::{drop_members, purge};
 
 /// A collection with more members is wide.
 const SMALL_MAX: u64 = if cfg!(test) { 8 } else { 512 };

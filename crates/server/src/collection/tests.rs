@@ -2,10 +2,10 @@
 //! members make it wide.
 
 use super::lanes;
-use super::{Collection, SMALL_MAX, SortedSet, clean, watched};
+use super::{Collection, SMALL_MAX, SortedSet, purge, watched};
 use crate::fault::Fault;
 use crate::keyspace::Keyspace;
-use crate::names::{self, DEAD, KEYS, LANES, MEMBERS, ORDER};
+use crate::names::{self, KEYS, LANES, MEMBERS, ORDER, TOMBSTONES};
 use crate::ops::Ops;
 use crate::value::Kind;
 use manx::txn::{Error, Isolation, Options, Session, Store, Transaction};
@@ -65,12 +65,12 @@ impl Fixture {
 
     /// How many names there are in each space.
     fn names(&self) -> [usize; 5] {
-        [KEYS, MEMBERS, ORDER, LANES, DEAD]
+        [KEYS, MEMBERS, ORDER, LANES, TOMBSTONES]
             .map(|space| self.alone(|ops| ops.entries(&names::all(space), false).count()))
     }
 
     fn clean(&self) {
-        while self.alone(|ops| clean(ops).unwrap()) {}
+        while self.alone(|ops| purge(ops).unwrap()) {}
     }
 }
 
@@ -92,7 +92,7 @@ fn delete(ops: &mut Ops<'_, '_>, field: &str) -> Result<(), Error> {
 fn store(fault: Fault) -> Error {
     match fault {
         Fault::Store(error) => error,
-        Fault::Told(text) => panic!("{text}"),
+        Fault::Message(text) => panic!("{text}"),
     }
 }
 
@@ -240,9 +240,9 @@ fn an_incarnation_begins_behind_all_that_were() {
     let fixture = Fixture::new();
     fixture.set((0..50).map(field));
     let future = u64::MAX / 2;
-    fixture.alone(|ops| ops.store(&names::dead(future), b"")).unwrap();
+    fixture.alone(|ops| ops.store(&names::tombstone(future), b"")).unwrap();
     let keyspace = Keyspace::new(&fixture.store, true).unwrap();
-    assert!(keyspace.stamp() > future && keyspace.collections());
+    assert!(keyspace.stamp() > future && keyspace.may_have_collections());
 }
 
 #[derive(Clone, Debug)]

@@ -141,7 +141,7 @@ fn perform(run: Data, ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) 
     let mark = out.mark();
     match run(ops, args, out) {
         Ok(()) => Ok(()),
-        Err(Fault::Told(text)) => {
+        Err(Fault::Message(text)) => {
             out.cut(mark);
             out.error(&text);
             Ok(())

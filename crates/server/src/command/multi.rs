@@ -29,7 +29,7 @@ pub(super) fn discard(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     out.ok();
 }
 
-/// Keeps a command for EXEC.
+/// Queues a command between MULTI and EXEC, which runs it.
 pub(super) fn queue(call: &mut Call<'_>, command: &'static Command, args: Args<'_>, out: &mut Replies) {
     let bytes_max = call.shared.options.input_bytes_max;
     let Some(multi) = &mut call.client.multi else { return };

@@ -201,7 +201,7 @@ mod tests {
         let done = transact(shared, &mut session, &mut out, |ops, out| {
             scan(ops, args, out).map_err(|fault| match fault {
                 Fault::Store(error) => error,
-                Fault::Told(text) => panic!("{text}"),
+                Fault::Message(text) => panic!("{text}"),
             })
         });
         done.unwrap();

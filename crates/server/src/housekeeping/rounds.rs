@@ -42,7 +42,7 @@ impl Rounds {
     /// The store's. What was not deleted is found again, by another round at the latest.
     pub(super) fn next(&mut self, shared: &Shared, session: &mut Session) -> Result<Looked, Error> {
         delete(shared, session, &shared.keyspace.expired.take())?;
-        if !shared.keyspace.expires() {
+        if !shared.keyspace.may_have_expiries() {
             return Ok(Looked::End);
         }
         let (expired, last) = self.look(shared, session)?;
@@ -169,7 +169,7 @@ mod tests {
         let shared = shared();
         let keys = names("key", 3);
         put(&shared, &keys, Some(1));
-        keys.iter().for_each(|key| shared.keyspace.expired.tell(key.as_bytes()));
+        keys.iter().for_each(|key| shared.keyspace.expired.report(key.as_bytes()));
         put(&shared, &keys[..1], None);
         put(&shared, &keys[1..2], Some(u64::MAX));
         delete(&shared, &mut shared.store.session().unwrap(), &shared.keyspace.expired.take()).unwrap();

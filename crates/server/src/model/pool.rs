@@ -7,7 +7,7 @@
 //! part. While no connection is ready, the leader waits in epoll, which the pool knows
 //! (`block_in_place`), so its place is free for others.
 //!
-//! A few further jobs watch, as deputies, that the leader goes on (`watch.rs`): a leader that the
+//! A few further jobs watch, as followers, that the leader goes on (`watch.rs`): a leader that the
 //! kernel has stopped holds up only the clients that it is just serving. They are blocked, as the
 //! pool sees it, so they take no place either.
 //!
@@ -35,7 +35,7 @@ use crate::connection::Connection;
 use crate::peer::Peer;
 use crate::shared::Shared;
 use manx::pool::{Control, FriendlyPool, Shutdown, block_in_place};
-use ready::{Ready, Told};
+use ready::{Ready, ReadyList};
 use served::{Left, Served};
 use std::collections::HashMap;
 use std::io;
@@ -44,7 +44,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// A leader, and deputies.
+/// A leader, and followers.
 const SEATS: usize = 4;
 /// The maximum number of connections that are served together; further ones go to other jobs, as
 /// many to each.
@@ -60,11 +60,11 @@ const STAND_INS: usize = 256;
 
 /// The pool.
 pub(super) struct Pool {
-    crew: Arc<Crew>,
+    state: Arc<PoolState>,
 }
 
 /// What the jobs share.
-struct Crew {
+struct PoolState {
     shared: Arc<Shared>,
     pool: FriendlyPool,
     ready: Ready,
@@ -73,10 +73,10 @@ struct Crew {
     is_over: AtomicBool,
 }
 
-/// What a leader or a deputy has in its hands.
-struct Hands {
+/// A leader or a follower: its seat, and the connections that it serves.
+struct Worker {
     seat: usize,
-    told: Told,
+    ready_list: ReadyList,
     called: Vec<Arc<Served>>,
 }
 
@@ -86,15 +86,16 @@ impl Pool {
         let pool = builder.build().map_err(io::Error::other)?;
         let (ready, watch) = (Ready::new()?, Watch::new(SEATS));
         let (all, is_over) = (Mutex::default(), AtomicBool::new(false));
-        let crew = Arc::new(Crew { shared, pool, ready, watch, all, is_over });
+        let state = Arc::new(PoolState { shared, pool, ready, watch, all, is_over });
         for seat in 0..SEATS {
-            let one = Arc::clone(&crew);
-            let hands = Hands { seat, told: Told::new(), called: Vec::new() };
-            crew.pool
-                .execute(move || one.stand(hands))
+            let one = Arc::clone(&state);
+            let worker = Worker { seat, ready_list: ReadyList::new(), called: Vec::new() };
+            state
+                .pool
+                .execute(move || one.run_rounds(worker))
                 .map_err(|error| io::Error::other(error.to_string()))?;
         }
-        Ok(Pool { crew })
+        Ok(Pool { state })
     }
 }
 
@@ -102,25 +103,25 @@ impl Serve for Pool {
     fn adopt(&self, peer: Arc<Peer>) -> Result<(), String> {
         peer.socket.set_nonblocking(true).map_err(|error| format!("ERR {error}"))?;
         let number = peer.id;
-        let connection = Connection::new(Arc::clone(&self.crew.shared), Arc::clone(&peer))?;
-        self.crew.all().insert(number, Arc::new(Served::new(number, connection)));
+        let connection = Connection::new(Arc::clone(&self.state.shared), Arc::clone(&peer))?;
+        self.state.all().insert(number, Arc::new(Served::new(number, connection)));
         // Behind it: the first event finds the connection.
-        self.crew.ready.add(&peer.socket, number).map_err(|error| {
-            self.crew.all().remove(&number);
+        self.state.ready.add(&peer.socket, number).map_err(|error| {
+            self.state.all().remove(&number);
             format!("ERR {error}")
         })
     }
 
     fn end(&mut self, timeout: Duration) {
         // Release: a thread that sees it sees that all connections have ended.
-        self.crew.is_over.store(true, Ordering::Release);
-        self.crew.ready.end();
-        self.crew.watch.end();
-        let _ = self.crew.pool.shutdown(Shutdown::Drain, timeout);
+        self.state.is_over.store(true, Ordering::Release);
+        self.state.ready.end();
+        self.state.watch.end();
+        let _ = self.state.pool.shutdown(Shutdown::Drain, timeout);
     }
 }
 
-impl Crew {
+impl PoolState {
     fn all(&self) -> MutexGuard<'_, HashMap<u64, Arc<Served>>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,55 +132,55 @@ impl Crew {
     }
 
     /// Leads, or watches until there is something to do, for some rounds.
-    fn stand(self: Arc<Crew>, mut hands: Hands) {
+    fn run_rounds(self: Arc<PoolState>, mut worker: Worker) {
         for _ in 0..ROUNDS {
             if self.is_over() {
                 return;
             }
-            if self.watch.leads(hands.seat) {
-                self.lead(&mut hands.told);
+            if self.watch.leads(worker.seat) {
+                self.lead(&mut worker.ready_list);
             } else {
-                self.watch_leader(&mut hands);
+                self.watch_leader(&mut worker);
             }
-            self.collect(&mut hands);
-            self.share_out(&mut hands.called);
-            self.serve(&hands.called);
-            hands.called.clear();
+            self.collect(&mut worker);
+            self.share_out(&mut worker.called);
+            self.serve(&worker.called);
+            worker.called.clear();
         }
-        let crew = Arc::clone(&self);
+        let state = Arc::clone(&self);
         // Refused only at the end.
-        let _ = self.pool.execute(move || crew.stand(hands));
+        let _ = self.pool.execute(move || state.run_rounds(worker));
     }
 
     /// Finds out which connections are ready, or waits.
-    fn lead(&self, told: &mut Told) {
+    fn lead(&self, ready_list: &mut ReadyList) {
         self.watch.begin_round();
-        self.ready.look(told);
-        if told.is_empty() {
+        self.ready.look(ready_list);
+        if ready_list.is_empty() {
             self.watch.waits();
-            block_in_place(|| self.ready.wait(told));
-            // A deputy is not to think that this one still waits, nor to doze any more.
+            block_in_place(|| self.ready.wait(ready_list));
+            // A follower is not to think that this one still waits, nor to park any more.
             self.watch.begin_round();
             self.watch.returns();
         }
     }
 
     /// Watches, until some are ready and the leader does not go on.
-    fn watch_leader(&self, Hands { seat, told, .. }: &mut Hands) {
+    fn watch_leader(&self, Worker { seat, ready_list, .. }: &mut Worker) {
         block_in_place(|| {
             self.watch.attend(*seat, || {
-                self.ready.look(told);
-                // At the end `told` has that; a connection's number it is not.
-                !told.is_empty()
+                self.ready.look(ready_list);
+                // At the end `ready_list` has that; a connection's number it is not.
+                !ready_list.is_empty()
             });
         });
         self.watch.take_over(*seat);
     }
 
     /// Calls the connections that epoll has named.
-    fn collect(&self, Hands { told, called, .. }: &mut Hands) {
+    fn collect(&self, Worker { ready_list, called, .. }: &mut Worker) {
         let all = self.all();
-        for (number, is_ending) in told.drain(..) {
+        for (number, is_ending) in ready_list.drain(..) {
             // A connection that is not there has ended meanwhile.
             let Some(served) = all.get(&number) else { continue };
             if served.is_called(is_ending) {
@@ -189,7 +190,7 @@ impl Crew {
     }
 
     /// Leaves as many as are to be served together, and hands over the rest.
-    fn share_out(self: &Arc<Crew>, called: &mut Vec<Arc<Served>>) {
+    fn share_out(self: &Arc<PoolState>, called: &mut Vec<Arc<Served>>) {
         // Commits that wait for a disk must not keep the leader from asking, nor those of one
         // connection another one's.
         let (own, share) = if self.shared.options.durable { (0, 1) } else { (SHARE, SHARE) };
@@ -199,14 +200,14 @@ impl Crew {
         }
     }
 
-    fn hand_over(self: &Arc<Crew>, some: Vec<Arc<Served>>) {
-        let crew = Arc::clone(self);
+    fn hand_over(self: &Arc<PoolState>, some: Vec<Arc<Served>>) {
+        let state = Arc::clone(self);
         // Refused only at the end, when there are no connections.
-        let _ = self.pool.execute(move || crew.serve(&some));
+        let _ = self.pool.execute(move || state.serve(&some));
     }
 
     /// Serves connections that are QUEUED.
-    fn serve(self: &Arc<Crew>, mut some: &[Arc<Served>]) {
+    fn serve(self: &Arc<PoolState>, mut some: &[Arc<Served>]) {
         while !some.is_empty() {
             let began = Instant::now();
             let mut received = 0;

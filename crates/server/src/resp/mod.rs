@@ -19,4 +19,4 @@ pub use args::Args;
 pub(crate) use args::Kept;
 pub use parser::{ARGS_MAX, Limits, Parser, ProtocolError, Step};
 pub use replies::{Replies, Version};
-pub use reply::{BadReply, NESTING_MAX, Reply};
+pub use reply::{NESTING_MAX, ParseReplyError, Reply};

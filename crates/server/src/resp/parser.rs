@@ -21,9 +21,9 @@ pub const ARGS_MAX: usize = 1024 * 1024;
 /// The longest line: of an inline command, or of a length.
 const LINE_MAX: usize = 64 * 1024;
 /// The most arguments of a client that has not yet said a password …
-const STRANGER_ARGS_MAX: usize = 10;
+const UNAUTHENTICATED_ARGS_MAX: usize = 10;
 /// … and the longest of these.
-const STRANGER_BULK_MAX: usize = 16 * 1024;
+const UNAUTHENTICATED_BULK_MAX: usize = 16 * 1024;
 
 /// What a client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Parser {
             }
             let count = usize::try_from(count).ok().filter(|count| *count <= ARGS_MAX);
             let count = count.ok_or(ProtocolError::BadCount)?;
-            if limits.stranger && count > STRANGER_ARGS_MAX {
+            if limits.stranger && count > UNAUTHENTICATED_ARGS_MAX {
                 return Err(ProtocolError::StrangerCount);
             }
             self.missing = Some(count);
@@ -187,7 +187,7 @@ impl Parser {
                 };
                 let length = number(&bytes[start..line.end]).and_then(|length| usize::try_from(length).ok());
                 let length = length.ok_or(ProtocolError::BadLength)?;
-                if limits.stranger && length > STRANGER_BULK_MAX {
+                if limits.stranger && length > UNAUTHENTICATED_BULK_MAX {
                     return Err(ProtocolError::StrangerLength);
                 }
                 // Invariant 2. Before the sum, which cannot overflow then.

@@ -35,15 +35,15 @@ pub enum Reply {
 
 /// Bytes that are no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadReply(String);
+pub struct ParseReplyError(String);
 
-impl fmt::Display for BadReply {
+impl fmt::Display for ParseReplyError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "this is no answer of a server: {}", self.0)
     }
 }
 
-impl std::error::Error for BadReply {}
+impl std::error::Error for ParseReplyError {}
 
 impl Reply {
     /// Reads an answer at the beginning of `bytes`; with it comes how many of them it took. None if
@@ -54,12 +54,12 @@ impl Reply {
     ///
     /// assert_eq!(Reply::read(b":42\r\n+OK\r\n")?, Some((Reply::Integer(42), 5)));
     /// assert_eq!(Reply::read(b"$5\r\nhel")?, None);
-    /// # Ok::<(), server::resp::BadReply>(())
+    /// # Ok::<(), server::resp::ParseReplyError>(())
     /// ```
     ///
     /// # Errors
     /// This is no answer.
-    pub fn read(bytes: &[u8]) -> Result<Option<(Reply, usize)>, BadReply> {
+    pub fn read(bytes: &[u8]) -> Result<Option<(Reply, usize)>, ParseReplyError> {
         let mut at = 0;
         Ok(read(bytes, &mut at, 0)?.map(|reply| (reply, at)))
     }
@@ -76,20 +76,20 @@ impl Reply {
     }
 }
 
-fn read(bytes: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, BadReply> {
+fn read(bytes: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, ParseReplyError> {
     if depth > NESTING_MAX {
-        return Err(BadReply(format!("more than {NESTING_MAX} arrays in each other")));
+        return Err(ParseReplyError(format!("more than {NESTING_MAX} arrays in each other")));
     }
     let Some(end) = memchr::memchr(b'\n', &bytes[*at..]) else { return Ok(None) };
     let line = &bytes[*at..*at + end];
     let [kind, text @ .., b'\r'] = line else {
-        return Err(BadReply(format!("the line {:?}", String::from_utf8_lossy(line))));
+        return Err(ParseReplyError(format!("the line {:?}", String::from_utf8_lossy(line))));
     };
     *at += end + 1;
     let words = || String::from_utf8_lossy(text).into_owned();
     let length = || {
         let length = number(text).filter(|length| (-1..=LENGTH_MAX).contains(length));
-        length.ok_or_else(|| BadReply(format!("the length {:?}", String::from_utf8_lossy(text))))
+        length.ok_or_else(|| ParseReplyError(format!("the length {:?}", String::from_utf8_lossy(text))))
     };
     Ok(Some(match kind {
         b'+' => Reply::Simple(words()),
@@ -97,7 +97,7 @@ fn read(bytes: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, Bad
         b',' => Reply::Double(words()),
         b':' => {
             let value = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-            Reply::Integer(value.ok_or_else(|| BadReply(format!("the number {:?}", words())))?)
+            Reply::Integer(value.ok_or_else(|| ParseReplyError(format!("the number {:?}", words())))?)
         }
         b'_' => Reply::Null,
         b'#' => Reply::Boolean(text == b"t"),
@@ -110,7 +110,7 @@ fn read(bytes: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, Bad
             let Some(with_end) = bytes.get(*at..*at + length + 2) else { return Ok(None) };
             let (content, end) = with_end.split_at(length);
             if end != b"\r\n" {
-                return Err(BadReply("a bulk that is longer than its length".into()));
+                return Err(ParseReplyError("a bulk that is longer than its length".into()));
             }
             *at += length + 2;
             match (kind, content) {
@@ -141,6 +141,6 @@ fn read(bytes: &[u8], at: &mut usize, depth: usize) -> Result<Option<Reply>, Bad
             }
             Reply::Map(pairs)
         }
-        other => return Err(BadReply(format!("the type {:?}", char::from(*other)))),
+        other => return Err(ParseReplyError(format!("the type {:?}", char::from(*other)))),
     }))
 }

@@ -23,7 +23,7 @@ pub fn start(options: Options) -> Server {
 }
 
 /// Does the test with a server of each model.
-pub fn with_each(test: impl Fn(&Server)) {
+pub fn for_each_model(test: impl Fn(&Server)) {
     for model in MODELS {
         let server = start(options(model));
         test(&server);

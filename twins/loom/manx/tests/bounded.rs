@@ -1,4 +1,4 @@
-//! The default lock under loom: exclusion, no lost wake-up, and no thread overtakes an overdue
+//! The default lock under loom: exclusion, no lost wake-up, and no thread overtakes a starving
 //! waiter.
 //!
 //! Most waiters here are *trusting*, as those of Rust's mutexes are: they never wake up to look for
@@ -14,14 +14,14 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::lock::bounded::{
-    self, Acquired, MARKED, OFFERED, OVERDUE_ONE, STANDBY, Thread, TimedOut, UNBOUNDED_NS, Wait,
+    self, Acquired, HANDED_OFF, MARKED, POLLING, STARVING_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
 };
 use platform::futex::{Clock, Deadline};
 
 /// Overtaken for ever.
 const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
-/// Overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
+/// Starving as soon as it waits.
+const STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
 
 /// As under `manx run`: a window for each waiter that sleeps, and a look from time to time.
 const UNTRUSTING: Wait = Wait { window_ns: Some(0), each_ns: 1, deadline: None, trusting: false };
@@ -78,7 +78,7 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0x1f_ffff | STANDBY), 0, "no waiter is counted or stands by, nothing is on offer");
+        assert_eq!(side & (0x1f_ffff | POLLING), 0, "no waiter is counted or polls, nothing is handed off");
         // SAFETY: all other threads have been joined.
         self.passed.with(|all| assert_eq!(unsafe { *all }, passed));
     }
@@ -109,34 +109,34 @@ fn three_that_barge_take_turns() {
 }
 
 #[test]
-fn two_that_are_overdue_take_turns() {
-    take_turns(3, &[OVERDUE, OVERDUE]);
+fn two_starving_waiters_take_turns() {
+    take_turns(3, &[STARVING, STARVING]);
 }
 
 #[test]
-fn three_that_are_overdue_take_turns() {
-    take_turns(2, &[OVERDUE, OVERDUE, OVERDUE]);
+fn three_starving_waiters_take_turns() {
+    take_turns(2, &[STARVING, STARVING, STARVING]);
 }
 
 #[test]
-fn those_overdue_and_those_who_barge_take_turns() {
-    take_turns(2, &[BARGING, OVERDUE, BARGING]);
-    take_turns(2, &[OVERDUE, BARGING, OVERDUE]);
+fn starving_and_barging_waiters_take_turns() {
+    take_turns(2, &[BARGING, STARVING, BARGING]);
+    take_turns(2, &[STARVING, BARGING, STARVING]);
 }
 
 #[test]
 fn those_who_trust_and_those_who_do_not_take_turns() {
     take_turns(2, &[UNTRUSTING, UNTRUSTING]);
-    take_turns(2, &[OVERDUE, UNTRUSTING, BARGING]);
+    take_turns(2, &[STARVING, UNTRUSTING, BARGING]);
 }
 
 /// Two threads wait, while a third takes the lock again and again, so a woken one is woken in vain.
-/// (A wait with a limit is never woken here: threads that stand by and give up are
+/// (A wait with a timeout is never woken here: threads that poll and give up are
 /// `manx-shuttle`'s.)
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
     check(2, || {
-        let lock = Lock::with(0, bounded::about_to_stand_by());
+        let lock = Lock::with(0, bounded::about_to_poll());
         let others: Vec<_> = (0..2)
             .map(|_| {
                 let lock = Arc::clone(&lock);
@@ -157,7 +157,7 @@ fn the_lock_is_taken_again_and_again() {
         let lock = Lock::new();
         let other = thread::spawn({
             let lock = Arc::clone(&lock);
-            move || (0..2).for_each(|_| assert!(lock.with_lock(&OVERDUE)))
+            move || (0..2).for_each(|_| assert!(lock.with_lock(&STARVING)))
         });
         (0..2).for_each(|_| assert!(lock.with_lock(&BARGING)));
         other.join().unwrap();
@@ -165,18 +165,18 @@ fn the_lock_is_taken_again_and_again() {
     });
 }
 
-/// A limit that ends at some point while others hold, offer and release.
+/// A timeout that ends at some point while others hold, hand off and release.
 fn limited(window_ns: u64) -> Wait {
     let deadline = Some(Deadline { clock: Clock::Monotonic, ns: platform::clock::now_ns() + 50 });
     Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true }
 }
 
 #[test]
-fn a_limit_races_with_an_offer_and_nothing_is_left_behind() {
+fn a_timeout_races_with_a_hand_off_and_nothing_is_left_behind() {
     for window_ns in [0, UNBOUNDED_NS] {
         check(2, move || {
             let lock = Lock::new();
-            let others: Vec<_> = [limited(window_ns), OVERDUE]
+            let others: Vec<_> = [limited(window_ns), STARVING]
                 .into_iter()
                 .map(|wait| {
                     let lock = Arc::clone(&lock);
@@ -185,14 +185,14 @@ fn a_limit_races_with_an_offer_and_nothing_is_left_behind() {
                 .collect();
             assert!(lock.with_lock(&BARGING));
             let passed: u32 = others.into_iter().map(|other| u32::from(other.join().unwrap())).sum();
-            assert!(passed >= 1, "who has no limit passes");
+            assert!(passed >= 1, "who has no timeout passes");
             lock.assert_left(1 + passed);
         });
     }
 }
 
 #[test]
-fn nobody_overtakes_who_is_overdue() {
+fn nobody_overtakes_who_is_starving() {
     check(3, || {
         let lock = Lock::new();
         let served = Arc::new(AtomicBool::new(false));
@@ -200,7 +200,7 @@ fn nobody_overtakes_who_is_overdue() {
         let waiter = thread::spawn({
             let (lock, served) = (Arc::clone(&lock), Arc::clone(&served));
             move || {
-                let acquired = lock.acquire(&OVERDUE).unwrap();
+                let acquired = lock.acquire(&STARVING).unwrap();
                 served.store(true, Ordering::Relaxed);
                 lock.pass();
                 lock.release();
@@ -212,21 +212,21 @@ fn nobody_overtakes_who_is_overdue() {
         lock.pass();
         lock.release();
         if bounded::try_acquire(&lock.word) {
-            assert!(!waits || served.load(Ordering::Relaxed), "it was overdue, and was overtaken");
+            assert!(!waits || served.load(Ordering::Relaxed), "it was starving, and was overtaken");
             lock.release();
         }
         let acquired = waiter.join().unwrap();
-        assert!(!waits || acquired.offered);
+        assert!(!waits || acquired.handed_off);
         lock.assert_left(2);
     });
 }
 
 #[test]
-fn an_offer_to_a_ghost_is_taken_back() {
+fn a_hand_off_to_a_ghost_is_taken_back() {
     check(2, || {
         // As a forked child finds it: a waiter is counted that is not there.
         platform::fork::become_child();
-        let lock = Lock::with(MARKED | 2, OVERDUE_ONE);
+        let lock = Lock::with(MARKED | 2, STARVING_ONE);
         let waiter = thread::spawn({
             let lock = Arc::clone(&lock);
             let wait = Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false };
@@ -235,8 +235,8 @@ fn an_offer_to_a_ghost_is_taken_back() {
         lock.pass();
         lock.release();
         waiter.join().unwrap();
-        // The ghost may have been taken for the waiter itself; then one more offer rids the lock of
-        // it.
+        // The ghost may have been taken for the waiter itself; then one more hand-off rids the lock
+        // of it.
         while lock.side.load(Ordering::Relaxed) & 0xffff != 0 {
             if lock
                 .acquire(&Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false })
@@ -259,12 +259,12 @@ fn loom_finds_a_wake_up_that_is_lost() {
             let words = std::sync::Arc::clone(&words);
             move || {
                 if !bounded::try_acquire(&words.0) {
-                    let _ = bounded::acquire_slow(&words.0, &words.1, &Thread::new(), &OVERDUE);
+                    let _ = bounded::acquire_slow(&words.0, &words.1, &Thread::new(), &STARVING);
                 }
             }
         });
         if bounded::try_acquire(&words.0) {
-            // A release without an offer, a wake-up and a look at the mark.
+            // A release without a hand-off, a wake-up and a look at the mark.
             words.0.store(0, Ordering::Release);
         }
         waiter.join().unwrap();
@@ -272,12 +272,12 @@ fn loom_finds_a_wake_up_that_is_lost() {
 }
 
 #[test]
-fn an_offer_is_not_free() {
+fn a_hand_off_is_not_free() {
     check(1, || {
-        let lock = Lock::with(MARKED | 2, OVERDUE_ONE | OFFERED);
+        let lock = Lock::with(MARKED | 2, STARVING_ONE | HANDED_OFF);
         assert!(!bounded::try_acquire(&lock.word));
         assert!(!bounded::try_release(&lock.word));
-        assert!(lock.acquire(&OVERDUE).unwrap().offered);
+        assert!(lock.acquire(&STARVING).unwrap().handed_off);
         lock.release();
     });
 }

@@ -5,7 +5,7 @@
 //! as can be, with one slot a shard, so that the second range is on the heap, and with a key a
 //! block, so that a range of two keys is in two shards and a range of three is a wide one. Waiters
 //! may be overtaken for ever (then a release tells them to look, and they sleep without a limit
-//! until then) or not at all (then it hands the range over): [`PATIENT`] and [`OVERDUE`].
+//! until then) or not at all (then it hands the range over): [`PATIENT`] and [`STARVING`].
 
 #[path = "range/ways.rs"]
 mod ways;
@@ -23,7 +23,7 @@ use platform::futex::{Clock, Deadline};
 /// How long a waiter may be overtaken: for ever, …
 const PATIENT: u64 = u64::MAX;
 /// … and not at all.
-const OVERDUE: u64 = 0;
+const STARVING: u64 = 0;
 /// Here a deadline passes as soon as a thread waits for it.
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
 
@@ -146,13 +146,13 @@ fn two_overlap<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
 #[test]
 fn two_overlap_in_one_shard() {
     two_overlap::<1>(PATIENT, 2);
-    two_overlap::<1>(OVERDUE, 2);
+    two_overlap::<1>(STARVING, 2);
 }
 
 #[test]
 fn two_overlap_in_two_shards() {
     two_overlap::<2>(PATIENT, 2);
-    two_overlap::<2>(OVERDUE, 2);
+    two_overlap::<2>(STARVING, 2);
 }
 
 /// A wide range and narrow ones.
@@ -170,7 +170,7 @@ fn one_is_wide(window_ns: u64, preemptions: usize) {
 #[test]
 fn one_is_wide_and_the_others_narrow() {
     one_is_wide(PATIENT, 2);
-    one_is_wide(OVERDUE, 2);
+    one_is_wide(STARVING, 2);
 }
 
 /// What was done under a wide range is seen by a thread that takes one of its keys, also if another
@@ -213,13 +213,13 @@ fn two_wait_for_one<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
 #[test]
 fn two_wait_for_one_and_for_each_other() {
     two_wait_for_one::<1>(PATIENT, 1);
-    two_wait_for_one::<1>(OVERDUE, 1);
+    two_wait_for_one::<1>(STARVING, 1);
 }
 
 #[test]
 fn a_wide_one_and_a_narrow_one_wait_for_one() {
     two_wait_for_one::<2>(PATIENT, 1);
-    two_wait_for_one::<2>(OVERDUE, 1);
+    two_wait_for_one::<2>(STARVING, 1);
 }
 
 /// Sharing holders do not wait for each other, and a thread that wants the range alone gets it from
@@ -241,7 +241,7 @@ fn some_share(window_ns: u64, preemptions: usize) {
 #[test]
 fn readers_and_a_writer() {
     some_share(PATIENT, 1);
-    some_share(OVERDUE, 1);
+    some_share(STARVING, 1);
 }
 
 /// The second range is on the heap; its slots go as soon as they are free, while the other thread
@@ -266,7 +266,7 @@ fn ranges_on_the_heap(window_ns: u64, preemptions: usize) {
 #[test]
 fn the_second_range_of_a_shard_is_on_the_heap() {
     ranges_on_the_heap(PATIENT, 2);
-    ranges_on_the_heap(OVERDUE, 2);
+    ranges_on_the_heap(STARVING, 2);
 }
 
 /// A thread gives up while the range is released or handed to it: it has the range or leaves
@@ -286,7 +286,7 @@ fn one_gives_up(window_ns: u64, preemptions: usize) {
 #[test]
 fn one_gives_up_while_the_range_is_released() {
     one_gives_up(PATIENT, 3);
-    one_gives_up(OVERDUE, 3);
+    one_gives_up(STARVING, 3);
 }
 
 /// A waiter that gives up lets the waiters behind it go on.
@@ -309,7 +309,7 @@ fn who_is_behind_goes_on(window_ns: u64, preemptions: usize) {
 #[test]
 fn who_waits_behind_one_that_gives_up_goes_on() {
     who_is_behind_goes_on(PATIENT, 1);
-    who_is_behind_goes_on(OVERDUE, 1);
+    who_is_behind_goes_on(STARVING, 1);
 }
 
 /// Two want the same ranges, named in different orders, over two shards.
@@ -334,13 +334,13 @@ fn two_want_many(window_ns: u64, preemptions: usize) {
 #[test]
 fn two_want_the_same_set_in_different_orders() {
     two_want_many(PATIENT, 2);
-    two_want_many(OVERDUE, 2);
+    two_want_many(STARVING, 2);
 }
 
 /// A third comes while one holds and one waits, and wants something of the waiter's that is free.
 fn one_comes_later<const SHARDS: usize>(preemptions: usize) {
     check(preemptions, move || {
-        let guarded = Guarded::<SHARDS, 2>::new(OVERDUE);
+        let guarded = Guarded::<SHARDS, 2>::new(STARVING);
         let held = guarded.hold((0, 1), Exclusive);
         let waiter = spawn(&guarded, |guarded| guarded.lock((0, 3), Exclusive));
         let later = spawn(&guarded, |guarded| u32::from(guarded.try_lock((2, 3), Exclusive)));
@@ -381,7 +381,7 @@ fn an_owner_is_waited_for(window_ns: u64, preemptions: usize) {
 #[test]
 fn an_owner_does_not_queue_behind_who_waits_for_it() {
     an_owner_is_waited_for(PATIENT, 2);
-    an_owner_is_waited_for(OVERDUE, 2);
+    an_owner_is_waited_for(STARVING, 2);
 }
 
 /// The most slots on the heap are held: the next range is refused, not lost, and no waiter is
@@ -422,7 +422,7 @@ fn there_is_no_room(window_ns: u64, preemptions: usize) {
 #[test]
 fn who_finds_no_room_is_told() {
     there_is_no_room(PATIENT, 2);
-    there_is_no_room(OVERDUE, 2);
+    there_is_no_room(STARVING, 2);
 }
 
 /// Loom finds what these tests look for: a lock that lets two in, and a lock that forgets a waiter.

@@ -1,11 +1,11 @@
 //! The readers-writer lock under loom: every order of steps that the memory model allows.
 //!
 //! Loom reports accesses to what the lock protects that are not ordered, and a deadlock if a
-//! wake-up is lost: a waiter with an unbounded window sleeps without a limit, and so does an
-//! overdue one. These are the waits of programs: the lock has no other way to sleep, and only the
-//! spins before a sleep are left out. A window of 0 makes a waiter overdue at once, so gates, turns
-//! and counts are all walked through. That loom would find what these tests look for is a test of
-//! its own, at the end.
+//! wake-up is lost: a waiter with an unbounded window sleeps without a limit, and so does a
+//! starving one. These are the waits of programs: the lock has no other way to sleep, and only the
+//! spins before a sleep are left out. A window of 0 makes a waiter starving at once, so gates,
+//! turns and counts are all walked through. That loom would find what these tests look for is a
+//! test of its own, at the end.
 
 mod common;
 
@@ -20,14 +20,14 @@ use platform::futex::{Clock, Deadline};
 
 /// As the lock says.
 const NOT_TOLD: Wait = Wait { window_ns: None, each_ns: 0, deadline: None, trusting: false };
-/// May be overtaken for ever: asleep, never overdue.
+/// May be overtaken for ever: asleep, never starving.
 const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: false };
-/// Is overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: false };
+/// Is starving as soon as it waits.
+const STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: false };
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 2_000_000_000 });
-/// Gives up: asleep, and overdue.
+/// Gives up: asleep, and starving.
 const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: SOON, trusting: false };
-const HASTY_OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: SOON, trusting: false };
+const HASTY_STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: SOON, trusting: false };
 
 /// A number, and how often it was written.
 struct Shared {
@@ -144,50 +144,50 @@ fn all_pass_by<const N: usize>(
 #[test]
 fn writers_exclude_each_other() {
     all_pass(3, [Write(PATIENT), Write(PATIENT)]);
-    all_pass(3, [Write(OVERDUE), Write(OVERDUE)]);
-    all_pass(3, [Write(OVERDUE), Write(PATIENT)]);
+    all_pass(3, [Write(STARVING), Write(STARVING)]);
+    all_pass(3, [Write(STARVING), Write(PATIENT)]);
 }
 
 #[test]
 fn three_writers_all_pass() {
     all_pass(2, [Write(PATIENT), Write(PATIENT), Write(PATIENT)]);
-    all_pass(2, [Write(OVERDUE), Write(OVERDUE), Write(OVERDUE)]);
-    all_pass(2, [Write(OVERDUE), Write(PATIENT), Write(OVERDUE)]);
-    all_pass(2, [Write(PATIENT), Write(PATIENT), Write(OVERDUE)]);
+    all_pass(2, [Write(STARVING), Write(STARVING), Write(STARVING)]);
+    all_pass(2, [Write(STARVING), Write(PATIENT), Write(STARVING)]);
+    all_pass(2, [Write(PATIENT), Write(PATIENT), Write(STARVING)]);
 }
 
 #[test]
 fn a_reader_and_a_writer_exclude_each_other() {
     all_pass(3, [Read(PATIENT), Write(PATIENT)]);
-    all_pass(3, [Read(OVERDUE), Write(OVERDUE)]);
-    all_pass(3, [Read(PATIENT), Write(OVERDUE)]);
-    all_pass(3, [Read(OVERDUE), Write(PATIENT)]);
+    all_pass(3, [Read(STARVING), Write(STARVING)]);
+    all_pass(3, [Read(PATIENT), Write(STARVING)]);
+    all_pass(3, [Read(STARVING), Write(PATIENT)]);
 }
 
 #[test]
 fn two_readers_and_a_writer_all_pass() {
     all_pass(2, [Read(PATIENT), Read(PATIENT), Write(PATIENT)]);
-    all_pass(2, [Read(OVERDUE), Read(OVERDUE), Write(OVERDUE)]);
-    all_pass(2, [Read(PATIENT), Read(OVERDUE), Write(OVERDUE)]);
-    all_pass(2, [Read(PATIENT), Read(PATIENT), Write(OVERDUE)]);
-    all_pass(2, [Read(OVERDUE), Read(OVERDUE), Write(PATIENT)]);
+    all_pass(2, [Read(STARVING), Read(STARVING), Write(STARVING)]);
+    all_pass(2, [Read(PATIENT), Read(STARVING), Write(STARVING)]);
+    all_pass(2, [Read(PATIENT), Read(PATIENT), Write(STARVING)]);
+    all_pass(2, [Read(STARVING), Read(STARVING), Write(PATIENT)]);
 }
 
 #[test]
 fn a_reader_and_two_writers_all_pass() {
     all_pass(2, [Read(PATIENT), Write(PATIENT), Write(PATIENT)]);
-    all_pass(2, [Read(OVERDUE), Write(OVERDUE), Write(OVERDUE)]);
-    all_pass(2, [Read(PATIENT), Write(OVERDUE), Write(PATIENT)]);
-    all_pass(2, [Read(OVERDUE), Write(PATIENT), Write(OVERDUE)]);
-    all_pass(2, [Read(OVERDUE), Write(PATIENT), Write(PATIENT)]);
+    all_pass(2, [Read(STARVING), Write(STARVING), Write(STARVING)]);
+    all_pass(2, [Read(PATIENT), Write(STARVING), Write(PATIENT)]);
+    all_pass(2, [Read(STARVING), Write(PATIENT), Write(STARVING)]);
+    all_pass(2, [Read(STARVING), Write(PATIENT), Write(PATIENT)]);
 }
 
 #[test]
 fn a_writer_that_becomes_a_reader_lets_no_writer_in_between() {
     all_pass(3, [Downgrade(PATIENT), Write(PATIENT)]);
-    all_pass(2, [Downgrade(PATIENT), Write(OVERDUE), Read(PATIENT)]);
-    all_pass(2, [Downgrade(OVERDUE), Write(PATIENT), Read(OVERDUE)]);
-    all_pass(2, [Downgrade(OVERDUE), Write(OVERDUE), Read(OVERDUE)]);
+    all_pass(2, [Downgrade(PATIENT), Write(STARVING), Read(PATIENT)]);
+    all_pass(2, [Downgrade(STARVING), Write(PATIENT), Read(STARVING)]);
+    all_pass(2, [Downgrade(STARVING), Write(STARVING), Read(STARVING)]);
 }
 
 #[test]
@@ -200,21 +200,21 @@ fn who_gives_up_takes_nobodys_wake_up() {
 
 #[test]
 fn who_gives_up_opens_its_gate() {
-    all_pass(3, [Read(PATIENT), Write(HASTY_OVERDUE)]);
-    all_pass(2, [Read(PATIENT), Read(PATIENT), Write(HASTY_OVERDUE)]);
-    all_pass(2, [Write(PATIENT), Read(PATIENT), Write(HASTY_OVERDUE)]);
-    all_pass(2, [Write(PATIENT), Write(OVERDUE), Read(HASTY_OVERDUE)]);
-    all_pass(2, [Write(OVERDUE), Write(OVERDUE), Write(HASTY_OVERDUE)]);
-    all_pass(2, [Write(OVERDUE), Read(OVERDUE), Write(HASTY_OVERDUE)]);
+    all_pass(3, [Read(PATIENT), Write(HASTY_STARVING)]);
+    all_pass(2, [Read(PATIENT), Read(PATIENT), Write(HASTY_STARVING)]);
+    all_pass(2, [Write(PATIENT), Read(PATIENT), Write(HASTY_STARVING)]);
+    all_pass(2, [Write(PATIENT), Write(STARVING), Read(HASTY_STARVING)]);
+    all_pass(2, [Write(STARVING), Write(STARVING), Write(HASTY_STARVING)]);
+    all_pass(2, [Write(STARVING), Read(STARVING), Write(HASTY_STARVING)]);
 }
 
 #[test]
 fn the_next_holder_may_free_the_lock() {
-    for last in [Read(PATIENT), Read(OVERDUE), Write(PATIENT), Write(OVERDUE)] {
+    for last in [Read(PATIENT), Read(STARVING), Write(PATIENT), Write(STARVING)] {
         the_last_holder_frees(Write(PATIENT), None, last);
     }
     // What a reader shares it cannot free.
-    for last in [Write(PATIENT), Write(OVERDUE)] {
+    for last in [Write(PATIENT), Write(STARVING)] {
         the_last_holder_frees(Read(PATIENT), None, last);
         the_last_holder_frees(Downgrade(PATIENT), None, last);
     }
@@ -225,10 +225,10 @@ fn the_last_of_two_waiters_may_free_the_lock() {
     // Three threads, so fewer preemptions.
     for (other, last) in [
         (Write(PATIENT), Write(PATIENT)),
-        (Write(OVERDUE), Write(OVERDUE)),
+        (Write(STARVING), Write(STARVING)),
         (Read(PATIENT), Write(PATIENT)),
-        (Read(OVERDUE), Write(OVERDUE)),
-        (Write(OVERDUE), Read(OVERDUE)),
+        (Read(STARVING), Write(STARVING)),
+        (Write(STARVING), Read(STARVING)),
     ] {
         the_last_holder_frees(Write(PATIENT), Some(other), last);
     }

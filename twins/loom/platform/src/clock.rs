@@ -30,5 +30,5 @@ fn advance(ns: u64) -> u64 {
 /// Sleeps: others go first.
 pub(crate) fn sleep(ns: u64) {
     advance(ns);
-    crate::thread::yield_now();
+    crate::checker::thread::yield_now();
 }

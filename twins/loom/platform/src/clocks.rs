@@ -3,7 +3,7 @@
 use crate::clock::{SECOND_NS, now_ns};
 
 /// Nanoseconds since 1970; no better than [`now_ns`] here.
-pub fn since_1970_ns() -> u64 {
+pub fn unix_time_ns() -> u64 {
     now_ns()
 }
 

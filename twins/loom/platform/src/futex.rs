@@ -24,7 +24,7 @@ pub fn wait(word: &AtomicU32, expected: u32) -> Outcome {
 /// there is one.
 pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
     match deadline {
-        Some(deadline) => wait_for(word, expected, deadline.left_ns()),
+        Some(deadline) => wait_for(word, expected, deadline.remaining_ns()),
         None => sleep(word, || word.load(Ordering::Relaxed), expected, set),
     }
 }
@@ -32,7 +32,9 @@ pub fn wait_set(word: &AtomicU32, expected: u32, set: u32, deadline: Option<Dead
 /// As [`wait_set`], while the upper 32 bits of `word` are `expected`.
 pub fn wait_upper(word: &AtomicU64, expected: u32, set: u32, deadline: Option<Deadline>) -> Outcome {
     match deadline {
-        Some(deadline) => time_out(upper_half(word.load(Ordering::SeqCst)), expected, deadline.left_ns()),
+        Some(deadline) => {
+            time_out(upper_half(word.load(Ordering::SeqCst)), expected, deadline.remaining_ns())
+        }
         None => sleep(upper(word), || upper_half(word.load(Ordering::Relaxed)), expected, set),
     }
 }

@@ -23,7 +23,7 @@ pub enum Outcome {
 pub enum Clock {
     /// [`crate::clock::now_ns`]
     Monotonic,
-    /// [`crate::clock::since_1970_ns`]
+    /// [`crate::clock::unix_time_ns`]
     Realtime,
 }
 
@@ -38,7 +38,7 @@ pub struct Deadline {
 
 impl Deadline {
     /// How long it is until then, in nanoseconds; 0 if it is over.
-    pub fn left_ns(self) -> u64 {
+    pub fn remaining_ns(self) -> u64 {
         self.ns.saturating_sub(crate::clock::now_ns())
     }
 }

@@ -1,5 +1,5 @@
 //! The default lock under randomized schedules: more threads than loom can bear, limits that race
-//! with offers, and the C library's own functions at work on the same word.
+//! with hand-offs, and the C library's own functions at work on the same word.
 //!
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests/bounded.rs`).
@@ -8,7 +8,7 @@
 mod common;
 
 use common::together;
-use manx_shuttle::lock::bounded::{self, MARKED, OVERDUE_ONE, STANDBY, Thread, UNBOUNDED_NS, Wait};
+use manx_shuttle::lock::bounded::{self, MARKED, POLLING, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
 use platform::explore::check;
 use platform::futex::{self, Clock, Deadline};
 use platform::site;
@@ -20,8 +20,8 @@ const ROUNDS: u32 = 3;
 
 /// Overtaken for ever.
 const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
-/// Overdue as soon as it waits.
-const OVERDUE: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
+/// Starving as soon as it waits.
+const STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
 
 struct Lock {
     word: AtomicU32,
@@ -78,17 +78,17 @@ impl Lock {
     fn assert_left(&self, passed: u32) {
         assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
         let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0x1f_ffff | STANDBY), 0, "no waiter is counted or stands by, nothing is on offer");
+        assert_eq!(side & (0x1f_ffff | POLLING), 0, "no waiter is counted or polls, nothing is handed off");
         assert_eq!(self.passed.load(Ordering::Relaxed), passed);
     }
 }
 
 #[test]
-fn those_overdue_and_those_who_barge_take_turns() {
+fn starving_and_barging_waiters_take_turns() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
-            let wait = if number % 2 == 0 { OVERDUE } else { BARGING };
+            let wait = if number % 2 == 0 { STARVING } else { BARGING };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
         lock.assert_left(THREADS * ROUNDS);
@@ -112,16 +112,16 @@ fn windows_that_end_at_any_step_lose_nobody() {
     }
 }
 
-/// A waiter whose window ends while the lock is on offer to others joins them, and does not take
+/// A waiter whose window ends while the lock is handed off to others joins them, and does not take
 /// the place of one: that waiter would sleep on, counted no more. Here it would sleep for ever,
 /// because it trusts.
 #[test]
-fn an_offer_goes_to_those_counted_only() {
+fn a_hand_off_goes_to_those_counted_only() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
             let hasty = Wait { window_ns: Some(0), each_ns: 500, deadline: None, trusting: false };
-            let wait = if number < 2 { hasty } else { OVERDUE };
+            let wait = if number < 2 { hasty } else { STARVING };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
         lock.assert_left(THREADS * ROUNDS);
@@ -129,13 +129,13 @@ fn an_offer_goes_to_those_counted_only() {
 }
 
 #[test]
-fn limits_race_with_offers_and_leave_nothing_behind() {
+fn timeouts_race_with_hand_offs_and_leave_nothing_behind() {
     check(site!(), || {
         let lock = Lock::new(0, 0);
         together(THREADS, &lock, |lock, number| {
-            let thread_limit = |limit_ns: u64| Deadline {
+            let thread_limit = |timeout_ns: u64| Deadline {
                 clock: if number % 2 == 0 { Clock::Monotonic } else { Clock::Realtime },
-                ns: platform::clock::now_ns() + limit_ns,
+                ns: platform::clock::now_ns() + timeout_ns,
             };
             for round in 0..ROUNDS {
                 let deadline = (number > 0).then(|| thread_limit(u64::from(round) * 5_000));
@@ -150,24 +150,24 @@ fn limits_race_with_offers_and_leave_nothing_behind() {
     });
 }
 
-/// Sleepers that nothing but a wake-up ends, beside some that stand by and give up, or become
-/// overdue.
+/// Sleepers that nothing but a wake-up ends, beside some that poll and give up, or become
+/// starving.
 #[test]
 fn who_stands_by_forgets_no_sleeper() {
     check(site!(), || {
-        let lock = Lock::new(0, bounded::about_to_stand_by());
+        let lock = Lock::new(0, bounded::about_to_poll());
         together(THREADS, &lock, |lock, number| {
             for round in 0..ROUNDS {
                 let later_ns = u64::from(round + 1) * 40_000;
-                let (window_ns, limit_ns) = match number {
+                let (window_ns, timeout_ns) = match number {
                     0 | 1 => (UNBOUNDED_NS, None),
                     2 => (UNBOUNDED_NS, Some(later_ns)),
                     3 => (later_ns, None),
                     _ => (later_ns, Some(2 * later_ns)),
                 };
-                let deadline = limit_ns.map(|limit_ns| Deadline {
+                let deadline = timeout_ns.map(|timeout_ns| Deadline {
                     clock: Clock::Monotonic,
-                    ns: platform::clock::now_ns() + limit_ns,
+                    ns: platform::clock::now_ns() + timeout_ns,
                 });
                 let wait = Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true };
                 assert!(lock.with_lock(&wait) || deadline.is_some());
@@ -188,7 +188,7 @@ fn the_c_library_works_on_the_same_word() {
                 match number {
                     0 => lock.with_lock_of_the_c_library(),
                     1 => assert!(lock.with_lock(&BARGING)),
-                    _ => assert!(lock.with_lock(&Wait { trusting: false, ..OVERDUE })),
+                    _ => assert!(lock.with_lock(&Wait { trusting: false, ..STARVING })),
                 }
             }
         });
@@ -203,7 +203,7 @@ fn ghosts_of_a_fork_hold_nobody_up_for_ever() {
         // As a forked child finds it: two waiters are counted that are not there, and it holds the
         // lock.
         platform::fork::become_child();
-        let lock = Lock::new(MARKED | 2, 2 * OVERDUE_ONE);
+        let lock = Lock::new(MARKED | 2, 2 * STARVING_ONE);
         lock.pass();
         lock.release(&Thread::new());
         together(3, &lock, |lock, number| {

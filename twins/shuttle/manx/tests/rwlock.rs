@@ -22,7 +22,7 @@ const ROUNDS: u32 = 3;
 /// Some deadlines pass soon and some late.
 const LIMIT_NS: u64 = 20_000;
 const PATIENT: Option<u64> = Some(UNBOUNDED_NS);
-const OVERDUE: Option<u64> = Some(0);
+const STARVING: Option<u64> = Some(0);
 /// Ends while a thread waits, or does not.
 const SHORT: Option<u64> = Some(10_000);
 
@@ -121,8 +121,8 @@ fn all_pass_who_may_be_overtaken_for_ever() {
 }
 
 #[test]
-fn all_pass_who_are_overdue() {
-    check(site!(), all_pass([OVERDUE; 3]));
+fn all_pass_who_are_starving() {
+    check(site!(), all_pass([STARVING; 3]));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn all_pass_whose_windows_end_somewhere() {
 
 #[test]
 fn all_pass_whatever_their_windows() {
-    check(site!(), all_pass([PATIENT, OVERDUE, SHORT]));
+    check(site!(), all_pass([PATIENT, STARVING, SHORT]));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn who_gives_up_takes_nobodys_wake_up_and_leaves_no_gate_closed() {
     check(site!(), || {
         let shared = Shared::new();
         together(THREADS, &shared, |shared, number| {
-            let window_ns = if number % 3 == 0 { OVERDUE } else { PATIENT };
+            let window_ns = if number % 3 == 0 { STARVING } else { PATIENT };
             for round in 0..ROUNDS {
                 match number {
                     0 | 1 => assert!(shared.write(&wait(window_ns), round == 1)),

@@ -64,7 +64,7 @@ impl Wanted {
             Place::Before
         } else if self.first > other.last {
             Place::Behind
-        } else if self.access.excludes(other.access) {
+        } else if self.access.conflicts_with(other.access) {
             Place::Conflicts
         } else if self.first <= other.first {
             Place::Before

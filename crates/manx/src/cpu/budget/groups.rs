@@ -216,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_path_has_a_way_or_none(own in "(/(\\.\\.|a|b)){0,5}", root in "(/(\\.\\.|a|b)){0,5}") {
+        fn every_path_is_below_a_root_or_not(own in "(/(\\.\\.|a|b)){0,5}", root in "(/(\\.\\.|a|b)){0,5}") {
             if let Some(below) = below(own.as_bytes(), root.as_bytes()) {
                 let places = shown(&own, &root, None);
                 prop_assert!(!places.is_empty() && places.len() <= below.depth() + 1);

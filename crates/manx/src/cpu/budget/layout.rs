@@ -56,7 +56,7 @@ pub(super) struct Layout {
     /// Whether names of groups had to be searched for: that takes long.
     pub(super) searched: bool,
     /// What could not be found, in words.
-    pub(super) doubts: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Layout {
@@ -70,13 +70,13 @@ impl Layout {
         };
         if found.is_empty() {
             let why = memberships.as_ref().err().map_or("is empty".into(), |&error| words(error));
-            layout.doubt(format!("/proc/self/cgroup {why}: the group is taken for the one that is mounted"));
+            layout.warning(format!("/proc/self/cgroup {why}: the group is taken for the one that is mounted"));
         }
         let mounts = match files.read(MOUNTS) {
             Ok(text) => mounts::parse(&text),
             Err(error) => {
                 let why = words(error);
-                layout.doubt(format!(
+                layout.warning(format!(
                     "/proc/self/mountinfo {why}: groups are looked for where they usually are"
                 ));
                 usual(files)
@@ -84,8 +84,8 @@ impl Layout {
         };
         layout.searched = mounts.iter().any(|mount| mount.root.starts_with(b"/.."));
         let search = Search { files, process, mounts: &mounts, memberships: &found };
-        let mut of = |(places, doubt): (Vec<Place>, Option<String>)| {
-            layout.doubts.extend(doubt);
+        let mut of = |(places, warning): (Vec<Place>, Option<String>)| {
+            layout.warnings.extend(warning);
             places
         };
         let mut controlled = |name: &str| of(search.places(|it| it.controls(name), |it| it.controls(name)));
@@ -97,8 +97,8 @@ impl Layout {
         layout
     }
 
-    fn doubt(&mut self, doubt: String) {
-        self.doubts.push(doubt);
+    fn warning(&mut self, warning: String) {
+        self.warnings.push(warning);
     }
 
     /// The folders of all groups that may have a quota.
@@ -119,7 +119,7 @@ fn usual(files: &Files) -> Vec<Mount> {
 }
 
 /// A hierarchy that is mounted, and the way to the process' group.
-struct Way<'a> {
+struct Mounted<'a> {
     mount: &'a Mount,
     own: &'a [u8],
     below: Below<'a>,
@@ -145,43 +145,43 @@ impl<'a> Search<'a> {
             return (Vec::new(), None);
         }
         let mounts = || self.mounts.iter().filter(|it| is_it(&it.hierarchy));
-        let mut ways: Vec<Way<'a>> = mounts()
+        let mut mounted: Vec<Mounted<'a>> = mounts()
             .filter_map(|mount| {
                 let own = own.unwrap_or(&mount.root);
-                Some(Way { mount, own, below: groups::below(own, &mount.root)? })
+                Some(Mounted { mount, own, below: groups::below(own, &mount.root)? })
             })
             .collect();
-        ways.sort_by_key(|way| std::cmp::Reverse(way.below.depth()));
+        mounted.sort_by_key(|one| std::cmp::Reverse(one.below.depth()));
         let is_there = |places: &Vec<Place>| places.iter().any(|it| self.files.exists(&it.file(MARK)));
         let mut first = None;
-        for way in &ways {
-            let found = self.chain(way);
-            if ways.len() == 1 || is_there(&found.0) {
+        for one in &mounted {
+            let found = self.chain(one);
+            if mounted.len() == 1 || is_there(&found.0) {
                 return found;
             }
             first = first.or(Some(found));
         }
         first.unwrap_or_else(|| {
-            let doubt = mounts().next().map(|mount| {
+            let warning = mounts().next().map(|mount| {
                 let text = String::from_utf8_lossy;
                 let (own, root, point) =
                     (text(own.unwrap_or_default()), text(&mount.root), text(&mount.point));
                 format!("the group {own} is not below {root}, which is what is mounted at {point}")
             });
-            (Vec::new(), doubt)
+            (Vec::new(), warning)
         })
     }
 
-    fn chain(&self, way: &Way<'_>) -> (Vec<Place>, Option<String>) {
-        let unknown = way.below.unknown;
+    fn chain(&self, one: &Mounted<'_>) -> (Vec<Place>, Option<String>) {
+        let unknown = one.below.unknown;
         let found = match unknown {
             0 => None,
-            _ => search::names(self.files, &way.mount.point, &way.below, self.process),
+            _ => search::names(self.files, &one.mount.point, &one.below, self.process),
         };
-        let doubt = (unknown > 0 && found.is_none()).then(|| {
-            let point = String::from_utf8_lossy(&way.mount.point);
+        let warning = (unknown > 0 && found.is_none()).then(|| {
+            let point = String::from_utf8_lossy(&one.mount.point);
             format!("which groups below {point} the process is in is not known, and so their quotas are not")
         });
-        (groups::places(way.mount, way.own, &way.below, found.as_deref()), doubt)
+        (groups::places(one.mount, one.own, &one.below, found.as_deref()), warning)
     }
 }

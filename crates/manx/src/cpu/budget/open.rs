@@ -21,7 +21,7 @@ pub(super) struct Open {
 
 /// A file that was there is no more, or holds something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(super) struct FileChanged;
 
 impl Open {
     /// Opens a file by its absolute path.
@@ -38,9 +38,9 @@ impl Open {
     ///
     /// # Errors
     /// It cannot be read any more.
-    pub(super) fn read<'a>(&self, into: &'a mut [u8]) -> Result<&'a [u8], Gone> {
-        let file = self.file.as_ref().ok_or(Gone)?;
-        file.read_once_at(into, 0).map(|length| &into[..length]).map_err(|_| Gone)
+    pub(super) fn read<'a>(&self, into: &'a mut [u8]) -> Result<&'a [u8], FileChanged> {
+        let file = self.file.as_ref().ok_or(FileChanged)?;
+        file.read_once_at(into, 0).map(|length| &into[..length]).map_err(|_| FileChanged)
     }
 
     /// The file itself.
@@ -60,7 +60,7 @@ impl Drop for Open {
         match self.file.take() {
             Some(file) if ours => drop(file),
             // By Invariant 1.
-            Some(file) => drop(file.leave_open()),
+            Some(file) => drop(file.into_descriptor()),
             None => {}
         }
     }

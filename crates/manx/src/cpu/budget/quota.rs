@@ -100,20 +100,20 @@ pub struct Throttled {
 
 /// Text that is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Nonsense;
+pub(super) struct Malformed;
 
 /// A number, and nothing else but white space around it.
-pub(super) fn number(text: &[u8]) -> Result<u64, Nonsense> {
-    text::number(text.trim_ascii()).ok_or(Nonsense)
+pub(super) fn number(text: &[u8]) -> Result<u64, Malformed> {
+    text::number(text.trim_ascii()).ok_or(Malformed)
 }
 
 /// `cpu.max`: the quota, `None` if there is none.
-pub(super) fn cpu_max(text: &[u8]) -> Result<Option<Quota>, Nonsense> {
+pub(super) fn cpu_max(text: &[u8]) -> Result<Option<Quota>, Malformed> {
     let mut words = text.trim_ascii().split(u8::is_ascii_whitespace);
     let (quota, period) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let period_us = number(period)?;
     if words.next().is_some() || period_us == 0 {
-        return Err(Nonsense);
+        return Err(Malformed);
     }
     if quota == b"max" {
         return Ok(None);
@@ -122,14 +122,14 @@ pub(super) fn cpu_max(text: &[u8]) -> Result<Option<Quota>, Nonsense> {
 }
 
 /// `cpu.cfs_quota_us`: the quota, `None` if there is none.
-pub(super) fn cfs_quota(text: &[u8]) -> Result<Option<u64>, Nonsense> {
+pub(super) fn cfs_quota(text: &[u8]) -> Result<Option<u64>, Malformed> {
     if text.trim_ascii() == b"-1" { Ok(None) } else { number(text).map(Some) }
 }
 
 /// A quota of the kernel's is at least 1 ms: 0 is none of these.
-pub(super) fn in_period(quota_us: u64, period_us: u64) -> Result<Quota, Nonsense> {
+pub(super) fn in_period(quota_us: u64, period_us: u64) -> Result<Quota, Malformed> {
     let sound = quota_us > 0 && period_us > 0;
-    if sound { Ok(Quota { quota_us, period_us, burst_us: 0 }) } else { Err(Nonsense) }
+    if sound { Ok(Quota { quota_us, period_us, burst_us: 0 }) } else { Err(Malformed) }
 }
 
 /// `cpu.stat` of either version.
@@ -158,16 +158,16 @@ mod tests {
             ("max 100000\n", Ok(None)),
             ("150000 100000\n", Ok(quota(150_000, 100_000))),
             ("1000 1000000", Ok(quota(1000, 1_000_000))),
-            ("", Err(Nonsense)),
-            ("max", Err(Nonsense)),
-            ("100000", Err(Nonsense)),
-            ("0 100000", Err(Nonsense)),
-            ("100000 0", Err(Nonsense)),
-            ("max 0", Err(Nonsense)),
-            ("-1 100000", Err(Nonsense)),
-            ("+5 100000", Err(Nonsense)),
-            ("1 2 3", Err(Nonsense)),
-            ("99999999999999999999 100000", Err(Nonsense)),
+            ("", Err(Malformed)),
+            ("max", Err(Malformed)),
+            ("100000", Err(Malformed)),
+            ("0 100000", Err(Malformed)),
+            ("100000 0", Err(Malformed)),
+            ("max 0", Err(Malformed)),
+            ("-1 100000", Err(Malformed)),
+            ("+5 100000", Err(Malformed)),
+            ("1 2 3", Err(Malformed)),
+            ("99999999999999999999 100000", Err(Malformed)),
         ] {
             assert_eq!(cpu_max(text.as_bytes()), found, "{text:?}");
         }
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(cfs_quota(b"-1\n"), Ok(None));
         assert_eq!(cfs_quota(b"50000\n"), Ok(Some(50_000)));
         for text in ["", "\n", "-2", "1 2", "max"] {
-            assert_eq!(cfs_quota(text.as_bytes()), Err(Nonsense), "{text:?}");
+            assert_eq!(cfs_quota(text.as_bytes()), Err(Malformed), "{text:?}");
         }
     }
 

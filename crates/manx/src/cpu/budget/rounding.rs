@@ -71,24 +71,24 @@ impl fmt::Display for Rounding {
 /// assert_eq!(error.to_string(), "`up` is no rounding: write `floor`, `ceil` or `exact`");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadRounding(pub String);
+pub struct ParseRoundingError(pub String);
 
 impl FromStr for Rounding {
-    type Err = BadRounding;
+    type Err = ParseRoundingError;
 
-    fn from_str(text: &str) -> Result<Rounding, BadRounding> {
+    fn from_str(text: &str) -> Result<Rounding, ParseRoundingError> {
         let all = [Rounding::Floor, Rounding::Ceil, Rounding::Exact];
-        all.into_iter().find(|it| it.name() == text).ok_or_else(|| BadRounding(text.into()))
+        all.into_iter().find(|it| it.name() == text).ok_or_else(|| ParseRoundingError(text.into()))
     }
 }
 
-impl fmt::Display for BadRounding {
+impl fmt::Display for ParseRoundingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}` is no rounding: write `floor`, `ceil` or `exact`", self.0)
     }
 }
 
-impl std::error::Error for BadRounding {}
+impl std::error::Error for ParseRoundingError {}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use super::files::{Files, is_missing, words};
 use super::groups::{Group, Place};
 use super::layout::Layout;
 use super::limit::LimitKind;
-use super::quota::{self, Nonsense, Quota};
+use super::quota::{self, Malformed, Quota};
 use crate::cpu::CpuSet;
 
 /// Lists of the CPUs that are online, the best list first.
@@ -20,14 +20,14 @@ pub(super) fn sets(
     files: &Files,
     layout: &Layout,
     affinity: Option<&CpuSet>,
-    doubts: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Vec<LimitKind> {
     let mut found = Vec::with_capacity(4);
     let path = |name| format!("/sys/devices/system/cpu/{name}").into_bytes();
     let online = ONLINE.into_iter().find_map(|name| list(&files.read_piece(&path(name)).ok()?));
     match online {
         Some(cpus) => found.push(LimitKind::Online { cpus: Box::new(cpus) }),
-        None => doubts.push("/sys/devices/system/cpu/online says nothing".into()),
+        None => warnings.push("/sys/devices/system/cpu/online says nothing".into()),
     }
     for places in &layout.cpuset {
         let names: &[&str] = match places.first() {
@@ -44,7 +44,7 @@ pub(super) fn sets(
     }
     match affinity.filter(|it| !it.is_empty()) {
         Some(cpus) => found.push(LimitKind::Affinity { cpus: Box::new(cpus.clone()) }),
-        None => doubts.push("the kernel does not tell the affinity".into()),
+        None => warnings.push("the kernel does not tell the affinity".into()),
     }
     found
 }
@@ -56,18 +56,20 @@ fn list(text: &[u8]) -> Option<CpuSet> {
 }
 
 /// The quotas of the process' groups and of all above them.
-pub(super) fn quotas(files: &Files, layout: &Layout, doubts: &mut Vec<String>) -> Vec<(Quota, Group)> {
+pub(super) fn quotas(files: &Files, layout: &Layout, warnings: &mut Vec<String>) -> Vec<(Quota, Group)> {
     let mut found = Vec::new();
     for place in layout.with_quotas() {
         match quota(files, place) {
             Ok(Some(quota)) => found.push((quota, place.group.clone())),
             Ok(None) => {}
-            Err(doubt) => doubts.push(doubt),
+            Err(warning) => warnings.push(warning),
         }
     }
     found
 }
 
+/// The quota of one group, with its burst; `None` if it has none. An error says what cannot be
+/// read.
 fn quota(files: &Files, place: &Place) -> Result<Option<Quota>, String> {
     let number = |text: &[u8]| quota::number(text).map(Some);
     let (found, burst) = if place.group.unified {
@@ -91,7 +93,7 @@ fn value<T>(
     files: &Files,
     place: &Place,
     name: &str,
-    parse: impl Fn(&[u8]) -> Result<Option<T>, Nonsense>,
+    parse: impl Fn(&[u8]) -> Result<Option<T>, Malformed>,
 ) -> Result<Option<T>, String> {
     match files.read_piece(&place.file(name)) {
         Ok(text) => parse(&text).map_err(|_| nonsense(place, name)),

@@ -19,7 +19,7 @@
 //! one for each group that may have a quota.
 
 use super::files::{Files, read_piece};
-use super::kept::{Kept, Meter};
+use super::open_group::{OpenGroup, Meter};
 use super::layout::{self, Layout};
 use super::open::Open;
 use super::{CpuBudget, Quota, Throttled};
@@ -67,7 +67,7 @@ struct Look {
     memberships: Result<Vec<u8>, i32>,
     memberships_file: Option<Open>,
     layout: Layout,
-    quotas: Vec<Kept>,
+    quotas: Vec<OpenGroup>,
     /// The CPUs that all the sets have in common, while the affinity is this.
     affinity: CpuSet,
     in_sets: f64,
@@ -122,7 +122,7 @@ impl BudgetWatch {
 
     /// The whole story, read now. It takes about twice as long as [`CpuBudget::now`].
     pub fn budget(&mut self) -> CpuBudget {
-        self.look_again();
+        self.rescan();
         CpuBudget::read(&self.files, &self.look.layout, Some(&self.look.affinity))
     }
 
@@ -150,7 +150,7 @@ impl BudgetWatch {
     }
 
     /// Looks for the process' groups again, now.
-    pub fn look_again(&mut self) {
+    pub fn rescan(&mut self) {
         self.look = Look::now(&self.files, (self.asked)());
         let cpus = self.look.least();
         if cpus != self.cpus {
@@ -204,7 +204,7 @@ impl Look {
         let layout = Layout::find(files, &memberships, process);
         let now_ns = now_ns();
         let in_sets = CpuBudget::sets(files, &layout, Some(&affinity), &mut Vec::new()).0;
-        let quotas = layout.with_quotas().filter_map(|place| Kept::open(files, place)).collect();
+        let quotas = layout.with_quotas().filter_map(|place| OpenGroup::open(files, place)).collect();
         let (moves_seen_ns, groups_seen_ns) = (now_ns, now_ns);
         let memberships_file = memberships_file.ok();
         let mut look = Look {
@@ -249,13 +249,13 @@ impl Look {
             || self.meter.as_ref().is_some_and(|it| !it.is_ours())
     }
 
-    fn least_quota(&self) -> Option<&Kept> {
+    fn least_quota(&self) -> Option<&OpenGroup> {
         let limited = self.quotas.iter().filter(|it| it.now.is_some());
         limited.min_by(|one, other| one.cpus().total_cmp(&other.cpus()))
     }
 
     fn least(&self) -> f64 {
-        let quota = self.least_quota().map_or(f64::INFINITY, Kept::cpus);
+        let quota = self.least_quota().map_or(f64::INFINITY, OpenGroup::cpus);
         let least = quota.min(self.in_sets);
         if least.is_finite() { least } else { 1.0 }
     }

@@ -151,7 +151,7 @@ pub fn refresh_if_old() {
     }
 }
 
-/// The same for callers that know the time, in ticks of `platform::clock`.
+/// As [`refresh_if_old`], for callers that know the time, in ticks of `platform::clock`.
 ///
 /// ```
 /// manx::cpu::refresh_if_old_at(platform::clock::ticks());

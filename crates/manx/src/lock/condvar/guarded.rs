@@ -7,7 +7,7 @@ use platform::clock;
 use platform::futex::{Clock, Deadline};
 use std::time::{Duration, Instant};
 
-/// Whether a wait with a limit ended by its limit.
+/// Whether a timed wait ended by its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -81,9 +81,9 @@ impl Condvar {
     pub fn wait_for<R: RawMutex, T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, R, T>,
-        limit: Duration,
+        timeout: Duration,
     ) -> WaitTimeoutResult {
-        self.sleep(guard, Some(after(limit)))
+        self.sleep(guard, Some(after(timeout)))
     }
 
     /// As [`Condvar::wait`], but until this time at most.
@@ -133,9 +133,9 @@ impl Condvar {
         &self,
         guard: &mut MutexGuard<'_, R, T>,
         mut condition: impl FnMut(&mut T) -> bool,
-        limit: Duration,
+        timeout: Duration,
     ) -> WaitTimeoutResult {
-        let deadline = after(limit);
+        let deadline = after(timeout);
         while condition(&mut **guard) {
             if self.sleep(guard, Some(deadline)).timed_out() {
                 return WaitTimeoutResult(condition(&mut **guard));
@@ -170,9 +170,9 @@ impl Condvar {
     }
 }
 
-/// Returns the time `limit` from now; a time that never comes if that is beyond what the clock can
-/// say.
-fn after(limit: Duration) -> Deadline {
-    let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-    Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(limit_ns) }
+/// Returns the time `timeout` from now; a time that never comes if that is beyond what the clock
+/// can say.
+fn after(timeout: Duration) -> Deadline {
+    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+    Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(timeout_ns) }
 }

@@ -13,9 +13,9 @@ pub(crate) enum Access {
 
 /// What a wait came to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct How {
+pub(crate) struct WaitOutcome {
     /// The waiter's window was over before it was served.
-    pub overdue: bool,
+    pub starving: bool,
     /// The lock was handed over, not found free.
     pub handed_over: bool,
 }

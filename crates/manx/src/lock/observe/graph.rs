@@ -27,7 +27,7 @@ use std::thread::{self, ThreadId};
 
 /// A thread, by number and name.
 #[derive(Clone, Debug)]
-struct Who {
+struct ThreadLabel {
     id: ThreadId,
     name: Option<String>,
 }
@@ -35,7 +35,7 @@ struct Who {
 /// A thread that has a lock.
 #[derive(Clone, Debug)]
 struct Holder {
-    who: Who,
+    who: ThreadLabel,
     place: Place,
     access: Access,
 }
@@ -43,7 +43,7 @@ struct Holder {
 /// A thread that waits for a lock.
 #[derive(Clone, Debug)]
 struct Waiter {
-    who: Who,
+    who: ThreadLabel,
     address: usize,
     place: Place,
     access: Access,
@@ -62,10 +62,10 @@ pub(super) fn exclusively<R>(work: impl FnOnce(&mut Graph) -> R) -> R {
     work(&mut GRAPH.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-impl Who {
-    fn me() -> Who {
+impl ThreadLabel {
+    fn me() -> ThreadLabel {
         let thread = thread::current();
-        Who { id: thread.id(), name: thread.name().map(str::to_owned) }
+        ThreadLabel { id: thread.id(), name: thread.name().map(str::to_owned) }
     }
 }
 
@@ -81,7 +81,7 @@ impl Graph {
         let holders = self.holders.entry(address).or_default();
         // No other thread can hold it, or not alone, whatever was not seen.
         holders.retain(|other| access == Access::Shared && other.access == Access::Shared);
-        holders.push(Holder { who: Who::me(), place, access });
+        holders.push(Holder { who: ThreadLabel::me(), place, access });
     }
 
     /// The calling thread waits no more.
@@ -113,7 +113,7 @@ impl Graph {
     /// Adds a wait of the calling thread. Returns a deadlock if the wait would never end; then it
     /// is not added.
     pub(super) fn wait(&mut self, address: usize, place: Place, access: Access) -> Option<Deadlock> {
-        let who = Who::me();
+        let who = ThreadLabel::me();
         let me = who.id;
         self.waiters.insert(me, Waiter { who, address, place, access });
         let path = circle(me, |thread| self.edges(thread))?;
@@ -153,7 +153,7 @@ enum Next {
 }
 
 impl Next {
-    fn who(&self) -> &Who {
+    fn who(&self) -> &ThreadLabel {
         match self {
             Next::Holder(holder) => &holder.who,
             Next::Writer(writer) => &writer.who,
@@ -199,7 +199,7 @@ impl fmt::Display for Deadlock {
     }
 }
 
-impl fmt::Display for Who {
+impl fmt::Display for ThreadLabel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
             Some(name) => write!(f, "thread {name:?} ({:?})", self.id),

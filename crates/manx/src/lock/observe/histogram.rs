@@ -54,7 +54,7 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// All of them together, in nanoseconds.
+    /// Returns the sum of all durations, in nanoseconds.
     pub const fn sum_ns(&self) -> u64 {
         self.sum_ns
     }

@@ -60,7 +60,7 @@ mod names;
 mod snapshot;
 mod table;
 
-pub(crate) use event::{Access, How, Place};
+pub(crate) use event::{Access, WaitOutcome, Place};
 pub use histogram::Histogram;
 pub use names::{Nameable, name, unname};
 pub use snapshot::{LockStatistics, Statistics, statistics};
@@ -77,7 +77,7 @@ const LOOKING: u32 = 2;
 
 static STATE: AtomicU32 = AtomicU32::new(0);
 
-/// What is observed.
+/// What [`observe`] switches on: statistics, the search for deadlocks, or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observe {
     /// Keep statistics: see [`statistics`].
@@ -154,7 +154,7 @@ pub(crate) fn on() -> bool {
 /// The lock at `address` was taken at `place` without a wait.
 #[cold]
 pub(crate) fn acquired(address: usize, place: Place, access: Access) {
-    alone(|state| {
+    without_reentry(|state| {
         if state & COUNTING != 0 {
             table::acquired(address, place, access, None);
         }
@@ -171,7 +171,7 @@ pub(crate) fn acquired(address: usize, place: Place, access: Access) {
 /// If it would wait for ever, because all of a cycle of threads would.
 #[cold]
 pub(crate) fn waiting(address: usize, place: Place, access: Access, limited: bool) -> Waiting {
-    let deadlock = alone(|state| {
+    let deadlock = without_reentry(|state| {
         if state & LOOKING == 0 || limited {
             return None;
         }
@@ -180,7 +180,7 @@ pub(crate) fn waiting(address: usize, place: Place, access: Access, limited: boo
     if let Some(deadlock) = deadlock.flatten() {
         panic!("{deadlock}");
     }
-    alone(|state| {
+    without_reentry(|state| {
         if state & COUNTING != 0 {
             table::waiting(address, place);
         }
@@ -191,7 +191,7 @@ pub(crate) fn waiting(address: usize, place: Place, access: Access, limited: boo
 /// The lock at `address` is about to be released; it is still held.
 #[cold]
 pub(crate) fn released(address: usize, access: Access) {
-    alone(|state| {
+    without_reentry(|state| {
         if state & COUNTING != 0 {
             table::released(address, access);
         }
@@ -204,7 +204,7 @@ pub(crate) fn released(address: usize, access: Access) {
 /// The lock at `address`, held exclusively, is about to be shared by its holder.
 #[cold]
 pub(crate) fn downgraded(address: usize) {
-    alone(|state| {
+    without_reentry(|state| {
         if state & COUNTING != 0 {
             table::released(address, Access::Exclusive);
             table::shared_from_now(address);
@@ -227,10 +227,10 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     /// The wait is over, and the lock is held.
-    pub(crate) fn acquired(mut self, how: How) {
+    pub(crate) fn acquired(mut self, how: WaitOutcome) {
         self.served = true;
         let waited_ns = clock::now_ns().saturating_sub(self.began_ns);
-        alone(|state| {
+        without_reentry(|state| {
             if state & COUNTING != 0 {
                 table::acquired(self.address, self.place, self.access, Some((waited_ns, how)));
             }
@@ -246,7 +246,7 @@ impl Drop for Waiting {
         if self.served {
             return;
         }
-        alone(|state| {
+        without_reentry(|state| {
             if state & COUNTING != 0 {
                 table::gave_up(self.address);
             }
@@ -263,7 +263,7 @@ std::thread_local! {
 
 /// Runs `hook` with what is observed, unless this thread is inside of a hook already: what the
 /// memory allocator locks for us would be observed within the observation (Invariant 1).
-fn alone<R>(hook: impl FnOnce(u32) -> R) -> Option<R> {
+fn without_reentry<R>(hook: impl FnOnce(u32) -> R) -> Option<R> {
     /// Leaves also when unwinding.
     struct Leave;
     impl Drop for Leave {

@@ -7,7 +7,7 @@ use platform::atomic::{AtomicU64, Ordering};
 use std::fmt;
 use std::panic::Location;
 
-/// What is known of all locks, by the total time of their waiters, longest first.
+/// The statistics of all locks: sorted by the total time of their waiters, longest first.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     /// One row for each name, and one for each lock without a name.
@@ -16,7 +16,7 @@ pub struct Statistics {
     pub dropped: u64,
 }
 
-/// What is known of a lock, or of all locks of a name.
+/// The statistics of one lock, or of all locks with the same name.
 #[derive(Clone, Debug)]
 pub struct LockStatistics {
     /// Its name, if it was given one.
@@ -36,7 +36,7 @@ pub struct LockStatistics {
     /// Times that a thread took it without a wait while others waited.
     pub overtakes: u64,
     /// Times that a waiter's window was over before it was served.
-    pub overdue: u64,
+    pub starving: u64,
     /// Times that it was handed to a waiter, rather than released.
     pub handed_over: u64,
     /// Times that a waiter gave up.
@@ -60,7 +60,7 @@ impl LockStatistics {
             shared: number(&slot.shared),
             contended: number(&slot.contended),
             overtakes: number(&slot.overtakes),
-            overdue: number(&slot.overdue),
+            starving: number(&slot.starving),
             handed_over: number(&slot.handed_over),
             gave_up: number(&slot.gave_up),
             wait: slot.wait.snapshot(),
@@ -74,7 +74,7 @@ impl LockStatistics {
         self.shared += other.shared;
         self.contended += other.contended;
         self.overtakes += other.overtakes;
-        self.overdue += other.overdue;
+        self.starving += other.starving;
         self.handed_over += other.handed_over;
         self.gave_up += other.gave_up;
         self.wait.merge(&other.wait);
@@ -127,7 +127,7 @@ const COLUMNS: [Column; 12] = [
     ("p99", |row| percentile(&row.hold, 0.99)),
     ("max", |row| longest(&row.hold)),
     ("overtakes", |row| row.overtakes.to_string()),
-    ("overdue", |row| row.overdue.to_string()),
+    ("overdue", |row| row.starving.to_string()),
     ("handed over", |row| row.handed_over.to_string()),
 ];
 

@@ -9,7 +9,7 @@
 //! ninth at once, is not timed. Numbers are relaxed atomics: each is right, and two of them are not
 //! of the same instant.
 
-use super::event::{Access, How, Place};
+use super::event::{Access, WaitOutcome, Place};
 use super::histogram::Counts;
 use platform::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use platform::clock;
@@ -40,7 +40,7 @@ pub(super) struct Slot {
     pub shared: AtomicU64,
     pub contended: AtomicU64,
     pub overtakes: AtomicU64,
-    pub overdue: AtomicU64,
+    pub starving: AtomicU64,
     pub handed_over: AtomicU64,
     pub gave_up: AtomicU64,
     pub wait: Counts,
@@ -74,7 +74,7 @@ impl Slot {
             shared: AtomicU64::new(0),
             contended: AtomicU64::new(0),
             overtakes: AtomicU64::new(0),
-            overdue: AtomicU64::new(0),
+            starving: AtomicU64::new(0),
             handed_over: AtomicU64::new(0),
             gave_up: AtomicU64::new(0),
             wait: Counts::new(),
@@ -91,7 +91,7 @@ impl Slot {
             &self.shared,
             &self.contended,
             &self.overtakes,
-            &self.overdue,
+            &self.starving,
             &self.handed_over,
             &self.gave_up,
         ] {
@@ -158,7 +158,7 @@ fn slot(address: usize, place: Option<Place>) -> Option<(&'static Table, &'stati
 }
 
 /// A lock was taken; `waited` if that was after a wait.
-pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Option<(u64, How)>) {
+pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Option<(u64, WaitOutcome)>) {
     let Some((_, slot)) = slot(address, Some(place)) else { return };
     let add = |number: &AtomicU64, condition: bool| {
         if condition {
@@ -172,7 +172,7 @@ pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Opt
         Some((waited_ns, how)) => {
             leave(slot);
             add(&slot.contended, true);
-            add(&slot.overdue, how.overdue);
+            add(&slot.starving, how.starving);
             add(&slot.handed_over, how.handed_over);
             slot.wait.add(waited_ns);
         }

@@ -3,7 +3,7 @@
 
 use super::RawRwLock;
 use crate::lock::bounded::Wait;
-use crate::lock::observe::{self, Access, How};
+use crate::lock::observe::{self, Access, WaitOutcome};
 use lock_api::GuardNoSend;
 use platform::futex::Deadline;
 use std::panic::Location;
@@ -23,13 +23,15 @@ use std::time::{Duration, Instant};
 /// assert!(TABLE.try_write().is_none());
 /// ```
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
-/// What a reader uses the data of a [`RwLock`] through.
+/// A reader's guard of a [`RwLock`]: gives shared access to the data, and unlocks when it
+/// is dropped.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
-/// What the writer uses the data of a [`RwLock`] through.
+/// The writer's guard of a [`RwLock`]: gives exclusive access to the data, and unlocks when it is
+/// dropped.
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
-/// A reader's guard of a part of the data.
+/// A reader's guard of a part of a [`RwLock`]'s data (`RwLockReadGuard::map`).
 pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
-/// The writer's guard of a part of the data.
+/// The writer's guard of a part of a [`RwLock`]'s data (`RwLockWriteGuard::map`).
 pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
 
 impl RawRwLock {
@@ -72,7 +74,7 @@ impl RawRwLock {
         };
         let Ok(acquired) = result else { return false };
         if let Some(waiting) = waiting {
-            waiting.acquired(How { overdue: acquired.overdue, handed_over: acquired.offered });
+            waiting.acquired(WaitOutcome { starving: acquired.starving, handed_over: acquired.handed_off });
         }
         true
     }

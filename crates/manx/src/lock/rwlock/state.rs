@@ -9,15 +9,15 @@ pub(super) const READER: u64 = 1;
 pub(super) const READERS: u64 = (1 << 26) - 1;
 /// No more readers than this.
 pub(super) const READERS_MAX: u64 = 1 << 25;
-/// One overdue reader, and all of them: 12 bits.
-pub(super) const OVERDUE_READER: u64 = 1 << 26;
-pub(super) const OVERDUE_READERS: u64 = 0xfff << 26;
-/// One overdue writer, and all of them: 12 bits.
-pub(super) const OVERDUE_WRITER: u64 = 1 << 38;
-pub(super) const OVERDUE_WRITERS: u64 = 0xfff << 38;
+/// One starving reader, and all of them: 12 bits.
+pub(super) const STARVING_READER: u64 = 1 << 26;
+pub(super) const STARVING_READERS: u64 = 0xfff << 26;
+/// One starving writer, and all of them: 12 bits.
+pub(super) const STARVING_WRITER: u64 = 1 << 38;
+pub(super) const STARVING_WRITERS: u64 = 0xfff << 38;
 /// A writer holds the lock.
 pub(super) const WRITER: u64 = 1 << 50;
-/// With overdue waiters of both kinds: the readers go first.
+/// With starving waiters of both kinds: the readers go first.
 pub(super) const READERS_TURN: u64 = 1 << 55;
 /// The lock's own window: the upper eight bits, as in a mutex's second word
 /// ([`crate::lock::bounded`]).
@@ -55,25 +55,25 @@ pub(super) struct Rank {
 const READERS_WAIT: Rank = Rank {
     asleep: 1 << 51,
     set: 1,
-    barred_by: WRITER | OVERDUE_WRITERS,
-    barred_by_in_turn: WRITER | OVERDUE_WRITERS,
+    barred_by: WRITER | STARVING_WRITERS,
+    barred_by_in_turn: WRITER | STARVING_WRITERS,
 };
 const WRITERS_WAIT: Rank = Rank {
     asleep: 1 << 52,
     set: 1 << 1,
-    barred_by: WRITER | READERS | OVERDUE_READERS | OVERDUE_WRITERS,
+    barred_by: WRITER | READERS | STARVING_READERS | STARVING_WRITERS,
     barred_by_in_turn: u64::MAX,
 };
-const OVERDUE_READERS_WAIT: Rank =
-    Rank { asleep: 1 << 53, set: 1 << 2, barred_by: WRITER | OVERDUE_WRITERS, barred_by_in_turn: WRITER };
-const OVERDUE_WRITERS_WAIT: Rank =
+const STARVING_READERS_WAIT: Rank =
+    Rank { asleep: 1 << 53, set: 1 << 2, barred_by: WRITER | STARVING_WRITERS, barred_by_in_turn: WRITER };
+const STARVING_WRITERS_WAIT: Rank =
     Rank { asleep: 1 << 54, set: 1 << 3, barred_by: WRITER | READERS, barred_by_in_turn: u64::MAX };
 
-const RANKS: [Rank; 4] = [READERS_WAIT, WRITERS_WAIT, OVERDUE_READERS_WAIT, OVERDUE_WRITERS_WAIT];
+const RANKS: [Rank; 4] = [READERS_WAIT, WRITERS_WAIT, STARVING_READERS_WAIT, STARVING_WRITERS_WAIT];
 
 /// The flags of all ranks.
 const ASLEEP: u64 =
-    READERS_WAIT.asleep | WRITERS_WAIT.asleep | OVERDUE_READERS_WAIT.asleep | OVERDUE_WRITERS_WAIT.asleep;
+    READERS_WAIT.asleep | WRITERS_WAIT.asleep | STARVING_READERS_WAIT.asleep | STARVING_WRITERS_WAIT.asleep;
 
 impl Rank {
     /// The first table of the module's text.
@@ -88,40 +88,40 @@ impl Rank {
 pub(super) struct Kind {
     /// What entering adds to the state.
     pub(super) enters: u64,
-    /// One overdue waiter, and all of them.
-    pub(super) overdue_one: u64,
-    pub(super) overdue_all: u64,
+    /// One starving waiter, and all of them.
+    pub(super) starving_one: u64,
+    pub(super) starving_all: u64,
     /// Their ranks before and after their windows are over.
     pub(super) waits: Rank,
-    pub(super) overdue: Rank,
-    /// It may become overdue while none of these is set (Invariant 6).
+    pub(super) starving: Rank,
+    /// It may count as starving while none of these is set (Invariant 6).
     pub(super) joins_unless: u64,
     /// What a woken thread sets when it enters or gives up: other waiters may sleep for which no
     /// other thread was woken (Invariant 5).
     pub(super) hands_on: u64,
-    pub(super) hands_on_overdue: u64,
+    pub(super) hands_on_starving: u64,
 }
 
 pub(super) const READ: Kind = Kind {
     enters: READER,
-    overdue_one: OVERDUE_READER,
-    overdue_all: OVERDUE_READERS,
+    starving_one: STARVING_READER,
+    starving_all: STARVING_READERS,
     waits: READERS_WAIT,
-    overdue: OVERDUE_READERS_WAIT,
+    starving: STARVING_READERS_WAIT,
     joins_unless: READERS_TURN,
     hands_on: WRITERS_WAIT.asleep,
-    hands_on_overdue: WRITERS_WAIT.asleep,
+    hands_on_starving: WRITERS_WAIT.asleep,
 };
 
 pub(super) const WRITE: Kind = Kind {
     enters: WRITER,
-    overdue_one: OVERDUE_WRITER,
-    overdue_all: OVERDUE_WRITERS,
+    starving_one: STARVING_WRITER,
+    starving_all: STARVING_WRITERS,
     waits: WRITERS_WAIT,
-    overdue: OVERDUE_WRITERS_WAIT,
+    starving: STARVING_WRITERS_WAIT,
     joins_unless: 0,
     hands_on: WRITERS_WAIT.asleep,
-    hands_on_overdue: WRITERS_WAIT.asleep | OVERDUE_WRITERS_WAIT.asleep,
+    hands_on_starving: WRITERS_WAIT.asleep | STARVING_WRITERS_WAIT.asleep,
 };
 
 /// A state as a step may leave it (Invariants 3 and 4), and what the step is to do then.
@@ -142,18 +142,18 @@ impl Settled {
         Settled { state, wakes: Wakes(0) }
     }
 
-    /// Clears the flags of the ranks that may enter in this state, and what stands for overdue
+    /// Clears the flags of the ranks that may enter in this state, and what stands for starving
     /// waiters that are not there.
     #[inline]
     pub(super) const fn of(mut state: u64) -> Settled {
         if state & (ASLEEP | READERS_TURN) == 0 {
             return Settled::as_it_is(state);
         }
-        if state & OVERDUE_READERS == 0 {
-            state &= !(READERS_TURN | OVERDUE_READERS_WAIT.asleep);
+        if state & STARVING_READERS == 0 {
+            state &= !(READERS_TURN | STARVING_READERS_WAIT.asleep);
         }
-        if state & OVERDUE_WRITERS == 0 {
-            state &= !OVERDUE_WRITERS_WAIT.asleep;
+        if state & STARVING_WRITERS == 0 {
+            state &= !STARVING_WRITERS_WAIT.asleep;
         }
         let mut wakes = 0;
         let mut rank = 0;
@@ -183,8 +183,8 @@ impl Wakes {
             let sets = wanted.fold(0, |sets, rank| sets | rank.set);
             sets != 0 && futex::wake_set(place, count, sets) > 0
         };
-        wake(u32::MAX, &[READERS_WAIT, OVERDUE_READERS_WAIT])
-            || wake(1, &[OVERDUE_WRITERS_WAIT])
+        wake(u32::MAX, &[READERS_WAIT, STARVING_READERS_WAIT])
+            || wake(1, &[STARVING_WRITERS_WAIT])
             || wake(1, &[WRITERS_WAIT])
     }
 }
@@ -193,9 +193,9 @@ impl Wakes {
 mod tests {
     use super::*;
 
-    /// Every state of a few readers and overdue waiters, reachable or not.
+    /// Every state of a few readers and starving waiters, reachable or not.
     fn states() -> impl Iterator<Item = u64> {
-        let parts = [READER, OVERDUE_READER, OVERDUE_WRITER].map(|one| [0, one, 2 * one]);
+        let parts = [READER, STARVING_READER, STARVING_WRITER].map(|one| [0, one, 2 * one]);
         let flags = (0..1 << 6).map(|bits| bits * WRITER);
         flags.flat_map(move |flags| {
             (0..27_usize).map(move |at| flags | parts[0][at % 3] | parts[1][at / 3 % 3] | parts[2][at / 9])
@@ -222,25 +222,25 @@ mod tests {
             let settled = Settled::of(state);
             let gone = state & ASLEEP & !settled.state & !settled.wakes.0;
             assert!(gone & (READERS_WAIT.asleep | WRITERS_WAIT.asleep) == 0, "{state:x}");
-            assert!(gone & OVERDUE_READERS_WAIT.asleep == 0 || state & OVERDUE_READERS == 0);
-            assert!(gone & OVERDUE_WRITERS_WAIT.asleep == 0 || state & OVERDUE_WRITERS == 0);
+            assert!(gone & STARVING_READERS_WAIT.asleep == 0 || state & STARVING_READERS == 0);
+            assert!(gone & STARVING_WRITERS_WAIT.asleep == 0 || state & STARVING_WRITERS == 0);
         }
     }
 
     #[test]
     fn a_woken_thread_hands_on_every_flag_that_was_cleared_with_its_own_and_woke_nobody() {
-        let kinds = [(&READ.waits, &READ), (&READ.overdue, &READ), (&WRITE.waits, &WRITE)];
+        let kinds = [(&READ.waits, &READ), (&READ.starving, &READ), (&WRITE.waits, &WRITE)];
         for state in states() {
             let wakes = Settled::of(state).wakes.0;
-            let readers = READERS_WAIT.asleep | OVERDUE_READERS_WAIT.asleep;
+            let readers = READERS_WAIT.asleep | STARVING_READERS_WAIT.asleep;
             for (rank, kind) in kinds {
                 if wakes & rank.asleep != 0 {
                     // All readers are woken together.
                     assert_eq!(wakes & !(rank.asleep | readers | kind.hands_on), 0, "{state:x}");
                 }
             }
-            if wakes & WRITE.overdue.asleep != 0 {
-                assert_eq!(wakes, WRITE.overdue.asleep, "{state:x}");
+            if wakes & WRITE.starving.asleep != 0 {
+                assert_eq!(wakes, WRITE.starving.asleep, "{state:x}");
             }
         }
     }
@@ -249,9 +249,9 @@ mod tests {
     fn some_thread_may_enter_a_lock_that_nobody_holds() {
         for state in states().filter(|state| state & (WRITER | READERS) == 0) {
             let state = Settled::of(state).state;
-            let overdue = [(&READ, OVERDUE_READERS), (&WRITE, OVERDUE_WRITERS)];
-            let waiting = overdue.iter().filter(|(_, all)| state & all != 0);
-            let mut ranks = waiting.map(|(kind, _)| &kind.overdue).peekable();
+            let starving = [(&READ, STARVING_READERS), (&WRITE, STARVING_WRITERS)];
+            let waiting = starving.iter().filter(|(_, all)| state & all != 0);
+            let mut ranks = waiting.map(|(kind, _)| &kind.starving).peekable();
             if ranks.peek().is_some() {
                 assert!(ranks.any(|rank| rank.may_enter(state)), "{state:x}");
             } else {

@@ -1,10 +1,10 @@
-//! One wait for the readers-writer lock: spin, sleep until the window is over, then be overdue.
+//! One wait for the readers-writer lock: spin, sleep until the window is over, then be starving.
 //!
 //! The Invariants are those at the head of [`super`].
 
 use super::state::{Kind, READERS, READERS_MAX, Rank, Settled, upper};
 use crate::cpu::{refresh_if_old, short_of_cpus};
-use crate::lock::bounded::{Acquired, TimedOut, Wait, in_epoch};
+use crate::lock::bounded::{Acquired, TimedOut, Wait, window_in_epoch};
 use crate::lock::window::window_ns;
 use crate::slo;
 use platform::atomic::{AtomicU64, Ordering};
@@ -16,8 +16,8 @@ use platform::{clock, cpu};
 const LOOKS: u32 = 9;
 /// The most pauses between two looks, as a power of two.
 const PAUSES_LOG_MAX: u32 = 6;
-/// The shortest sleep of a waiter that may not become overdue yet.
-const PATIENCE_NS_MIN: u64 = 50_000;
+/// The shortest sleep of a waiter that may not count as starving yet.
+const RECHECK_NS_MIN: u64 = 50_000;
 
 /// A thread that could not enter at once.
 pub(super) struct Waiter<'a> {
@@ -34,7 +34,7 @@ impl<'a> Waiter<'a> {
     pub(super) fn new(state: &'a AtomicU64, kind: &'static Kind, wait: &Wait) -> Waiter<'a> {
         // Relaxed: the window's bits never change.
         let own = upper(state.load(Ordering::Relaxed));
-        let told_ns = wait.window_ns.or_else(|| in_epoch(own, slo::window_ns()));
+        let told_ns = wait.window_ns.or_else(|| window_in_epoch(own, slo::window_ns()));
         let window_ns = told_ns.unwrap_or_else(|| window_ns(own));
         let window_end_ns = clock::now_ns().saturating_add(window_ns);
         Waiter { state, kind, deadline: wait.deadline, window_ns, window_end_ns, got: Acquired::default() }
@@ -52,15 +52,15 @@ impl<'a> Waiter<'a> {
                 }
                 continue;
             }
-            if self.deadline.is_some_and(|deadline| deadline.left_ns() == 0) {
+            if self.deadline.is_some_and(|deadline| deadline.remaining_ns() == 0) {
                 self.give_up();
                 return Err(TimedOut);
             }
-            if !self.got.overdue && self.window_is_over() {
+            if !self.got.starving && self.window_is_over() {
                 if self.join() {
                     self.spin();
                 } else {
-                    self.window_end_ns = clock::now_ns() + self.window_ns.max(PATIENCE_NS_MIN);
+                    self.window_end_ns = clock::now_ns() + self.window_ns.max(RECHECK_NS_MIN);
                 }
                 continue;
             }
@@ -73,7 +73,7 @@ impl<'a> Waiter<'a> {
     }
 
     fn rank(&self) -> &'static Rank {
-        if self.got.overdue { &self.kind.overdue } else { &self.kind.waits }
+        if self.got.starving { &self.kind.starving } else { &self.kind.waits }
     }
 
     fn step(&self, seen: u64, next: u64, ordering: Ordering) -> bool {
@@ -108,30 +108,30 @@ impl<'a> Waiter<'a> {
         self.step(seen, settled.state, Ordering::Acquire)
     }
 
-    /// The state without this waiter, if it is counted as overdue.
+    /// The state without this waiter, if it is counted as starving.
     fn uncounted(&self, seen: u64) -> u64 {
-        if self.got.overdue { seen - self.kind.overdue_one } else { seen }
+        if self.got.starving { seen - self.kind.starving_one } else { seen }
     }
 
     /// The flags of the waiters that this thread was perhaps woken for (Invariant 5).
     fn handed_on(&self) -> u64 {
-        match (self.got.sleeps, self.got.overdue) {
+        match (self.got.sleeps, self.got.starving) {
             (0, _) => 0,
             (_, false) => self.kind.hands_on,
-            (_, true) => self.kind.hands_on_overdue,
+            (_, true) => self.kind.hands_on_starving,
         }
     }
 
-    /// Is counted as overdue from now on; false if it may not be yet.
+    /// Is counted as starving from now on; false if it may not be yet.
     fn join(&mut self) -> bool {
         // Relaxed: it keeps others out, and acquires nothing.
         let joined = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seen| {
-            let full = seen & self.kind.overdue_all == self.kind.overdue_all;
+            let full = seen & self.kind.starving_all == self.kind.starving_all;
             // Invariant 6.
-            (!full && seen & self.kind.joins_unless == 0).then(|| seen + self.kind.overdue_one)
+            (!full && seen & self.kind.joins_unless == 0).then(|| seen + self.kind.starving_one)
         });
-        self.got.overdue = joined.is_ok();
-        self.got.overdue
+        self.got.starving = joined.is_ok();
+        self.got.starving
     }
 
     /// Leaves without the lock; what it may have been woken for is another thread's (Invariant 5).
@@ -151,9 +151,9 @@ impl<'a> Waiter<'a> {
         self.window_end_ns != u64::MAX && clock::now_ns() >= self.window_end_ns
     }
 
-    /// When to wake up to be overdue; `None` if that is never, or has been.
+    /// When to wake up to be starving; `None` if that is never, or has been.
     fn window_end(&self) -> Option<Deadline> {
-        let bounded = self.window_end_ns != u64::MAX && !self.got.overdue;
+        let bounded = self.window_end_ns != u64::MAX && !self.got.starving;
         bounded.then_some(Deadline { clock: Clock::Monotonic, ns: self.window_end_ns })
     }
 
@@ -161,7 +161,9 @@ impl<'a> Waiter<'a> {
     /// window's end.
     fn sleep(&mut self, upper: u32) {
         let first = match (self.deadline, self.window_end()) {
-            (Some(mine), Some(end)) => Some(if mine.left_ns() < end.left_ns() { mine } else { end }),
+            (Some(mine), Some(end)) => {
+                Some(if mine.remaining_ns() < end.remaining_ns() { mine } else { end })
+            }
             (mine, end) => mine.or(end),
         };
         let outcome = futex::wait_upper(self.state, upper, self.rank().set, first);

@@ -215,7 +215,7 @@ impl Gate {
             if self.try_leave() {
                 return Stay::Called;
             }
-            if gives_up() || until.is_some_and(|until| until.left_ns() == 0) {
+            if gives_up() || until.is_some_and(|until| until.remaining_ns() == 0) {
                 return Stay::TimeUp;
             }
             futex::wait_set(&self.calls, calls, rank.set(), until);

@@ -205,5 +205,5 @@ pub(super) fn is_silent(seen_ms: u64, now_ms: u64) -> bool {
 
 /// Milliseconds since 1970: the one clock that is the same in all namespaces.
 pub(super) fn now_ms() -> u64 {
-    clock::since_1970_ns() / 1_000_000
+    clock::unix_time_ns() / 1_000_000
 }

@@ -3,37 +3,37 @@
 //! ```text
 //! session                                    a thread that collects the active ids
 //!   its bit is set                             current = ids
-//!   seat = allocating                          for each seat whose bit is set:
+//!   slot = allocating                          for each slot whose bit is set:
 //!   id = ids; ids += 1                           allocating: wait until it is not any more,
-//!   seat = active(id)                                        or help: id = ids; ids += 1; allocating -> active(id)
+//!   slot = active(id)                                        or help: id = ids; ids += 1; allocating -> active(id)
 //! ```
 //!
-//! A thread that collects cannot pass over a seat that is *allocating*: its id may be below the
+//! A thread that collects cannot pass over a slot that is *allocating*: its id may be below the
 //! `current` that was just read, and a snapshot without it would show what that transaction writes
 //! before it is over. WiredTiger spins there, on `is_allocating`.
 //!
 //! Help needs no waiting because any id will do, if only it is unique: the helper takes one and
-//! puts it into the seat, unless the session was faster. That id is not below the helper's
+//! puts it into the slot, unless the session was faster. That id is not below the helper's
 //! `current`, so the helper need not even note it. The thread that comes second has taken an id
 //! that no transaction will ever bear: a gap. A helper may come so late that the session has begun
 //! its next transaction, and an id that was taken long ago, above which snapshots were made since,
 //! must not become that one's: so *allocating* is another word each time (Invariant 3 of the
-//! seats).
+//! slots).
 //!
-//! Invariant 1: a seat goes from *allocating* to *active* once, by a compare-and-swap where several
-//! may do it; the id in it is the session's, and was taken while the seat was *allocating*.
+//! Invariant 1: a slot goes from *allocating* to *active* once, by a compare-and-swap where several
+//! may do it; the id in it is the session's, and was taken while the slot was *allocating*.
 //!
 //! # Memory orderings
 //! `ids` is increased with acquire and release, and read with acquire; *allocating* is stored with
 //! release, after the bit. So a thread that reads a `current` above an id, whether the session took
-//! it or a helper that had seen it *allocating*, sees the seat of that id as *allocating* or later,
+//! it or a helper that had seen it *allocating*, sees the slot of that id as *allocating* or later,
 //! and its bit set.
 
-use super::seats::{Holds, Seat, active, allocating, holds};
+use super::session_slots::{SessionSlot, SlotState, active, allocating, holds};
 use crate::wait::{Adaptive, Policy};
 use platform::atomic::{AtomicU64, Ordering};
 
-/// What is done about a session that is in the middle of taking an id, when a snapshot is made.
+/// What a thread that makes a snapshot does about a session that is just taking its id.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Protocol {
     /// Wait by this function, which returns when what it is given says true. For comparisons: the
@@ -89,52 +89,52 @@ impl Allocation {
         self.ids.fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Takes an id for the session of this seat. `show` sets its bit.
+    /// Takes an id for the session of this slot. `show` sets its bit.
     #[inline]
-    pub(super) fn take(&self, seat: &Seat, show: impl FnOnce()) -> u64 {
+    pub(super) fn take(&self, slot: &SessionSlot, show: impl FnOnce()) -> u64 {
         // First: a thread that still sees the bit of the transaction before may help this one, and
         // the next thread that collects has to see it.
         show();
         // Relaxed: what was there is the session's own.
-        let allocating = allocating(seat.id.load(Ordering::Relaxed));
+        let allocating = allocating(slot.id.load(Ordering::Relaxed));
         // Release: a thread that helps, and a thread that sees a `current` above the helper's id,
         // see the bit.
-        seat.id.store(allocating, Ordering::Release);
+        slot.id.store(allocating, Ordering::Release);
         let id = self.next();
         if let Protocol::Help = self.protocol {
             // Acquire: a helper's id is above all that it had seen. Release: pairs with the thread
             // that collects.
-            return match seat.id.compare_exchange(allocating, active(id), Ordering::AcqRel, Ordering::Acquire)
+            return match slot.id.compare_exchange(allocating, active(id), Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => id,
                 Err(helped) => id_in(helped),
             };
         }
         // Release: pairs with the thread that waits for it.
-        seat.id.store(active(id), Ordering::Release);
+        slot.id.store(active(id), Ordering::Release);
         id
     }
 
-    /// The id that is active on this seat, if it is below `current`, which was read before.
+    /// The id that is active on this slot, if it is below `current`, which was read before.
     #[inline]
-    pub(super) fn active_below(&self, seat: &Seat, current: u64) -> Option<u64> {
+    pub(super) fn active_below(&self, slot: &SessionSlot, current: u64) -> Option<u64> {
         // Acquire: pairs with `take`, and with an end.
-        let word = seat.id.load(Ordering::Acquire);
+        let word = slot.id.load(Ordering::Acquire);
         let mut held = holds(word);
-        if held == Holds::Allocating {
-            held = self.resolve(seat, word);
+        if held == SlotState::Allocating {
+            held = self.resolve(slot, word);
         }
         match held {
-            Holds::Active(id) if id < current => Some(id),
+            SlotState::Active(id) if id < current => Some(id),
             _ => None,
         }
     }
 
-    /// What is on a seat that was found *allocating*, when that id is taken. If it is *allocating*
+    /// What is on a slot that was found *allocating*, when that id is taken. If it is *allocating*
     /// again, that is an id that was taken after `current` was read.
     #[cold]
-    fn resolve(&self, seat: &Seat, allocating: u64) -> Holds {
-        let look = || seat.id.load(Ordering::Acquire);
+    fn resolve(&self, slot: &SessionSlot, allocating: u64) -> SlotState {
+        let look = || slot.id.load(Ordering::Acquire);
         let is_taken = || look() != allocating;
         match self.protocol {
             Protocol::Wait(wait) => wait(&is_taken),
@@ -143,7 +143,7 @@ impl Allocation {
                 let id = self.next();
                 // Invariant 1. It is not below the `current` of the thread that asks; if the
                 // session was faster, the session's own id counts.
-                let _ = seat.id.compare_exchange(allocating, active(id), Ordering::AcqRel, Ordering::Acquire);
+                let _ = slot.id.compare_exchange(allocating, active(id), Ordering::AcqRel, Ordering::Acquire);
             }
         }
         holds(look())
@@ -152,7 +152,7 @@ impl Allocation {
 
 fn id_in(word: u64) -> u64 {
     match holds(word) {
-        Holds::Active(id) => id,
+        SlotState::Active(id) => id,
         _ => unreachable!("only an id takes the place of allocating"),
     }
 }

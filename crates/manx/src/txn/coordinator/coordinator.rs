@@ -3,15 +3,29 @@
 use super::allocation::{Allocation, Protocol};
 use super::pin;
 use super::publish::{Left, Published, Replaced};
-use super::seats::Seats;
+use super::session_slots::SessionSlots;
 use platform::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Gives ids and snapshots to sessions. See [the module](super).
+/// Gives ids and snapshots to the sessions of a transaction engine, as WiredTiger's transaction
+/// layer does. No thread waits for another one (with [`Protocol::Help`]).
+///
+/// ```
+/// use manx::txn::coordinator::{Coordinator, Protocol};
+///
+/// let coordinator = Coordinator::new(Protocol::Help, 2);
+/// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
+/// let id = writer.allocate();
+/// assert!(!reader.snapshot().sees(id), "it is at work");
+/// reader.unpin();
+/// writer.end();
+/// assert!(reader.snapshot().sees(id));
+/// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+/// ```
 #[derive(Debug)]
 pub struct Coordinator {
     pub(super) allocation: Allocation,
-    pub(super) seats: Seats,
+    pub(super) slots: SessionSlots,
     pub(super) published: Published,
     /// The highest that [`Coordinator::oldest`] has ever been.
     oldest: AtomicU64,
@@ -33,7 +47,7 @@ impl Coordinator {
     pub fn new(protocol: Protocol, sessions_max: u32) -> Arc<Coordinator> {
         Arc::new(Coordinator {
             allocation: Allocation::new(protocol),
-            seats: Seats::new(sessions_max),
+            slots: SessionSlots::new(sessions_max),
             published: Published::new(),
             oldest: AtomicU64::new(0),
             left: Left::new(),
@@ -47,7 +61,7 @@ impl Coordinator {
 
     /// See [`Session::oldest`](super::Session::oldest).
     pub fn oldest(&self) -> u64 {
-        if let Some(oldest) = pin::oldest(&self.seats, self.published.oldest()) {
+        if let Some(oldest) = pin::oldest(&self.slots, self.published.oldest()) {
             // AcqRel: a thread that goes by it has seen what those below it did, as the thread that
             // found it out has. It never falls.
             return self.oldest.fetch_max(oldest, Ordering::AcqRel).max(oldest);
@@ -56,9 +70,9 @@ impl Coordinator {
         self.oldest.load(Ordering::Acquire)
     }
 
-    /// A session of this seat is gone.
-    pub(super) fn leave(&self, seat: usize, replaced: &mut Replaced) {
-        self.left.leave(std::mem::take(replaced), &self.seats);
-        self.seats.leave(seat);
+    /// A session of this slot is gone.
+    pub(super) fn leave(&self, slot: usize, replaced: &mut Replaced) {
+        self.left.leave(std::mem::take(replaced), &self.slots);
+        self.slots.leave(slot);
     }
 }

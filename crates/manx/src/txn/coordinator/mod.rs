@@ -22,7 +22,7 @@
 //! | --- | --- |
 //! | `coordinator.rs` | all of it together |
 //! | `session.rs` | a session: one participant |
-//! | `seats.rs` | what each session shows the others: its id, its pin |
+//! | `session_slots.rs` | what each session shows the others: its id, its pin |
 //! | `allocation.rs` | ids, and the protocols |
 //! | `publish.rs` | how snapshots come about |
 //! | `snapshot.rs` | what one says |
@@ -31,7 +31,7 @@
 //! # Invariants
 //! 1. Ids are unique, and the ids that a session gets grow. Some belong to no session: there are
 //!    gaps.
-//! 2. A session's id is in its seat, as active, from before it is returned until the session ends
+//! 2. A session's id is in its slot, as active, from before it is returned until the session ends
 //!    the transaction.
 //! 3. An id that is concurrent in a published snapshot is over in none before it; it may have
 //!    ended, and not have been published, when the snapshot took its place. All ids below its
@@ -51,8 +51,8 @@ mod allocation;
 mod coordinator;
 mod pin;
 mod publish;
-mod seats;
 mod session;
+mod session_slots;
 mod snapshot;
 
 pub use allocation::Protocol;

@@ -1,6 +1,6 @@
 //! What a session still needs: the snapshot that it uses, or a snapshot that it is about to read.
 //!
-//! | a seat's `pin` | |
+//! | a slot's `pin` | |
 //! | --- | --- |
 //! | 0 | nothing |
 //! | sequence · 4 + 1 | it *reads* what is published, of this sequence or a later one |
@@ -18,7 +18,7 @@
 //! against giving back (what is published, then a fence, then the pins) is Dekker's pattern: a
 //! thread that gives back sees the pin, or the session reads what was published by then, or later.
 
-use super::seats::Seats;
+use super::session_slots::SessionSlots;
 use platform::atomic::{AtomicU64, Ordering, fence};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +26,14 @@ enum Pin {
     Nothing,
     Reads(u64),
     Uses(u64),
-    Holds(u64),
+    SlotState(u64),
 }
 
 fn pin_of(word: u64) -> Pin {
     match word & 3 {
         1 => Pin::Reads(word >> 2),
         2 => Pin::Uses(word >> 2),
-        3 => Pin::Holds(word >> 2),
+        3 => Pin::SlotState(word >> 2),
         _ => Pin::Nothing,
     }
 }
@@ -71,11 +71,11 @@ pub(super) fn clear(pin: &AtomicU64) {
 
 /// The oldest id that is in use, or `published`: the oldest one of a snapshot that was published
 /// before. `None` if a session is reading.
-pub(super) fn oldest(seats: &Seats, published: u64) -> Option<u64> {
+pub(super) fn oldest(slots: &SessionSlots, published: u64) -> Option<u64> {
     fence(Ordering::SeqCst);
     let mut oldest = Some(published);
-    seats.each_taken(|seat| match pin_of(seat.pin.load(Ordering::Acquire)) {
-        Pin::Nothing | Pin::Holds(_) => {}
+    slots.each_taken(|slot| match pin_of(slot.pin.load(Ordering::Acquire)) {
+        Pin::Nothing | Pin::SlotState(_) => {}
         Pin::Reads(_) => oldest = None,
         Pin::Uses(id) => oldest = oldest.map(|oldest| oldest.min(id)),
     });
@@ -84,12 +84,12 @@ pub(super) fn oldest(seats: &Seats, published: u64) -> Option<u64> {
 
 /// The lowest sequence that a session may be reading; all below it may be given back if they were
 /// replaced before the call.
-pub(super) fn least_read(seats: &Seats) -> u64 {
+pub(super) fn least_read(slots: &SessionSlots) -> u64 {
     fence(Ordering::SeqCst);
     let mut least = u64::MAX;
-    seats.each_taken(|seat| {
+    slots.each_taken(|slot| {
         // Acquire: what was read was read before the pin changed.
-        if let Pin::Reads(sequence) | Pin::Holds(sequence) = pin_of(seat.pin.load(Ordering::Acquire)) {
+        if let Pin::Reads(sequence) | Pin::SlotState(sequence) = pin_of(slot.pin.load(Ordering::Acquire)) {
             least = least.min(sequence);
         }
     });

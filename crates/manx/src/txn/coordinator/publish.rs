@@ -18,13 +18,13 @@
 //! 2. The session that replaces a snapshot has it to give back, and no other session does.
 //!
 //! # Memory orderings
-//! An end (the seat, then a sequentially consistent fence, then the reading of what is published)
-//! against a collection (what is published, then a fence, then the seats) is Dekker's pattern: one
+//! An end (the slot, then a sequentially consistent fence, then the reading of what is published)
+//! against a collection (what is published, then a fence, then the slots) is Dekker's pattern: one
 //! sees the other. That is what the argument above needs.
 
 use super::allocation::Allocation;
 use super::pin;
-use super::seats::Seats;
+use super::session_slots::SessionSlots;
 use super::snapshot::{FIRST, Snapshot};
 use platform::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use platform::cell::UnsafeCell;
@@ -90,28 +90,28 @@ impl Published {
             // SAFETY: likewise.
             let now = unsafe { &*now };
             if now.sequence != mine.sequence {
-                mine.become_like(now);
+                mine.copy_from(now);
             }
         });
         pin::uses(pin, mine.oldest());
     }
 
-    /// Publishes that the caller's transaction has ended, which its seat says. The caller's pin is
+    /// Publishes that the caller's transaction has ended, which its slot says. The caller's pin is
     /// free for use.
     pub(super) fn end(
         &self,
         allocation: &Allocation,
-        seats: &Seats,
+        slots: &SessionSlots,
         pin: &AtomicU64,
         replaced: &mut Replaced,
     ) {
-        if self.publish(allocation, seats, pin, replaced).is_err() {
+        if self.publish(allocation, slots, pin, replaced).is_err() {
             // The session that was faster now began after the first one: see the argument.
-            let _ = self.publish(allocation, seats, pin, replaced);
+            let _ = self.publish(allocation, slots, pin, replaced);
         }
         pin::clear(pin);
         if replaced.old.len() >= REPLACED_MAX.max(2 * replaced.kept) {
-            replaced.give_back(seats);
+            replaced.give_back(slots);
         }
     }
 
@@ -119,7 +119,7 @@ impl Published {
     fn publish(
         &self,
         allocation: &Allocation,
-        seats: &Seats,
+        slots: &SessionSlots,
         pin: &AtomicU64,
         replaced: &mut Replaced,
     ) -> Result<(), ()> {
@@ -137,7 +137,7 @@ impl Published {
             let next = unsafe { &mut *next };
             (next.sequence, next.current) = (sequence, allocation.current());
             next.concurrent.clear();
-            seats.each_active(|seat| next.concurrent.extend(allocation.active_below(seat, next.current)));
+            slots.each_active(|slot| next.concurrent.extend(allocation.active_below(slot, next.current)));
             next.concurrent.sort_unstable();
             next.oldest()
         });
@@ -166,8 +166,8 @@ impl Published {
 impl Replaced {
     /// Makes room of the snapshots that no session reads any more.
     #[cold]
-    pub(super) fn give_back(&mut self, seats: &Seats) {
-        let least = pin::least_read(seats);
+    pub(super) fn give_back(&mut self, slots: &SessionSlots) {
+        let least = pin::least_read(slots);
         let (old, free) = (std::mem::take(&mut self.old), &mut self.free);
         for place in old {
             // SAFETY: no thread writes it. Invariant 1.
@@ -203,12 +203,12 @@ impl Left {
 
     /// Gives back what the caller, whose session ends, has replaced, and what others left; what is
     /// still read stays for the next one.
-    pub(super) fn leave(&self, mut replaced: Replaced, seats: &Seats) {
+    pub(super) fn leave(&self, mut replaced: Replaced, slots: &SessionSlots) {
         for rest in self.take_all() {
             replaced.old.extend(rest.old);
         }
         if !replaced.old.is_empty() {
-            replaced.give_back(seats);
+            replaced.give_back(slots);
         }
         if replaced.old.is_empty() {
             return;

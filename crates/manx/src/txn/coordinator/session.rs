@@ -3,7 +3,7 @@
 use super::coordinator::Coordinator;
 use super::pin;
 use super::publish::Replaced;
-use super::seats::{Seat, ended};
+use super::session_slots::{SessionSlot, ended};
 use super::snapshot::Snapshot;
 use platform::atomic::Ordering;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// when it is dropped.
 pub struct Session {
     coordinator: Arc<Coordinator>,
-    seat: usize,
+    slot: usize,
     snapshot: Snapshot,
     is_pinned: bool,
     id: Option<u64>,
@@ -24,7 +24,8 @@ pub struct Session {
     alone: PhantomData<Cell<()>>,
 }
 
-/// There are as many sessions as may be.
+/// The error of [`Coordinator::session`](super::Coordinator::session): the maximum number of
+/// sessions exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManySessions {
     /// The maximum number of sessions.
@@ -41,7 +42,7 @@ impl std::error::Error for TooManySessions {}
 
 impl fmt::Debug for Session {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Session").field("seat", &self.seat).field("id", &self.id).finish_non_exhaustive()
+        to.debug_struct("Session").field("slot", &self.slot).field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -51,17 +52,17 @@ impl Coordinator {
     /// # Errors
     /// There are as many as may be.
     pub fn session(self: &Arc<Self>) -> Result<Session, TooManySessions> {
-        let limit = self.seats.len();
-        let seat = self.seats.take().ok_or(TooManySessions { limit })?;
-        Ok(Session::new(self.clone(), seat))
+        let limit = self.slots.len();
+        let slot = self.slots.take().ok_or(TooManySessions { limit })?;
+        Ok(Session::new(self.clone(), slot))
     }
 }
 
 impl Session {
-    fn new(coordinator: Arc<Coordinator>, seat: usize) -> Session {
+    fn new(coordinator: Arc<Coordinator>, slot: usize) -> Session {
         Session {
             coordinator,
-            seat,
+            slot,
             // What is published is none of this sequence.
             snapshot: Snapshot { sequence: u64::MAX, ..Snapshot::default() },
             is_pinned: false,
@@ -71,16 +72,16 @@ impl Session {
         }
     }
 
-    fn seat(&self) -> &Seat {
-        self.coordinator.seats.at(self.seat)
+    fn slot(&self) -> &SessionSlot {
+        self.coordinator.slots.at(self.slot)
     }
 
     /// Which transactions are over now. It is *pinned*: what it shows is kept until
     /// [`Session::unpin`], [`Session::end`] or the next one.
     #[inline]
     pub fn snapshot(&mut self) -> &Snapshot {
-        let seat = self.coordinator.seats.at(self.seat);
-        self.coordinator.published.read(&seat.pin, &mut self.snapshot);
+        let slot = self.coordinator.slots.at(self.slot);
+        self.coordinator.published.read(&slot.pin, &mut self.snapshot);
         self.is_pinned = true;
         &self.snapshot
     }
@@ -94,7 +95,7 @@ impl Session {
     #[inline]
     pub fn unpin(&mut self) {
         if std::mem::take(&mut self.is_pinned) {
-            pin::clear(&self.seat().pin);
+            pin::clear(&self.slot().pin);
         }
     }
 
@@ -105,8 +106,8 @@ impl Session {
             return id;
         }
         let coordinator = &*self.coordinator;
-        let show = || coordinator.seats.set_active(self.seat, true);
-        let id = coordinator.allocation.take(coordinator.seats.at(self.seat), show);
+        let show = || coordinator.slots.set_active(self.slot, true);
+        let id = coordinator.allocation.take(coordinator.slots.at(self.slot), show);
         self.id = Some(id);
         id
     }
@@ -124,17 +125,17 @@ impl Session {
         self.unpin();
         if let Some(id) = self.id.take() {
             let coordinator = &*self.coordinator;
-            let seat = coordinator.seats.at(self.seat);
+            let slot = coordinator.slots.at(self.slot);
             // Release: a thread that sees it sees what was written. The fence that has to follow is
             // the one of the pin in `publish.rs`.
-            seat.id.store(ended(id), Ordering::Release);
+            slot.id.store(ended(id), Ordering::Release);
             coordinator.published.end(
                 &coordinator.allocation,
-                &coordinator.seats,
-                &seat.pin,
+                &coordinator.slots,
+                &slot.pin,
                 &mut self.replaced,
             );
-            coordinator.seats.set_active(self.seat, false);
+            coordinator.slots.set_active(self.slot, false);
         }
     }
 
@@ -152,6 +153,6 @@ impl Drop for Session {
             return;
         }
         self.end();
-        self.coordinator.leave(self.seat, &mut self.replaced);
+        self.coordinator.leave(self.slot, &mut self.replaced);
     }
 }

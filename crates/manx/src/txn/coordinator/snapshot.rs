@@ -56,7 +56,7 @@ impl Snapshot {
     }
 
     /// Becomes like another one.
-    pub(super) fn become_like(&mut self, other: &Snapshot) {
+    pub(super) fn copy_from(&mut self, other: &Snapshot) {
         (self.sequence, self.current) = (other.sequence, other.current);
         self.concurrent.clear();
         self.concurrent.extend_from_slice(&other.concurrent);

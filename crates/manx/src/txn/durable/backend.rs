@@ -18,12 +18,12 @@ pub(super) struct Backend {
 
 /// What shuts it.
 #[derive(Debug)]
-pub(super) struct Shutter(Arc<AtomicBool>);
+pub(super) struct CloseHandle(Arc<AtomicBool>);
 
 impl Backend {
-    pub(super) fn new(file: Box<dyn Medium>) -> (Backend, Shutter) {
+    pub(super) fn new(file: Box<dyn Medium>) -> (Backend, CloseHandle) {
         let shut = Arc::<AtomicBool>::default();
-        (Backend { file, shut: Arc::clone(&shut) }, Shutter(shut))
+        (Backend { file, shut: Arc::clone(&shut) }, CloseHandle(shut))
     }
 
     fn open(&self) -> io::Result<&dyn Medium> {
@@ -35,7 +35,7 @@ impl Backend {
     }
 }
 
-impl Shutter {
+impl CloseHandle {
     pub(super) fn shut(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

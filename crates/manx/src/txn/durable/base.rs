@@ -11,7 +11,7 @@
 //! happens once in a lap of the log.
 //!
 //! While a checkpoint is made the engine takes no changes. What is applied meanwhile is kept above
-//! it ([`Recent`]), and put into it in a few volatile steps behind the checkpoint.
+//! it ([`Memtable`]), and put into it in a few volatile steps behind the checkpoint.
 //!
 //! 1. Readers see the state after some group, whole: a view of the tree, and above it what is
 //!    recent, up to a sequence. The three are replaced together, when a group has been applied,
@@ -25,10 +25,10 @@
 //! 4. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an
 //!    error here, and no later change is tried.
 
-use super::backend::{Backend, Shutter};
+use super::backend::{Backend, CloseHandle};
 use super::disk::Medium;
 use super::failure;
-use super::recent::Recent;
+use super::memtable::Memtable;
 use crate::lock::RwLock;
 use crate::txn::{Bounds, Change, DataError, Entry, Value};
 use redb::{
@@ -52,7 +52,7 @@ type View = ReadOnlyTable<&'static [u8], &'static [u8]>;
 struct Seen {
     view: Option<Arc<View>>,
     /// And the sequence of the last group of it.
-    recent: Option<(Arc<Recent>, u64)>,
+    recent: Option<(Arc<Memtable>, u64)>,
 }
 
 /// What a checkpoint contains.
@@ -69,7 +69,7 @@ pub(super) struct Base {
     /// Before the database, so that it is dropped before it.
     seen: RwLock<Seen>,
     database: Database,
-    shutter: Shutter,
+    shutter: CloseHandle,
     /// All is in a checkpoint (Invariant 3). Relaxed: the thread that ends it has said so, or no
     /// thread has.
     finished: AtomicBool,

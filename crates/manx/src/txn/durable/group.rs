@@ -55,7 +55,7 @@ const DONE: u32 = 2;
 
 /// The threads whose batches are committed together with another thread's.
 #[derive(Debug, Default)]
-struct Party {
+struct Followers {
     /// What the first member waits for: [`LEAD`] or [`DONE`].
     turn: AtomicU32,
     /// What the others wait for: [`DONE`].
@@ -85,7 +85,7 @@ fn tell(word: &AtomicU32, what: u32) {
 #[derive(Debug, Default)]
 struct State {
     busy: bool,
-    next: Option<Arc<Party>>,
+    next: Option<Arc<Followers>>,
     joined: Vec<Vec<Change>>,
     /// A thread that joined wants it to be durable.
     sync: bool,
@@ -184,7 +184,7 @@ impl Group {
         &self,
         own: usize,
         own_sync: bool,
-    ) -> (Option<Arc<Party>>, Vec<Vec<Change>>, bool, Option<bool>) {
+    ) -> (Option<Arc<Followers>>, Vec<Vec<Change>>, bool, Option<bool>) {
         let mut state = self.state.lock();
         let sync = |state: &State| own_sync || state.sync;
         let short = |state: &State| own + state.joined.len() < state.expected;

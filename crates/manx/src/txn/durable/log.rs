@@ -105,7 +105,7 @@ impl Log {
     }
 
     /// Returns whether a record of this number of bytes could be in it at all.
-    pub(super) fn could_have(&self, bytes: usize) -> bool {
+    pub(super) fn could_hold(&self, bytes: usize) -> bool {
         bytes <= self.bytes_max
     }
 

@@ -10,9 +10,9 @@
 //! Many threads' batches go to a log together, with one write and one sync (`group.rs`,
 //! `record.rs`, `log.rs`). Then they are applied to the base (`base.rs`), an ordered tree in a
 //! file, where readers find them; that is volatile until the next checkpoint. While one is made,
-//! beside the commits (`writer.rs`), they are kept above the tree (`recent.rs`). After a crash the
-//! base is as at the last checkpoint, and the log is applied again. Files are reached through
-//! `disk.rs`, in a folder (`folder.rs`) that a mark tells from others (`mark.rs`), and in which
+//! beside the commits (`writer.rs`), they are kept above the tree (`memtable.rs`). After a crash
+//! the base is as at the last checkpoint, and the log is applied again. Files are reached through
+//! `disk.rs`, in a folder (`folder.rs`) that a marker tells from others (`marker.rs`), and in which
 //! records are known by a secret, since values may be anything (`secret.rs`). Why this engine, and
 //! why a log of its own: see the README beside this room's files.
 //!
@@ -32,8 +32,8 @@ mod failure;
 mod folder;
 mod group;
 mod log;
-mod mark;
-mod recent;
+mod marker;
+mod memtable;
 mod record;
 mod secret;
 mod writer;
@@ -45,7 +45,7 @@ use super::{Bounds, Change, Data, DataError, Entry, Value};
 use base::{Base, Position};
 use group::Group;
 use log::{Log, Part};
-use mark::{Mark, State};
+use marker::{Marker, State};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Durable {
     pub fn open_on(disk: Box<dyn Disk>, options: DurableOptions) -> Result<Durable, DataError> {
         let bytes_max = options.log_bytes.clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
         let place = disk.place();
-        let (mark, state) = Mark::open(&*disk, &[BASE, LOGS[0], LOGS[1]])?;
+        let (marker, state) = Marker::open(&*disk, &[BASE, LOGS[0], LOGS[1]])?;
         let open = |name: &str| {
             let place = format!("{place}/{name}");
             let opened = disk.open(name).and_then(|file| match state {
@@ -156,7 +156,7 @@ impl Durable {
         let (base, at) = Base::open(file, base_place, options.cache_bytes, options.check)?;
         // Many groups in one step: a page of the tree that several of them change is changed once.
         let mut changes = Vec::new();
-        let applied = log::replay(&log, mark.secret(), at.generation, at.applied, |group| {
+        let applied = log::replay(&log, marker.secret(), at.generation, at.applied, |group| {
             changes.extend(group);
             if changes.len() < REPLAYED_AT_ONCE {
                 Ok(())
@@ -171,9 +171,9 @@ impl Durable {
         if state == State::New {
             let synced = log.iter().try_for_each(|part| part.file.sync()).and_then(|()| disk.sync());
             synced.map_err(|error| failure::of_io(&place, "synced", &error))?;
-            mark.make_ready()?;
+            marker.make_ready()?;
         }
-        let log = Log::new(log, mark.secret(), bytes_max, generation, applied);
+        let log = Log::new(log, marker.secret(), bytes_max, generation, applied);
         let writer = Arc::new(Writer::new(log, base, generation, place, disk));
         let its = Arc::clone(&writer);
         let started =

@@ -6,7 +6,7 @@
 //! So each store draws a secret when it is made. A record begins with one part of it, and its
 //! checksum begins with the other: a client that sees values alone can write neither part.
 //!
-//! It is in the mark (`mark.rs`), and is no more secret than the files are; nor has it to be: a
+//! It is in the marker (`marker.rs`), and is no more secret than the files are; nor has it to be: a
 //! program that may write the files can do worse.
 
 use std::fs::File;

@@ -76,7 +76,7 @@ impl Writer {
     pub(super) fn commit(&self, batches: &[&[Change]], sync: bool) -> Result<(), DataError> {
         let mut state = self.usable(self.state.lock())?;
         let bytes = record::bytes_of(batches);
-        if !state.log.could_have(bytes) {
+        if !state.log.could_hold(bytes) {
             let mut state = self.until_none_runs(state)?;
             state.log.skip();
             let position = Position { applied: state.log.sequence(), generation: self.generation };

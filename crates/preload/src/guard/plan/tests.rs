@@ -1,7 +1,7 @@
 //! Lists of plans, written and read; and bytes that are none.
 
 use super::*;
-use spinloop::{Hooks, Jump, Loop, Segments, Way};
+use spinloop::{Hooks, Jump, JumpSite, Loop, Segments};
 
 const BIAS: usize = 0x5000_0000;
 /// pause; cmp byte [rdi], 0; jne back; ret
@@ -32,13 +32,13 @@ fn list(at: u64) -> Vec<u8> {
         let (home, function) = (at..at + 7, at..at + 8);
         let parts = core::iter::once(home.clone()).collect();
         let found = Loop { head: at, latch: at + 5, bytes: 7, parts, function, kind, pivot: at, home };
-        let way = Way { replaced: at..at + 5, jump: Jump::Row };
+        let jump_site = JumpSite { replaced: at..at + 5, jump: Jump::Row };
         let relocations =
             [Relocation { at: 0, refers: Refers::Copy }, Relocation { at: 8, refers: Refers::ModuleFrom }];
         let made = Made { code: &[1; 24], entry: 16, spins: true, frame: Some(8), relocations: &relocations };
-        writer.repair(&image, &found, &found.parts, &way, &made).expect("written");
+        writer.repair(&image, &found, &found.parts, &jump_site, &made).expect("written");
     }
-    writer.refused(at as usize + 1, "no way");
+    writer.refused(at as usize + 1, "no place for a jump");
     writer.finish()
 }
 
@@ -50,7 +50,7 @@ fn what_was_written_is_read() {
     let plans = read(&bytes).expect("a list");
     assert!(matches!(plans[0].verdict, Verdict::NoWait("works")));
     let last = kinds().len() + 1;
-    assert!(matches!(plans[last].verdict, Verdict::Refused("no way")));
+    assert!(matches!(plans[last].verdict, Verdict::Refused("no place for a jump")));
     assert_eq!((plans.len(), plans[last].pivot.wrapping_add(BIAS)), (last + 1, code + 1));
     for (plan, kind) in plans[1..last].iter().zip(kinds()) {
         let Verdict::Repair(one) = &plan.verdict else { panic!("another verdict") };

@@ -20,7 +20,7 @@ pub(super) struct Ready {
 }
 
 /// What a thread was told: the connections' numbers, and whether no more comes from the client.
-pub(super) type Told = Vec<(u64, bool)>;
+pub(super) type ReadyList = Vec<(u64, bool)>;
 
 impl Ready {
     pub(super) fn new() -> io::Result<Ready> {
@@ -36,19 +36,19 @@ impl Ready {
     }
 
     /// Asks which connections are ready now.
-    pub(super) fn look(&self, told: &mut Told) {
-        self.ask(told, 0);
+    pub(super) fn look(&self, ready_list: &mut ReadyList) {
+        self.ask(ready_list, 0);
     }
 
     /// Waits until a connection is ready, or it is over; or a signal came, and the caller asks
     /// again.
-    pub(super) fn wait(&self, told: &mut Told) {
-        self.ask(told, -1);
+    pub(super) fn wait(&self, ready_list: &mut ReadyList) {
+        self.ask(ready_list, -1);
     }
 
-    fn ask(&self, told: &mut Told, timeout_ms: i32) {
-        told.clear();
-        self.set.wait(timeout_ms, |event| told.push((event.number, event.is_ending)));
+    fn ask(&self, ready_list: &mut ReadyList, timeout_ms: i32) {
+        ready_list.clear();
+        self.set.wait(timeout_ms, |event| ready_list.push((event.number, event.is_ending)));
     }
 
     /// From now on no thread waits.

@@ -1,17 +1,17 @@
-//! The leader, and the deputies that see when it does not go on.
+//! The leader, and the followers that see when it does not go on.
 //!
 //! A leader that the kernel has stopped in the middle of its work, or that was woken and has not
 //! got a CPU yet, would stop all connections: beside busy neighbours for a slice of each of them.
-//! So there are deputies, which sleep and look each [`LOOK`] whether the leader has begun another
-//! round. If not, a deputy asks epoll itself; and if a connection is ready, it leads from then on,
-//! on whichever CPU the kernel gives it. The old leader finds that out when it has served the
-//! connections in its hands, and becomes a deputy.
+//! So there are followers, which sleep and look each [`LOOK`] whether the leader has begun another
+//! round. If not, a follower asks epoll itself; and if a connection is ready, it leads from then
+//! on, on whichever CPU the kernel gives it. The old leader finds that out when it has served the
+//! connections in its hands, and becomes a follower.
 //!
-//! A server that has nothing to do shall not wake up a thousand times a second. Deputies that saw
-//! nothing happen for a while doze, as long as a thread waits in epoll: that thread serves the next
-//! connection. When it is woken for one, and no deputy watches, it wakes a deputy first, because
-//! what it is to do may take long. A deputy then watches for a while, so on a busy server no thread
-//! has to be woken; and all watch once there were many rounds.
+//! A server that has nothing to do shall not wake up a thousand times a second. Followers that saw
+//! nothing happen for a while park, as long as a thread waits in epoll: that thread serves the next
+//! connection. When it is woken for one, and no follower watches, it wakes a follower first,
+//! because what it is to do may take long. A follower then watches for a while, so on a busy server
+//! no thread has to be woken; and all watch once there were many rounds.
 //!
 //! Invariants:
 //! 1. The seat that was the last to call [`Watch::take_over`] leads. So there is always one, and
@@ -19,12 +19,13 @@
 //! 2. Two may serve for a moment, since the old leader goes on until it looks. Nothing depends on
 //!    there being only one: an event is told to one of them, and a connection is one's at a time
 //!    (`served.rs`).
-//! 3. If no thread waits in epoll, a deputy watches, if one of them does not serve. A deputy says
-//!    that it dozes before it looks whether a thread waits ([`Watch::attend`]). The last thread
-//!    that waited says that it does not any more before it looks which deputies doze
+//! 3. If no thread waits in epoll, a follower watches, if one of them does not serve. A follower
+//!    says that it parks before it looks whether a thread waits ([`Watch::attend`]). The last
+//!    thread that waited says that it does not any more before it looks which followers park
 //!    ([`Watch::returns`]). All this is in one order (SeqCst), so one of the two sees the other.
 //!
-//! All else is Relaxed: numbers and hints. A deputy that reads an old one looks a round too early.
+//! All else is Relaxed: numbers and hints. A follower that reads an old one looks a round too
+//! early.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
@@ -32,21 +33,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// How often a deputy looks.
+/// How often a follower looks.
 const LOOK: Duration = Duration::from_millis(1);
-/// A deputy that has seen nothing happen this number of times dozes.
+/// A follower that has seen nothing happen this number of times parks.
 const QUIET: u32 = 64;
-/// Each round whose number is a multiple of this wakes all dozing deputies.
+/// Each round whose number is a multiple of this wakes all parked followers.
 const WAKING: u64 = 32;
 
 /// The seat's thread leads or serves.
-const AWAY: u8 = 0;
+const SERVING: u8 = 0;
 /// It looks now and then.
-const WATCHES: u8 = 1;
+const WATCHING: u8 = 1;
 /// It looks when it is woken.
-const DOZES: u8 = 2;
+const PARKED: u8 = 2;
 
-/// Leader and deputies; each has a seat.
+/// Leader and followers; each has a seat.
 pub(super) struct Watch {
     leader: AtomicUsize,
     /// Rounds that leaders have begun.
@@ -67,14 +68,14 @@ impl Seat {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn dozes(&self) -> bool {
-        self.state.load(Relaxed) == DOZES
+    fn is_parked(&self) -> bool {
+        self.state.load(Relaxed) == PARKED
     }
 
     #[cold]
     fn wake(&self) {
         // What it has become meanwhile it stays.
-        let _ = self.state.compare_exchange(DOZES, WATCHES, SeqCst, Relaxed);
+        let _ = self.state.compare_exchange(PARKED, WATCHING, SeqCst, Relaxed);
         if let Some(thread) = &*self.thread() {
             thread.unpark();
         }
@@ -96,7 +97,7 @@ impl Watch {
     pub(super) fn take_over(&self, seat: usize) {
         self.leader.store(seat, Relaxed);
         if self.waiting.load(SeqCst) == 0 {
-            self.rouse();
+            self.wake_one();
         }
     }
 
@@ -109,21 +110,21 @@ impl Watch {
     pub(super) fn returns(&self) {
         // Invariant 3.
         if self.waiting.fetch_sub(1, SeqCst) == 1 {
-            self.rouse();
+            self.wake_one();
         }
     }
 
-    /// Wakes one dozing deputy, unless another one watches.
-    fn rouse(&self) {
-        let mut dozes = None;
+    /// Wakes one parked follower, unless another one watches.
+    fn wake_one(&self) {
+        let mut parked = None;
         for seat in &self.seats {
             match seat.state.load(SeqCst) {
-                WATCHES => return,
-                DOZES => dozes = Some(seat),
+                WATCHING => return,
+                PARKED => parked = Some(seat),
                 _ => {}
             }
         }
-        if let Some(seat) = dozes {
+        if let Some(seat) = parked {
             seat.wake();
         }
     }
@@ -131,11 +132,11 @@ impl Watch {
     /// The leader begins a round.
     pub(super) fn begin_round(&self) {
         if self.rounds.fetch_add(1, Relaxed).is_multiple_of(WAKING) {
-            self.seats.iter().filter(|seat| seat.dozes()).for_each(Seat::wake);
+            self.seats.iter().filter(|seat| seat.is_parked()).for_each(Seat::wake);
         }
     }
 
-    /// Wakes all deputies: none is to watch any more.
+    /// Wakes all followers: none is to watch any more.
     pub(super) fn end(&self) {
         self.seats.iter().for_each(Seat::wake);
     }
@@ -145,25 +146,25 @@ impl Watch {
     pub(super) fn attend(&self, seat: usize, mut look: impl FnMut() -> bool) {
         let seat = &self.seats[seat];
         *seat.thread() = Some(thread::current());
-        seat.state.store(WATCHES, SeqCst);
+        seat.state.store(WATCHING, SeqCst);
         let mut quiet = 0;
         loop {
             let seen = self.rounds.load(Relaxed);
             if quiet < QUIET {
                 thread::park_timeout(LOOK);
             } else {
-                seat.state.store(DOZES, SeqCst);
+                seat.state.store(PARKED, SeqCst);
                 // Invariant 3.
                 if self.waiting.load(SeqCst) > 0 {
                     thread::park();
                 }
-                seat.state.store(WATCHES, SeqCst);
+                seat.state.store(WATCHING, SeqCst);
                 quiet = 0;
             }
             if self.rounds.load(Relaxed) != seen {
                 quiet = 0;
             } else if look() {
-                seat.state.store(AWAY, SeqCst);
+                seat.state.store(SERVING, SeqCst);
                 return;
             } else {
                 quiet += 1;
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deputy_looks_when_no_round_begins() {
+    fn a_follower_looks_when_no_round_begins() {
         let watch = Watch::new(2);
         let mut looks = 0;
         watch.attend(1, || {
@@ -199,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn nobody_dozes_while_nobody_waits() {
+    fn nobody_parks_while_nobody_waits() {
         let watch = Arc::new(Watch::new(2));
         let (tell, told) = mpsc::channel();
-        let deputy = Arc::clone(&watch);
+        let follower = Arc::clone(&watch);
         thread::spawn(move || {
             let mut looks = 0;
-            deputy.attend(1, || {
+            follower.attend(1, || {
                 looks += 1;
                 looks > 3 * QUIET
             });
@@ -215,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn one_of_those_who_doze_is_woken_when_nobody_waits_any_more() {
-        const DEPUTIES: usize = 3;
-        let watch = Arc::new(Watch::new(1 + DEPUTIES));
+    fn one_of_those_who_park_is_woken_when_nobody_waits_any_more() {
+        const FOLLOWERS: usize = 3;
+        let watch = Arc::new(Watch::new(1 + FOLLOWERS));
         let (tell, told) = mpsc::channel();
         watch.waits();
         watch.waits();
-        for seat in 1..=DEPUTIES {
+        for seat in 1..=FOLLOWERS {
             let (watch, tell) = (Arc::clone(&watch), tell.clone());
             thread::spawn(move || {
                 let mut looks = 0;
@@ -232,36 +233,36 @@ mod tests {
                 tell.send(seat)
             });
         }
-        let dozing = || watch.seats.iter().filter(|seat| seat.dozes()).count();
-        while dozing() < DEPUTIES {
+        let parked = || watch.seats.iter().filter(|seat| seat.is_parked()).count();
+        while parked() < FOLLOWERS {
             thread::yield_now();
         }
         // Another one still waits.
         watch.returns();
-        assert_eq!((dozing(), told.try_recv()), (DEPUTIES, Err(mpsc::TryRecvError::Empty)));
+        assert_eq!((parked(), told.try_recv()), (FOLLOWERS, Err(mpsc::TryRecvError::Empty)));
         watch.returns();
         let first = told.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert_eq!(dozing(), DEPUTIES - 1);
-        // A deputy that takes over while no thread waits has the next one watch.
+        assert_eq!(parked(), FOLLOWERS - 1);
+        // A follower that takes over while no thread waits has the next one watch.
         watch.take_over(first);
         let second = told.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_ne!(first, second);
-        assert_eq!(dozing(), DEPUTIES - 2);
-        // As long as one deputy watches, no other one is woken for that.
-        watch.seats[second].state.store(WATCHES, SeqCst);
+        assert_eq!(parked(), FOLLOWERS - 2);
+        // As long as one follower watches, no other one is woken for that.
+        watch.seats[second].state.store(WATCHING, SeqCst);
         watch.waits();
         watch.returns();
-        assert_eq!(dozing(), DEPUTIES - 2);
+        assert_eq!(parked(), FOLLOWERS - 2);
         watch.end();
     }
 
     #[test]
-    fn a_deputy_that_dozes_is_woken_by_rounds_and_by_the_end() {
+    fn a_follower_that_dozes_is_woken_by_rounds_and_by_the_end() {
         for is_end in [false, true] {
             let watch = Arc::new(Watch::new(2));
             watch.waits();
             let (tell, told) = mpsc::channel();
-            let deputy = thread::spawn({
+            let follower = thread::spawn({
                 let watch = Arc::clone(&watch);
                 move || {
                     let mut looks = 0;
@@ -272,9 +273,9 @@ mod tests {
                     looks
                 }
             });
-            // It has looked so often that it dozes now, or will in a moment; nothing else wakes it.
+            // It has looked so often that it parks now, or will in a moment; nothing else wakes it.
             while told.recv().unwrap() < QUIET {}
-            while !watch.seats[1].dozes() {
+            while !watch.seats[1].is_parked() {
                 thread::yield_now();
             }
             if is_end {
@@ -282,7 +283,7 @@ mod tests {
             } else {
                 (0..WAKING).for_each(|_| watch.begin_round());
             }
-            assert_eq!(deputy.join().unwrap(), QUIET + 1);
+            assert_eq!(follower.join().unwrap(), QUIET + 1);
         }
     }
 }

@@ -65,7 +65,7 @@ fn a_task_waits(window_ns: u64, preemptions: usize) {
 #[test]
 fn a_task_and_a_thread_wait_for_each_other() {
     a_task_waits(PATIENT, 2);
-    a_task_waits(OVERDUE, 2);
+    a_task_waits(STARVING, 2);
 }
 
 /// A future is dropped while its range is released, handed to it, or wanted by one behind it.
@@ -93,7 +93,7 @@ fn a_task_is_cancelled(window_ns: u64, preemptions: usize) {
 #[test]
 fn a_task_is_cancelled_while_its_range_is_handed_over() {
     a_task_is_cancelled(PATIENT, 1);
-    a_task_is_cancelled(OVERDUE, 1);
+    a_task_is_cancelled(STARVING, 1);
 }
 
 /// A task that is waited for, by a thread or by another task, takes more of what the waiter wants.
@@ -125,13 +125,13 @@ fn a_task_is_waited_for(by_a_task: bool, window_ns: u64, preemptions: usize) {
 #[test]
 fn a_task_does_not_queue_behind_a_thread_that_waits_for_it() {
     a_task_is_waited_for(false, PATIENT, 2);
-    a_task_is_waited_for(false, OVERDUE, 2);
+    a_task_is_waited_for(false, STARVING, 2);
 }
 
 #[test]
 fn a_task_does_not_queue_behind_a_task_that_waits_for_it() {
     a_task_is_waited_for(true, PATIENT, 1);
-    a_task_is_waited_for(true, OVERDUE, 1);
+    a_task_is_waited_for(true, STARVING, 1);
 }
 
 /// An owner's wait is cancelled while its range is released or handed over: what it held before it
@@ -161,7 +161,7 @@ fn an_owners_wait_is_cancelled(window_ns: u64, preemptions: usize) {
 #[test]
 fn an_owners_wait_is_cancelled_while_its_range_is_handed_over() {
     an_owners_wait_is_cancelled(PATIENT, 2);
-    an_owners_wait_is_cancelled(OVERDUE, 2);
+    an_owners_wait_is_cancelled(STARVING, 2);
 }
 
 /// Two owners without a thread share a range and want it alone.
@@ -192,7 +192,7 @@ fn two_owners_upgrade(window_ns: u64, preemptions: usize) {
 #[test]
 fn one_of_two_owners_that_upgrade_without_a_thread_goes_on() {
     two_owners_upgrade(PATIENT, 1);
-    two_owners_upgrade(OVERDUE, 1);
+    two_owners_upgrade(STARVING, 1);
 }
 
 /// What is cut, made smaller, shared and had alone again is no other thread's in between, and a
@@ -216,7 +216,7 @@ fn a_guard_changes(window_ns: u64, preemptions: usize) {
 #[test]
 fn a_guard_is_cut_and_made_smaller_while_somebody_waits() {
     a_guard_changes(PATIENT, 2);
-    a_guard_changes(OVERDUE, 2);
+    a_guard_changes(STARVING, 2);
 }
 
 fn a_guard_is_shared(window_ns: u64, preemptions: usize) {
@@ -238,7 +238,7 @@ fn a_guard_is_shared(window_ns: u64, preemptions: usize) {
 #[test]
 fn a_guard_is_downgraded_and_upgraded_beside_a_reader() {
     a_guard_is_shared(PATIENT, 2);
-    a_guard_is_shared(OVERDUE, 2);
+    a_guard_is_shared(STARVING, 2);
 }
 
 /// Shares a range, then wants it alone; whether that was possible.
@@ -276,5 +276,5 @@ fn two_upgrade(window_ns: u64, preemptions: usize) {
 #[test]
 fn one_of_two_that_upgrade_goes_on() {
     two_upgrade(PATIENT, 2);
-    two_upgrade(OVERDUE, 2);
+    two_upgrade(STARVING, 2);
 }

@@ -32,8 +32,8 @@ impl<P: Policy> Lock<P> {
 
     /// Takes the lock and gives it back, unless that takes longer than this; returns whether it
     /// took it.
-    pub fn with_in(&self, limit_ns: u64, signal: impl Fn(&P)) -> bool {
-        let taken = self.freed.until_for(limit_ns, || self.try_lock());
+    pub fn with_in(&self, timeout_ns: u64, signal: impl Fn(&P)) -> bool {
+        let taken = self.freed.until_for(timeout_ns, || self.try_lock());
         if taken {
             self.unlock(signal);
         }

@@ -1,14 +1,15 @@
-//! The mark of a folder: that it holds a store, of which format, and whether it was ever finished.
+//! The marker of a folder: that it holds a store, of which format, and whether it was ever
+//! finished.
 //!
-//! A new store is made in this order: the mark says `new` and is durable; the other files are made
-//! and are durable, names included; the mark says `ready` and is durable. So
-//! 1. a folder that is not empty and has no mark is not ours, and is refused;
-//! 2. with `new`, or with a mark that was not even written whole and nothing else, the making was
+//! A new store is made in this order: the marker says `new` and is durable; the other files are
+//! made and are durable, names included; the marker says `ready` and is durable. So
+//! 1. a folder that is not empty and has no marker is not ours, and is refused;
+//! 2. with `new`, or with a marker that was not even written whole and nothing else, the making was
 //!    cut off, no caller was told of success, and it begins again;
 //! 3. with `ready` every file is whole.
 //!
-//! The mark has one length, and its two forms differ in a word, within one sector, so that a change
-//! is there or is not.
+//! The marker has one length, and its two forms differ in a word, within one sector, so that a
+//! change is there or is not.
 //!
 //! It also has the store's secret, from the beginning; with a checksum, since with another one all
 //! groups of the log would seem not to be there.
@@ -19,14 +20,14 @@ use super::secret::{self, Secret};
 use crate::txn::DataError;
 use std::io;
 
-/// The mark's name.
+/// The marker's name.
 pub(super) const NAME: &str = "MANX";
 
 /// What every format has in common.
 const OURS: &str = "manx durable store\nformat ";
 /// This one.
 const FORMAT: &str = "3";
-/// How long a mark is.
+/// How long a marker is.
 const LENGTH: usize = 87;
 /// Where the secret is.
 const SECRET_AT: usize = LENGTH - 10 - secret::TEXT;
@@ -40,7 +41,7 @@ pub(super) enum State {
     Ready,
 }
 
-/// The whole mark.
+/// The whole marker.
 fn text(state: State, secret: Secret) -> Vec<u8> {
     let word = match state {
         State::New => "new",
@@ -51,25 +52,25 @@ fn text(state: State, secret: Secret) -> Vec<u8> {
     format!("{OURS}{FORMAT}\nstate {word:<14}\nlog {secret} {sum:08x}\n").into_bytes()
 }
 
-/// What a mark says, if it is whole.
+/// What a marker says, if it is whole.
 fn parse(bytes: &[u8]) -> Option<(State, Secret)> {
     let secret = Secret::of_text(bytes.get(SECRET_AT..SECRET_AT + secret::TEXT)?)?;
     let state = [State::New, State::Ready].into_iter().find(|state| bytes == text(*state, secret))?;
     Some((state, secret))
 }
 
-/// The mark of a folder, open.
+/// The marker of a folder, open.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct Marker {
     file: Box<dyn Medium>,
     place: String,
     secret: Secret,
 }
 
-impl Mark {
+impl Marker {
     /// Checks whether the folder is a store's, and claims an empty folder. A folder that is ready
     /// has these files, or some of it is lost.
-    pub(super) fn open(disk: &dyn Disk, needed: &[&str]) -> Result<(Mark, State), DataError> {
+    pub(super) fn open(disk: &dyn Disk, needed: &[&str]) -> Result<(Marker, State), DataError> {
         let folder = disk.place();
         let names = disk.names().map_err(|error| failure::of_io(&folder, "listed", &error))?;
         if !names.is_empty() && !names.iter().any(|name| name == NAME) {
@@ -97,14 +98,14 @@ impl Mark {
                         "{folder}: no store can be made without {source} ({error}): make it readable here"
                     ))
                 })?;
-                let mark = Mark { file, place, secret };
-                mark.write(State::New)?;
+                let marker = Marker { file, place, secret };
+                marker.write(State::New)?;
                 disk.sync().map_err(|error| failure::of_io(&folder, "synced", &error))?;
-                return Ok((mark, State::New));
+                return Ok((marker, State::New));
             }
             None => return Err(foreign(&folder, &place, &bytes)),
         };
-        Ok((Mark { file, place, secret }, state))
+        Ok((Marker { file, place, secret }, state))
     }
 
     /// What the store's records are known by.
@@ -130,7 +131,7 @@ fn read(file: &dyn Medium) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Says why a store is not opened if its mark is not of this format.
+/// Says why a store is not opened if its marker is not of this format.
 fn foreign(folder: &str, place: &str, bytes: &[u8]) -> DataError {
     let format = bytes.strip_prefix(OURS.as_bytes());
     let format = format.map(|rest| rest.split(|byte| *byte == b'\n').next().unwrap_or_default());
@@ -145,7 +146,7 @@ fn foreign(folder: &str, place: &str, bytes: &[u8]) -> DataError {
     }
 }
 
-/// Whether it is what may be left of a first mark whose writing was cut off: a beginning, and
+/// Whether it is what may be left of a first marker whose writing was cut off: a beginning, and
 /// zeroes.
 fn is_unfinished(bytes: &[u8]) -> bool {
     let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -168,7 +169,7 @@ mod tests {
         if other {
             std::fs::write(folder.path().join("data"), "x").expect("written");
         }
-        Mark::open(&Folder::open(folder.path())?, &["data"]).map(|(_, state)| state)
+        Marker::open(&Folder::open(folder.path())?, &["data"]).map(|(_, state)| state)
     }
 
     const SECRET: Secret = Secret { start: *b"\xABsecret!", sum: 7 };
@@ -190,14 +191,14 @@ mod tests {
     #[test]
     fn a_folder_keeps_the_secret_that_it_was_made_with() {
         let folder = tempfile::tempdir().expect("a folder");
-        let open = || Mark::open(&Folder::open(folder.path()).expect("taken"), &[]).expect("ours");
-        let (mark, _) = open();
-        let secret = mark.secret();
+        let open = || Marker::open(&Folder::open(folder.path()).expect("taken"), &[]).expect("ours");
+        let (marker, _) = open();
+        let secret = marker.secret();
         // Also where the making was cut off.
         assert_eq!(open().0.secret(), secret);
-        mark.make_ready().expect("written");
-        let (mark, state) = open();
-        assert_eq!((mark.secret(), state), (secret, State::Ready));
+        marker.make_ready().expect("written");
+        let (marker, state) = open();
+        assert_eq!((marker.secret(), state), (secret, State::Ready));
     }
 
     /// The format is this one, and every later version has to read it, or to say that it cannot.

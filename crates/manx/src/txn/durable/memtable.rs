@@ -27,9 +27,9 @@ pub(super) type Found = Option<Value>;
 
 /// Changes by key and sequence.
 #[derive(Debug, Default)]
-pub(super) struct Recent(SkipMap<Place, Found>);
+pub(super) struct Memtable(SkipMap<Place, Found>);
 
-impl Recent {
+impl Memtable {
     /// Adds what a group of this sequence changes, in order.
     pub(super) fn add(&self, sequence: u64, batches: &[&[Change]]) {
         for change in batches.iter().copied().flatten() {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn scanned(
-        recent: &Recent,
+        recent: &Memtable,
         bounds: Bounds<'_>,
         descending: bool,
         sequence: u64,
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn who_reads_goes_by_the_groups_that_were_there() {
-        let recent = Recent::default();
+        let recent = Memtable::default();
         recent.add(7, &[&[change("a", Some("1"))], &[change("a", Some("2")), change("ab", Some("3"))]]);
         recent.add(8, &[&[change("c", Some("5"))]]);
         recent.add(9, &[&[change("a", None), change("", Some("6"))]]);

@@ -13,15 +13,15 @@
 //! they do not know, count them, and hand them on.
 //!
 //! Invariants:
-//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::apart`]), so it waits for
-//!    no thread: not for a thread that is in our arena (a signal handler's own thread may be
-//!    there), nor for a thread that a fork has left behind.
+//! 1. What a look-up allocates lies in memory of its own ([`crate::arena::with_scratch`]), so it
+//!    waits for no thread: not for a thread that is in our arena (a signal handler's own thread may
+//!    be there), nor for a thread that a fork has left behind.
 //! 2. While a thread looks up, its signals are blocked, so no handler meets it there.
 //! 3. A thread that finds the count too old and moves `LOOKED_UP_NS` on looks the count up; others
 //!    take the old count meanwhile. If the thread that moved it is gone, another thread looks the
 //!    count up after [`FRESH_NS`].
 
-use crate::{arena, meant, process};
+use crate::{arena, process, selection};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
 use platform::signal::{Change, FROM_OUTSIDE, change_mask};
@@ -110,8 +110,9 @@ fn read() -> u32 {
         return KEEP;
     }
     let options = Options::parse(process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b""));
-    let meant = meant::process(&options);
-    let (wanted, also) = if meant { (encode(options.cpus), options.cpus_also) } else { (KEEP, Places::NONE) };
+    let selected = selection::process(&options);
+    let (wanted, also) =
+        if selected { (encode(options.cpus), options.cpus_also) } else { (KEEP, Places::NONE) };
     for (word, allowed) in AFFINITY_AT_START.iter().zip(cpu::allowed()) {
         word.store(allowed, Ordering::Relaxed);
     }
@@ -159,7 +160,7 @@ fn current() -> Option<u32> {
 fn look_up() -> Option<u32> {
     let mask = change_mask(Change::Block, FROM_OUTSIDE);
     // Nothing that was allocated outlives the closure.
-    let found = arena::apart(|| {
+    let found = arena::with_scratch(|| {
         let words = AFFINITY_AT_START.each_ref().map(|word| word.load(Ordering::Relaxed));
         let affinity = CpuSet::from_words(words);
         let known = Some(&affinity).filter(|affinity| !affinity.is_empty());

@@ -1,4 +1,4 @@
-//! The waiting room: the waiters for ranges, in the order of arrival.
+//! The wait queue: the waiters for ranges, in the order of arrival.
 //!
 //! One mutex, and a list through nodes that lie on the waiters' stacks or in their futures. A
 //! thread that has the mutex may take words of shards, never the other way round.
@@ -53,7 +53,7 @@ pub(super) struct Guarded<K> {
     /// When it may not be overtaken any more.
     pub(super) window_end_ns: u64,
     /// That is over, and its shards are closed.
-    pub(super) overdue: bool,
+    pub(super) starving: bool,
     /// It shares a part of its ranges already.
     pub(super) upgrades: bool,
     /// The waker of the task that is to be told; `None`: a thread, which sleeps on the node's word.
@@ -72,7 +72,8 @@ pub(super) struct Node<K> {
     guarded: UnsafeCell<Guarded<K>>,
 }
 
-// SAFETY: what is in a node is used under the room's mutex (Invariant 1), or by its owner alone.
+// SAFETY: what is in a node is used under the wait queue's mutex (Invariant 1), or by its owner
+// alone.
 unsafe impl<K: Send + Sync> Send for Node<K> {}
 // SAFETY: as above.
 unsafe impl<K: Send + Sync> Sync for Node<K> {}
@@ -91,7 +92,7 @@ impl<K> Node<K> {
             held: Held(ptr::null()),
             began_ns,
             window_end_ns: began_ns.saturating_add(window_ns),
-            overdue: false,
+            starving: false,
             // SAFETY: what it holds is held until the node is dropped.
             upgrades: unsafe { request.upgrades() },
             waker: None,
@@ -123,7 +124,7 @@ impl<K> Node<K> {
     }
 }
 
-/// What has happened in the room.
+/// What has happened in the wait queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     /// The number of waiters that came.
@@ -145,63 +146,63 @@ pub(super) struct List<K> {
     pub(super) counters: Counters,
 }
 
-/// The waiting room.
+/// The wait queue.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Room<K> {
+pub(super) struct WaitQueue<K> {
     mutex: RawMutex,
     list: UnsafeCell<List<K>>,
 }
 
 platform::os_only! {
-    const _: () = assert!(size_of::<Room<u64>>() <= 64);
+    const _: () = assert!(size_of::<WaitQueue<u64>>() <= 64);
 }
 
 // SAFETY: the list is used under the mutex, and so are the nodes that it leads to (Invariant 1).
-unsafe impl<K: Send + Sync> Sync for Room<K> {}
-// SAFETY: as above; no waiter is in a room that is moved.
-unsafe impl<K: Send> Send for Room<K> {}
+unsafe impl<K: Send + Sync> Sync for WaitQueue<K> {}
+// SAFETY: as above; no waiter is in a wait queue that is moved.
+unsafe impl<K: Send> Send for WaitQueue<K> {}
 
-impl<K> Room<K> {
+impl<K> WaitQueue<K> {
     platform::const_fn! {
-        pub(super) const fn new() -> Room<K> {
+        pub(super) const fn new() -> WaitQueue<K> {
             let counters = Counters { waits: 0, waited_ns: 0, waited_ns_max: 0, handed: 0, given_up: 0 };
             let list = List { first: ptr::null(), last: ptr::null(), count: 0, counters };
-            Room { mutex: RawMutex::new(), list: UnsafeCell::new(list) }
+            WaitQueue { mutex: RawMutex::new(), list: UnsafeCell::new(list) }
         }
     }
 
-    pub(super) fn lock(&self) -> Inside<'_, K> {
+    pub(super) fn lock(&self) -> LockedQueue<'_, K> {
         self.mutex.acquire();
-        Inside { room: self }
+        LockedQueue { queue: self }
     }
 }
 
-/// The mutex of a room, held.
-pub(super) struct Inside<'a, K> {
-    room: &'a Room<K>,
+/// The mutex of a wait queue, held.
+pub(super) struct LockedQueue<'a, K> {
+    queue: &'a WaitQueue<K>,
 }
 
-impl<K> Drop for Inside<'_, K> {
+impl<K> Drop for LockedQueue<'_, K> {
     fn drop(&mut self) {
         // SAFETY: acquired in `lock`.
-        unsafe { self.room.mutex.release() };
+        unsafe { self.queue.mutex.release() };
     }
 }
 
-impl<K> Deref for Inside<'_, K> {
+impl<K> Deref for LockedQueue<'_, K> {
     type Target = List<K>;
 
     fn deref(&self) -> &List<K> {
         // SAFETY: Invariant 1; this value is the only way to the list while it lives.
-        self.room.list.with(|list| unsafe { &*list })
+        self.queue.list.with(|list| unsafe { &*list })
     }
 }
 
-impl<K> DerefMut for Inside<'_, K> {
+impl<K> DerefMut for LockedQueue<'_, K> {
     fn deref_mut(&mut self) -> &mut List<K> {
         // SAFETY: Invariant 1; this value is the only way to the list while it lives.
-        self.room.list.with_mut(|list| unsafe { &mut *list })
+        self.queue.list.with_mut(|list| unsafe { &mut *list })
     }
 }
 
@@ -292,7 +293,7 @@ impl<'n, K> Iterator for Nodes<'n, K> {
 impl<K: Key> List<K> {
     /// Returns whether another waiter waits for what this one wants.
     pub(super) fn is_awaited(&self, node: &Node<K>) -> bool {
-        self.nodes().any(|other| !ptr::eq(other, node) && other.request().excludes(&node.request()))
+        self.nodes().any(|other| !ptr::eq(other, node) && other.request().conflicts_with(&node.request()))
     }
 }
 
@@ -324,7 +325,7 @@ impl Wakes {
     /// # Safety
     /// The caller holds the mutex; the list of calls is not full; the node's word is not yet
     /// changed.
-    pub(super) unsafe fn tell<K>(&mut self, node: &Node<K>, word: u32) {
+    pub(super) unsafe fn notify<K>(&mut self, node: &Node<K>, word: u32) {
         // SAFETY: the caller's promise.
         let call = match unsafe { node.guarded() }.waker.take() {
             Some(waker) => Call::Task(waker),

@@ -5,7 +5,7 @@
 //! after a restart, and deletes the members, some at a time: first all lanes, so that no member can
 //! come any more (Invariant 3 of the collections), and the mark last.
 
-use crate::names::{self, DEAD, LANES, MEMBERS, Name, ORDER};
+use crate::names::{self, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
 use crate::ops::Ops;
 use crate::value::Header;
 use manx::txn::{Error, Value};
@@ -17,10 +17,10 @@ const AT_ONCE_MAX: u64 = if cfg!(test) { 4 } else { 32 };
 const PIECE: usize = 1_000;
 
 /// Marks the collection's members as dead, or deletes them at once if they are few.
-pub(crate) fn bury(ops: &mut Ops<'_, '_>, header: Header) -> Result<(), Error> {
+pub(crate) fn drop_members(ops: &mut Ops<'_, '_>, header: Header) -> Result<(), Error> {
     let Header { incarnation, count, is_wide } = header;
     if is_wide || count > AT_ONCE_MAX {
-        return ops.store(&names::dead(incarnation), b"");
+        return ops.store(&names::tombstone(incarnation), b"");
     }
     // Every writer of a small collection's member writes the header too, so each member is seen.
     for space in [MEMBERS, ORDER] {
@@ -30,8 +30,10 @@ pub(crate) fn bury(ops: &mut Ops<'_, '_>, header: Header) -> Result<(), Error> {
 }
 
 /// Deletes some members of dead collections. Returns whether there may be more.
-pub(crate) fn clean(ops: &mut Ops<'_, '_>) -> Result<bool, Error> {
-    let Some(mark) = ops.entries(&names::all(DEAD), false).next().transpose()? else { return Ok(false) };
+pub(crate) fn purge(ops: &mut Ops<'_, '_>) -> Result<bool, Error> {
+    let Some(mark) = ops.entries(&names::all(TOMBSTONES), false).next().transpose()? else {
+        return Ok(false);
+    };
     let Some(incarnation) = names::incarnation_in(&mark.0) else {
         ops.remove(&mark.0)?;
         return Ok(true);

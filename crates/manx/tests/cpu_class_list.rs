@@ -45,20 +45,20 @@ fn classes_hold_for_the_process() {
     };
     match std::env::var(CHILD).as_deref() {
         Ok("told all are little") => {
-            assert_eq!(Classes::told().expect("fine").expect("set").why(), "as told");
+            assert_eq!(Classes::from_environment().expect("fine").expect("set").why(), "as told");
             assert!(all(Class::Little));
         }
         Ok("told nothing") => {
-            assert_eq!(Classes::told(), Ok(None));
+            assert_eq!(Classes::from_environment(), Ok(None));
             assert!(detected());
         }
         Ok("told nonsense") => {
-            let error = Classes::told().expect_err("it is wrong").to_string();
+            let error = Classes::from_environment().expect_err("it is wrong").to_string();
             assert_eq!(error, "`slow:0`: there is no class `slow`: write `big` or `little`");
             assert!(detected());
         }
         Ok("told of CPUs that are not there") => {
-            let error = Classes::told().expect_err("it is wrong").to_string();
+            let error = Classes::from_environment().expect_err("it is wrong").to_string();
             assert!(error.starts_with("CPU 8190-8191 is not in this machine: write CPUs among "), "{error}");
             assert!(detected());
         }
@@ -74,7 +74,7 @@ fn classes_hold_for_the_process() {
         Ok("told to measure") => {
             // A caller that needs an answer at once gets what the machine tells.
             assert!(detected());
-            let measured = Classes::told().expect("fine").expect("set");
+            let measured = Classes::from_environment().expect("fine").expect("set");
             assert!(matches!(measured.source(), Source::Measured(_) | Source::Alike), "{measured}");
             set_classes(&measured);
             platform::cpu::on_each(0..platform::cpu::COUNT_MAX, |cpu| {

@@ -141,14 +141,14 @@ struct Block {
 
 /// All blocks of the process.
 #[derive(Default)]
-pub struct Room {
+pub struct CodeSpace {
     blocks: Vec<Block>,
 }
 
-impl Room {
+impl CodeSpace {
     /// No blocks yet.
-    pub const fn new() -> Room {
-        Room { blocks: Vec::new() }
+    pub const fn new() -> CodeSpace {
+        CodeSpace { blocks: Vec::new() }
     }
 
     /// A piece of `bytes` bytes in reach of everything in `module`, if there is room. Nothing leads
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn pieces_are_given_once_and_again_after_they_came_back() {
-        let (mut room, text) = (Room::new(), Text::open());
+        let (mut room, text) = (CodeSpace::new(), Text::open());
         let module = map_zeroes(1 << 20, READ).expect("a module").addr();
         let module = module..module + (1 << 20);
         let code = |n: usize| Vec::from([n as u8; 100]);

@@ -19,7 +19,7 @@ use std::fmt;
 /// assert_eq!(between.to_string(), "1.50 CPUs idle, 0.00 stolen; 30 preemptions/s");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Between {
+pub struct PressureDelta {
     /// How long it was, in ns.
     pub span_ns: u64,
     /// How many threads of the process waited for a CPU, on average.
@@ -46,7 +46,7 @@ pub struct Between {
 
 impl Pressure {
     /// What has happened since an earlier reading.
-    pub fn since(&self, earlier: &Pressure) -> Between {
+    pub fn since(&self, earlier: &Pressure) -> PressureDelta {
         let span_ns = self.read_ns.saturating_sub(earlier.read_ns);
         let of_span = |ns: u64| if span_ns == 0 { 0.0 } else { ns as f64 / span_ns as f64 };
         // What two readings have, in which the counter never goes back.
@@ -56,7 +56,7 @@ impl Pressure {
         let machine = self.machine.zip(earlier.machine);
         let cpus = |ticks: u64| of_span(ticks.saturating_mul(self.tick_ns));
         let throttled = self.throttled.zip(earlier.throttled);
-        Between {
+        PressureDelta {
             span_ns,
             waiting: threads.map(|times| of_span(times.wait_ns)),
             running: threads.map(|times| of_span(times.run_ns)),
@@ -77,12 +77,12 @@ impl Pressure {
     }
 }
 
-impl Between {
+impl PressureDelta {
     /// Each number with its name, for programs: names end with their unit unless they count threads
     /// or CPUs, or are parts of 1.
     ///
     /// ```
-    /// let parts = manx::cpu::Between::default().parts();
+    /// let parts = manx::cpu::PressureDelta::default().parts();
     /// assert!(parts.contains(&("waiting", None)) && parts.contains(&("preempted_per_s", Some(0.0))));
     /// ```
     pub fn parts(&self) -> [(&'static str, Option<f64>); 11] {
@@ -102,7 +102,7 @@ impl Between {
     }
 }
 
-impl fmt::Display for Between {
+impl fmt::Display for PressureDelta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Some(waiting), Some(running)) = (self.waiting, self.running) {
             write!(f, "{waiting:.2} threads waited for a CPU, {running:.2} ran; ")?;
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn each_rate_is_per_second_of_the_span() {
         let between = reading(1_500_000_000, 2).since(&reading(1_000_000_000, 1));
-        let expected = Between {
+        let expected = PressureDelta {
             span_ns: 500_000_000,
             waiting: Some(0.2),
             running: Some(0.8),

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 
 /// A subcommand that is a program of its own.
 #[derive(Debug)]
-pub struct Elsewhere {
+pub struct ExternalCommand {
     /// The subcommand
     pub name: &'static str,
     /// The line about it, which is the program's own
@@ -28,20 +28,20 @@ pub struct Elsewhere {
 }
 
 /// All of them, in the order of the help.
-pub const ALL: [Elsewhere; 3] = [
-    Elsewhere {
+pub const ALL: [ExternalCommand; 3] = [
+    ExternalCommand {
         name: "profile",
         about: "Sweep a program's latency target, draw what it costs and brings, and suggest one",
         companion: BENCH,
         before: &["profile"],
     },
-    Elsewhere {
+    ExternalCommand {
         name: "serve",
         about: "Serve a store of transactions to clients of Redis",
         companion: SERVE,
         before: &[],
     },
-    Elsewhere {
+    ExternalCommand {
         name: "bench",
         about: "Run one of Manx's experiments on this machine",
         companion: BENCH,

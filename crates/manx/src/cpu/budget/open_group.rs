@@ -7,8 +7,8 @@
 
 use super::files::Files;
 use super::groups::Place;
-use super::open::{Gone, Open};
-use super::quota::{self, Nonsense, Quota, Throttled};
+use super::open::{FileChanged, Open};
+use super::quota::{self, Malformed, Quota, Throttled};
 use crate::cpu::fields::value_of;
 
 /// The files of a group are short; `cpu.stat` is the longest.
@@ -16,7 +16,7 @@ const SHORT: usize = 1024;
 
 /// The open files of a group that may have a quota.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct OpenGroup {
     pub(super) place: Place,
     quota: Open,
     /// cgroup v1 only.
@@ -34,9 +34,9 @@ pub(super) struct Meter {
     usage: Option<Open>,
 }
 
-impl From<Nonsense> for Gone {
-    fn from(_: Nonsense) -> Gone {
-        Gone
+impl From<Malformed> for FileChanged {
+    fn from(_: Malformed) -> FileChanged {
+        FileChanged
     }
 }
 
@@ -76,20 +76,20 @@ impl Meter {
     }
 }
 
-impl Kept {
+impl OpenGroup {
     /// The files of a group, if it has them.
-    pub(super) fn open(files: &Files, place: &Place) -> Option<Kept> {
+    pub(super) fn open(files: &Files, place: &Place) -> Option<OpenGroup> {
         let open = |name| Open::new(files, &place.file(name)).ok();
         let (quota, period) = if place.group.unified {
             (open("cpu.max")?, None)
         } else {
             (open("cpu.cfs_quota_us")?, Some(open("cpu.cfs_period_us")?))
         };
-        Some(Kept { place: place.clone(), quota, period, now: None })
+        Some(OpenGroup { place: place.clone(), quota, period, now: None })
     }
 
     /// Reads the quota, and the period if the quota is another one.
-    pub(super) fn read(&mut self) -> Result<(), Gone> {
+    pub(super) fn read(&mut self) -> Result<(), FileChanged> {
         let mut buffer = [0; SHORT];
         let text = self.quota.read(&mut buffer)?;
         if self.period.is_none() {
@@ -100,7 +100,7 @@ impl Kept {
     }
 
     /// Reads quota and period, and believes them if they are from the files that were opened.
-    pub(super) fn read_thoroughly(&mut self) -> Result<(), Gone> {
+    pub(super) fn read_thoroughly(&mut self) -> Result<(), FileChanged> {
         let mut buffer = [0; SHORT];
         let text = self.quota.read(&mut buffer)?;
         let now = match &self.period {
@@ -113,7 +113,7 @@ impl Kept {
             },
         };
         if !self.is_ours() {
-            return Err(Gone);
+            return Err(FileChanged);
         }
         self.now = now;
         Ok(())

@@ -25,9 +25,9 @@ use std::sync::atomic::{Ordering, fence};
 
 /// See [the module](self).
 #[derive(Debug, Default)]
-pub(super) struct Points(HashMap<Value, Arc<Versions>>);
+pub(super) struct PointIndex(HashMap<Value, Arc<Versions>>);
 
-impl Points {
+impl PointIndex {
     /// What `look` makes of the key and its versions, if they are here.
     #[inline]
     pub(super) fn find<T>(&self, key: &[u8], guard: &Guard, look: impl FnOnce(&Value, &Arc<Versions>) -> T) -> Option<T> {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_is_closed_is_not_found_and_takes_nobody_else_along() {
-        let (points, guard) = (Points::default(), &epoch::pin());
+        let (points, guard) = (PointIndex::default(), &epoch::pin());
         let key: Value = (*b"key").into();
         let (old, new) = (Arc::new(Versions::default()), Arc::new(Versions::default()));
         let is_here = |versions: &Arc<Versions>| {

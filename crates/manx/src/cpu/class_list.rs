@@ -5,7 +5,7 @@
 //! What is wrong is said with the part that is wrong and what to write instead.
 
 use super::classes::{Classes, Source};
-use super::set::BadList;
+use super::set::ParseCpuListError;
 use super::{Class, CpuSet};
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub const MEASURED: &str = "measured";
 /// assert_eq!(error.to_string(), said);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadClasses {
+pub struct ParseClassesError {
     /// The part of the text that is wrong.
     pub part: String,
     /// What is wrong with it.
@@ -43,7 +43,7 @@ pub enum Problem {
     /// The class's name is none.
     UnknownClass(String),
     /// No list of CPUs.
-    List(BadList),
+    List(ParseCpuListError),
     /// CPUs that are in the other class too.
     Both,
     /// CPUs that the machine does not have; it has these.
@@ -68,17 +68,17 @@ impl Classes {
     ///
     /// # Errors
     /// The text is no such thing; the error says which part of it, and what to write instead.
-    pub fn parse(text: &str) -> Result<Classes, BadClasses> {
+    pub fn parse(text: &str) -> Result<Classes, ParseClassesError> {
         let (mut big, mut little) = (CpuSet::EMPTY, CpuSet::EMPTY);
         if text.trim().is_empty() {
-            return Err(BadClasses { part: String::new(), problem: Problem::Empty });
+            return Err(ParseClassesError { part: String::new(), problem: Problem::Empty });
         }
         if text.trim() == MEASURED {
-            return Err(BadClasses { part: MEASURED.into(), problem: Problem::NotMeasuredHere });
+            return Err(ParseClassesError { part: MEASURED.into(), problem: Problem::NotMeasuredHere });
         }
         let mut class = None;
         for part in text.split(',').map(str::trim) {
-            let bad = |problem| BadClasses { part: part.into(), problem };
+            let bad = |problem| ParseClassesError { part: part.into(), problem };
             let cpus = match part.split_once(':') {
                 Some((name, cpus)) => {
                     class = Some(
@@ -96,10 +96,10 @@ impl Classes {
             own.insert_range(cpus.trim()).map_err(|error| bad(Problem::List(error)))?;
             let both = own.intersection(other);
             if !both.is_empty() {
-                return Err(BadClasses { part: both.to_string(), problem: Problem::Both });
+                return Err(ParseClassesError { part: both.to_string(), problem: Problem::Both });
             }
         }
-        Ok(Classes::new(&big, &little, Source::Told))
+        Ok(Classes::new(&big, &little, Source::User))
     }
 
     /// The same for a machine that has these CPUs. CPUs that were not named belong to the class
@@ -114,16 +114,16 @@ impl Classes {
     ///
     /// let error = Classes::parse("little:6-9")?.on(&machine).unwrap_err();
     /// assert!(error.to_string().contains("8-9"));
-    /// # Ok::<(), manx::cpu::BadClasses>(())
+    /// # Ok::<(), manx::cpu::ParseClassesError>(())
     /// ```
     ///
     /// # Errors
     /// A CPU was named that the machine does not have.
-    pub fn on(&self, machine: &CpuSet) -> Result<Classes, BadClasses> {
+    pub fn on(&self, machine: &CpuSet) -> Result<Classes, ParseClassesError> {
         let missing = self.big().union(self.little()).difference(machine);
         if !missing.is_empty() {
             let problem = Problem::NotPresent { machine: Box::new(machine.clone()) };
-            return Err(BadClasses { part: missing.to_string(), problem });
+            return Err(ParseClassesError { part: missing.to_string(), problem });
         }
         let little =
             if self.little().is_empty() { machine.difference(self.big()) } else { self.little().clone() };
@@ -136,14 +136,14 @@ fn named(name: &str) -> Option<Class> {
 }
 
 impl std::str::FromStr for Classes {
-    type Err = BadClasses;
+    type Err = ParseClassesError;
 
-    fn from_str(text: &str) -> Result<Classes, BadClasses> {
+    fn from_str(text: &str) -> Result<Classes, ParseClassesError> {
         Classes::parse(text)
     }
 }
 
-impl fmt::Display for BadClasses {
+impl fmt::Display for ParseClassesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const EXAMPLE: &str = "such as `big:0-3,little:4-7`";
         let part = &self.part;
@@ -166,7 +166,7 @@ impl fmt::Display for BadClasses {
     }
 }
 
-impl std::error::Error for BadClasses {
+impl std::error::Error for ParseClassesError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.problem {
             Problem::List(error) => Some(error),

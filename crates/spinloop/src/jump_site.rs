@@ -42,15 +42,15 @@ pub enum Jump {
 
 /// A place for a jump into a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct JumpSite {
     /// The instructions that the jump replaces. It stands at their start.
     pub replaced: Range<u64>,
     /// Its form.
     pub jump: Jump,
 }
 
-/// The best way into a copy of `found`, a loop of `function`; `own_part` are the instructions of
-/// the part that holds it. With `alone` no other thread can be in the function.
+/// The best place for a jump into a copy of `found`, a loop of `function`; `own_part` are the
+/// instructions of the part that holds it. With `alone` no other thread can be in the function.
 pub(crate) fn best(
     source: &Source<'_>,
     function: &Function,
@@ -59,7 +59,7 @@ pub(crate) fn best(
     taken: &mut Vec<Range<u64>>,
     own_part: &[Instruction],
     alone: bool,
-) -> Option<Way> {
+) -> Option<JumpSite> {
     let (instructions, graph) = (&function.instructions, &function.graph);
     let home = graph.block_of(index_of(instructions, found.pivot)?)?;
     let inside = |range: &Range<u64>| {
@@ -93,7 +93,7 @@ pub(crate) fn best(
         if let Some(one) = whole {
             let replaced = one.address..one.end();
             taken.push(replaced.clone());
-            return Some(Way { replaced, jump: Jump::Whole });
+            return Some(JumpSite { replaced, jump: Jump::Whole });
         }
         // From the pivot on, if it lies here, and then from anywhere.
         let mut starts: Vec<usize> = (0..own.len()).collect();
@@ -120,7 +120,7 @@ pub(crate) fn best(
                     && (untouched || !dead.touched(&function.parts, &between, !idle))
                 {
                     taken.push(replaced.clone());
-                    return Some(Way { replaced, jump: Jump::Row });
+                    return Some(JumpSite { replaced, jump: Jump::Row });
                 }
             }
         }
@@ -134,7 +134,7 @@ pub(crate) fn best(
                 && let Some(route) = route::through(dead, one.address, taken)
             {
                 taken.push(range.clone());
-                return Some(Way { replaced: range, jump: Jump::Short(route) });
+                return Some(JumpSite { replaced: range, jump: Jump::Short(route) });
             }
         }
     }
