@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::outcome::Result;
-use crate::process::{run as run_command, run_and_look};
+use crate::process::{capture, run as run_command, run_and_look};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Workspace, cargo, lacks, locked};
