@@ -151,7 +151,7 @@ mod tests {
         let xtask = workspace.packages.iter().find(|package| package.name == "xtask").unwrap();
         assert_eq!(xtask.needs, Vec::<String>::new());
         let manx = workspace.packages.iter().find(|package| package.name == "manx").unwrap();
-        assert_eq!(manx.needs, ["platform"]);
+        assert_eq!(manx.needs, ["platform", "testing"]);
         let twin = workspace.packages.iter().find(|package| package.name == "manx-loom").unwrap();
         assert!(twin.tests.contains(&"wait".into()), "{:?}", twin.tests);
     }
