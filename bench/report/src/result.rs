@@ -107,17 +107,18 @@ impl Report {
         }
     }
 
-    /// Reads the JSON.
+    /// Reads a report from the JSON text that its `Display` wrote: for tests, and for programs that
+    /// evaluate results.
     ///
     /// # Errors
-    /// If it is not such a file, or one of a later version.
+    /// The text is no report of a bench, or its version is later than [`VERSION`].
     pub fn from_json(text: &str) -> Result<Report, String> {
         let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if report.schema != SCHEMA {
             return Err(format!("schema '{}' is not '{SCHEMA}'", report.schema));
         }
         if report.version > VERSION {
-            return Err(format!("version {}: this Manx reads up to version {VERSION}", report.version));
+            return Err(format!("version {}: versions up to {VERSION} are known here", report.version));
         }
         Ok(report)
     }

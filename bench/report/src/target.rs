@@ -194,7 +194,8 @@ impl Target {
         Verdict { verdict: Outcome::Met, reason: Some(duration(over_ns as u64)), ..verdict }
     }
 
-    /// The verdict on a target that could not be measured.
+    /// A verdict without an outcome, and the reason why there is none. [`judge`](Target::judge)
+    /// starts from it, and fills in what was measured.
     pub fn unmeasured(&self, reason: &str) -> Verdict {
         let sign = if self.at_most.is_some() { "≤" } else { "≥" };
         let or = self.or_at_most_ns.map_or(String::new(), |most_ns| format!(" or {}", duration(most_ns)));

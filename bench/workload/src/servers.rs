@@ -80,8 +80,8 @@ impl Load {
     }
 }
 
-/// A kind of server and its client. `home` is the server's folder.
-trait Kind {
+/// Drives a server and its client. `home` is the server's folder.
+trait Driver {
     /// The server's program, and its arguments.
     fn command(&self, home: &Path) -> (&Path, Vec<OsString>);
     /// Puts the files into the folder that the server expects there.
@@ -115,19 +115,19 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let own = Home::new(account)?;
     let setup = &Setup { manx: own.bring(&setup.manx)?, ..setup.clone() };
     let ready = |case: &'static Case| {
-        let kind = case.kind(setup)?;
+        let driver = case.driver(setup)?;
         let made = Home::new(account)?;
-        kind.make(&made)?;
-        Ok((kind, made))
+        driver.make(&made)?;
+        Ok((driver, made))
     };
     turns::each(
         &setup.cases,
         |case| case.name,
         bench,
         ready,
-        |case, (kind, made), bench, failures| {
-            bench.note(format!("measured: {}", version(kind.command(made.path()).0)));
-            compare(setup, case, &**kind, made, bench, failures)
+        |case, (driver, made), bench, failures| {
+            bench.note(format!("measured: {}", version(driver.command(made.path()).0)));
+            compare(setup, case, &**driver, made, bench, failures)
         },
     )
 }
@@ -136,7 +136,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
 fn compare(
     setup: &Setup,
     case: &Case,
-    kind: &dyn Kind,
+    driver: &dyn Driver,
     made: &Home,
     bench: &mut Bench,
     failures: &mut Vec<String>,
@@ -150,7 +150,7 @@ fn compare(
     turns.take(bench, failures, watch, |at, round| {
         let mut server = match servers[at].take() {
             Some(server) => server,
-            None => Server::start(setup, kind, &setup.versions[at], made)?,
+            None => Server::start(setup, driver, &setup.versions[at], made)?,
         };
         let sample = server.load(round)?; // A server that fails is stopped here.
         servers[at] = Some(server);
@@ -169,20 +169,25 @@ fn compare(
 struct Server<'a> {
     running: Running,
     home: Home,
-    kind: &'a dyn Kind,
+    driver: &'a dyn Driver,
 }
 
 impl<'a> Server<'a> {
     /// Starts it in a copy of the folder, fills it, and warms it up.
-    fn start(setup: &Setup, kind: &'a dyn Kind, version: &Version, made: &Home) -> Result<Server<'a>, Error> {
+    fn start(
+        setup: &Setup,
+        driver: &'a dyn Driver,
+        version: &Version,
+        made: &Home,
+    ) -> Result<Server<'a>, Error> {
         let home = made.copy()?;
-        let (program, arguments) = kind.command(home.path());
+        let (program, arguments) = driver.command(home.path());
         let mut command = engine::command(program, version.start(&setup.manx));
         command.args(arguments);
         home.adopt(&mut command);
-        let running = Running::start(command, || kind.ask(home.path()))?;
-        let mut server = Server { running, home, kind };
-        let filled = kind.fill(server.home.path());
+        let running = Running::start(command, || driver.ask(home.path()))?;
+        let mut server = Server { running, home, driver };
+        let filled = driver.fill(server.home.path());
         server.judge(filled)?;
         if !setup.quick {
             server.load(0)?;
@@ -191,7 +196,7 @@ impl<'a> Server<'a> {
     }
 
     fn load(&mut self, round: usize) -> Result<Sample, Error> {
-        let loaded = self.kind.load(self.home.path(), round);
+        let loaded = self.driver.load(self.home.path(), round);
         self.judge(loaded)
     }
 
@@ -202,19 +207,19 @@ impl<'a> Server<'a> {
             return result;
         }
         self.running.check()?;
-        alarm(&self.running.said(), self.kind)?;
+        alarm(&self.running.said(), self.driver)?;
         result
     }
 
     fn stop(self) -> Result<(), Error> {
-        alarm(&self.running.stop()?, self.kind)
+        alarm(&self.running.stop()?, self.driver)
     }
 }
 
 /// Looks for errors in a server's standard error. A warning of Manx is an error, too: Manx warns if
 /// a program has to run unchanged.
-fn alarm(said: &str, kind: &dyn Kind) -> Result<(), Error> {
-    let is_alarm = |line: &&str| line.starts_with("manx: ") || kind.is_alarm(line);
+fn alarm(said: &str, driver: &dyn Driver) -> Result<(), Error> {
+    let is_alarm = |line: &&str| line.starts_with("manx: ") || driver.is_alarm(line);
     let lines: Vec<&str> = said.lines().filter(is_alarm).collect();
     match lines[..] {
         [] => Ok(()),
@@ -280,8 +285,8 @@ mod tests {
 
     const LOAD: Load = Load { clients: 2, seconds: 1, threads: 2 };
 
-    /// Each case whose programs are installed, with its kind.
-    fn kinds() -> impl Iterator<Item = (&'static Case, Box<dyn Kind>)> {
+    /// Each case whose programs are installed, with its driver.
+    fn drivers() -> impl Iterator<Item = (&'static Case, Box<dyn Driver>)> {
         let setup = Setup {
             cases: Vec::new(),
             versions: Version::always(),
@@ -289,7 +294,7 @@ mod tests {
             load: LOAD,
             quick: true,
         };
-        CASES.iter().filter_map(move |case| Some((case, case.kind(&setup).ok()?)))
+        CASES.iter().filter_map(move |case| Some((case, case.driver(&setup).ok()?)))
     }
 
     #[test]
@@ -316,7 +321,7 @@ mod tests {
 
     #[test]
     fn errors_that_a_server_reports_are_found_and_notes_are_none() {
-        for (case, kind) in kinds() {
+        for (case, driver) in drivers() {
             let (fine, wrong) = match case.name.split('-').next() {
                 Some("mariadb") => (
                     "2026-11-23  6:24:08 0 [Warning] Could not increase number of max_open_files to more than 20000",
@@ -328,10 +333,10 @@ mod tests {
                 ),
                 _ => ("", "failed to listen on UNIX socket: /x/s: Permission denied"),
             };
-            assert_eq!(alarm(fine, &*kind), Ok(()), "{}", case.name);
+            assert_eq!(alarm(fine, &*driver), Ok(()), "{}", case.name);
             let manx = "manx: mariadbd: static: it runs as it is";
             for line in [wrong, manx] {
-                let found = alarm(&format!("{fine}\n{line}\n"), &*kind);
+                let found = alarm(&format!("{fine}\n{line}\n"), &*driver);
                 assert!(matches!(&found, Err(Error::Failed { stderr, .. }) if stderr == line), "{found:?}");
             }
         }
@@ -341,14 +346,14 @@ mod tests {
     #[test]
     fn every_server_that_is_installed_starts_serves_and_stops() {
         let mut seen = Vec::new();
-        for (case, kind) in kinds() {
+        for (case, driver) in drivers() {
             let server = case.name.split('-').next();
             if interrupt::requested() || seen.contains(&server) {
                 continue;
             }
             seen.push(server);
             let made = Home::new(Account::of_servers()).unwrap();
-            kind.make(&made).unwrap();
+            driver.make(&made).unwrap();
             let setup = Setup {
                 cases: vec![case],
                 versions: Version::always(),
@@ -356,7 +361,7 @@ mod tests {
                 load: LOAD,
                 quick: true,
             };
-            let mut started = Server::start(&setup, &*kind, &setup.versions[0], &made).unwrap();
+            let mut started = Server::start(&setup, &*driver, &setup.versions[0], &made).unwrap();
             let sample = started.load(0).unwrap();
             assert!(sample.values["count"] > 0.0 && sample.values["max_ns"] >= sample.values["p50_ns"]);
             started.stop().unwrap();

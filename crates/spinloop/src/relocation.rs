@@ -97,11 +97,13 @@ impl Bases {
     };
 }
 
-/// Changes the bytes of a copy that was made for `from` into those for `to`. `None` if a field lies
-/// outside.
+/// Adapts a copy that was made for the addresses `from` to the addresses `to`: changes the fields
+/// that `relocations` lists. A plan is kept for [`Bases::NOWHERE`], so that another process can put
+/// the copy at a place of its own.
 ///
-/// That a distance fits its four bytes is for the caller to see to: the copy's new place must be in
-/// reach of the module and of the word.
+/// Returns `None` if a field reaches beyond the end of the copy. The fields before it have been
+/// changed then. The caller makes sure that the copy's new place is near enough to the module and
+/// to [`Hooks::site_rounds`] for distances of four bytes. This is not checked.
 pub fn relocate(
     copy: &mut [u8],
     relocations: impl IntoIterator<Item = Relocation>,

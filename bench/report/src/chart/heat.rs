@@ -61,15 +61,16 @@ pub struct Heat {
     pub notes: Vec<String>,
 }
 
-/// The colour of a ratio.
+/// The colour of a ratio: the two nearest colours of the palette, mixed channel by channel. The
+/// file's header has the scale.
 fn colour(ratio: f64) -> u32 {
     let last = (COLOURS.len() - 1) as f64;
-    let place = ((ratio.log2() + 1.0) / 2.0 * last).clamp(0.0, last);
-    let (below, share) = (place.floor(), place.fract());
-    let [low, high] = [below, place.ceil()].map(|at| COLOURS[at as usize]);
+    let position = ((ratio.log2() + 1.0) / 2.0 * last).clamp(0.0, last);
+    let (below, fraction) = (position.floor(), position.fract());
+    let [low, high] = [below, position.ceil()].map(|at| COLOURS[at as usize]);
     [16, 8, 0].into_iter().fold(0, |mixed, shift| {
         let [low, high] = [low, high].map(|colour| f64::from(colour >> shift & 0xff));
-        mixed | ((low + (high - low) * share).round() as u32) << shift
+        mixed | ((low + (high - low) * fraction).round() as u32) << shift
     })
 }
 

@@ -24,7 +24,7 @@ const RATES: &str = "epochs per second";
 /// The pictures of the parts that were measured, under names for their files.
 pub fn draw(report: &Report) -> Charts {
     those([
-        ("bench-1", targets(report)),
+        ("bench-1", slo_sweep(report)),
         ("bench-1-latency", cumulative(report)),
         ("bench-2", timeline(report)),
         ("bench-3", mixed(report)),
@@ -46,18 +46,26 @@ fn ratios(name: &str, series: Vec<report::chart::Series>) -> Panel {
     Panel { label: |value| format!("{value:.1}x"), ..rates(name, series) }
 }
 
-/// Figure 8b: latency and throughput over the target; competitors at their own tail.
-fn targets(report: &Report) -> Option<Chart> {
-    let own: Vec<(f64, String)> =
-        sweep(report).into_iter().filter(|(_, name)| !name.starts_with("slo of")).collect();
+/// The SLOs of the sweep, with the names of their variants. Variants called `slo of …` take the p99
+/// of another lock as their SLO: they only compare throughput, and are left out.
+fn slos(report: &Report) -> Vec<(f64, String)> {
+    let mut slos = sweep(report);
+    slos.retain(|(_, name)| !name.starts_with("slo of"));
+    slos
+}
+
+/// Figure 8b: p99 and throughput as functions of the SLO. A lock without SLOs is one dot, at the
+/// p99 of its little threads. `None` if no SLO was measured.
+fn slo_sweep(report: &Report) -> Option<Chart> {
+    let slos = slos(report);
     let value = |name: &str, figure: &str| report.middle(BENCH_1, name, figure);
-    let over = |figure: &str| own.iter().map(|(slo_ns, name)| (*slo_ns, value(name, figure))).collect();
+    let over = |figure: &str| slos.iter().map(|(slo_ns, name)| (*slo_ns, value(name, figure))).collect();
     let tails = CLASSES.map(|(name, colour)| dots(name, colour, over(&format!("{name}_p99_ns"))));
     let others = WHOLE.iter().enumerate().map(|(at, name)| {
         dot(name, colour(at + 1), (value(name, "little_p99_ns"), value(name, "epochs_per_s")))
     });
     let epochs = [dots("slo", colour(0), over("epochs_per_s"))].into_iter().chain(others).collect();
-    let tails = [diagonal(own.iter().map(|(slo_ns, _)| *slo_ns))].into_iter().chain(tails).collect();
+    let tails = [diagonal(slos.iter().map(|(slo_ns, _)| *slo_ns))].into_iter().chain(tails).collect();
     let axis = ("target (others: at their little threads' own p99)", true, duration as _);
     let panels = vec![times("p99", tails), rates(RATES, epochs)];
     chart("bench-1: what a target costs and brings", axis, panels).filter(|_| !sweep(report).is_empty())
@@ -65,9 +73,8 @@ fn targets(report: &Report) -> Option<Chart> {
 
 /// As figures 9c and 9f: share of epochs over latency.
 fn cumulative(report: &Report) -> Option<Chart> {
-    let mut own = sweep(report);
-    own.retain(|(_, name)| !name.starts_with("slo of"));
-    let middle_one = own.get(own.len() / 2).map(|(_, name)| name.as_str());
+    let slos = slos(report);
+    let middle_one = slos.get(slos.len() / 2).map(|(_, name)| name.as_str());
     let panels = WHOLE.into_iter().chain(middle_one).map(|name| {
         let outputs: Vec<Output> = report.outputs(BENCH_1, name).collect();
         let big: Histogram = outputs.iter().map(|output| output.big.clone()).sum();

@@ -3,7 +3,7 @@
 use super::mariadb::MariaDb;
 use super::memcached::Memcached;
 use super::postgres::Postgres;
-use super::{Kind, Setup};
+use super::{Driver, Setup};
 use crate::error::Error;
 
 /// A server under a load.
@@ -69,11 +69,11 @@ pub fn choose<T: AsRef<str>>(names: &[T]) -> Vec<&'static Case> {
 }
 
 impl Case {
-    /// The case's server and client.
+    /// Looks for the programs of the case's server and client, and returns what drives them.
     ///
     /// # Errors
     /// [`Error::Missing`] if a program is not installed.
-    pub(super) fn kind(&self, setup: &Setup) -> Result<Box<dyn Kind>, Error> {
+    pub(super) fn driver(&self, setup: &Setup) -> Result<Box<dyn Driver>, Error> {
         Ok(match self.client {
             Sysbench(script) => Box::new(MariaDb::find(script, setup.load)?),
             Pgbench(script) => Box::new(Postgres::find(script, setup.load, setup.quick)?),

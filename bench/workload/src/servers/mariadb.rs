@@ -11,7 +11,7 @@
 
 use super::account::Home;
 use super::catalogue::find;
-use super::{Kind, Load, SLACK, option, sysbench, words};
+use super::{Driver, Load, SLACK, option, sysbench, words};
 use crate::child;
 use crate::error::Error;
 use crate::harness::Sample;
@@ -62,7 +62,7 @@ impl MariaDb {
     }
 }
 
-impl Kind for MariaDb {
+impl Driver for MariaDb {
     fn command(&self, home: &Path) -> (&Path, Vec<OsString>) {
         let mut arguments = words([
             "--no-defaults",

@@ -9,7 +9,7 @@
 mod client;
 
 use super::catalogue::find;
-use super::{Kind, Load, slowest_of_mean, words};
+use super::{Driver, Load, slowest_of_mean, words};
 use crate::error::Error;
 use crate::harness::Sample;
 use crate::interrupt;
@@ -37,7 +37,7 @@ fn failed(why: String) -> Error {
     Error::Failed { what: format!("the client of memcached: {why}"), stderr: String::new() }
 }
 
-impl Kind for Memcached {
+impl Driver for Memcached {
     fn command(&self, home: &Path) -> (&Path, Vec<OsString>) {
         let mut arguments = words(["-m", "64", "-t", &self.load.threads.to_string(), "-s"]);
         arguments.push(home.join("s").into());

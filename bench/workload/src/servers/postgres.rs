@@ -12,7 +12,7 @@
 
 use super::account::Home;
 use super::catalogue::find;
-use super::{Kind, Load, SLACK, option, pgbench, words};
+use super::{Driver, Load, SLACK, option, pgbench, words};
 use crate::child;
 use crate::error::{Error, reason};
 use crate::harness::Sample;
@@ -106,7 +106,7 @@ fn address<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     command.arg("-h").arg(home).args(["-p", "1", "-U", "postgres"])
 }
 
-impl Kind for Postgres {
+impl Driver for Postgres {
     fn command(&self, home: &Path) -> (&Path, Vec<OsString>) {
         let mut arguments = words(["-p", "1", "-D"]);
         arguments.extend([home.join("data").into(), "-k".into(), home.into()]);

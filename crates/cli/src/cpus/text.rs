@@ -62,6 +62,8 @@ fn write(budget: &CpuBudget, facts: &Facts, answers: &Answers, out: &mut String)
     writeln!(out)
 }
 
+/// All limits of the number of CPUs that were found. The title says which one decides, and why; in
+/// the table it has a `*`.
 fn limits(budget: &CpuBudget) -> Table {
     let mut table = Table::new(&budget.why(), &["limit", "CPUs []", "by"]);
     for limit in budget.limits() {

@@ -253,6 +253,7 @@ platform::os_only! {
             true
         }
 
+        /// Locks, or returns `None` once the deadline is over.
         #[track_caller]
         fn lock_until(&self, deadline: Deadline) -> Option<GuardNoSend> {
             lock_api::RawMutex::try_lock(self)
@@ -330,8 +331,8 @@ platform::os_only! {
         }
 
         #[track_caller]
-        fn try_lock_until(&self, timeout: Instant) -> Option<GuardNoSend> {
-            self.lock_until(Deadline::after(timeout.saturating_duration_since(Instant::now())))
+        fn try_lock_until(&self, end: Instant) -> Option<GuardNoSend> {
+            self.lock_until(Deadline::after(end.saturating_duration_since(Instant::now())))
         }
     }
 }

@@ -82,7 +82,8 @@ pub extern "C" fn get_nprocs_conf() -> c_int {
 /// Takes CPUs out of a mask that the C library has filled, if its caller only counts them.
 ///
 /// # Safety
-/// `mask` has `bytes` bytes, which are the caller's to be written to.
+/// `mask` has `bytes` bytes, which are the caller's to be written to. The running call returns to
+/// `caller`.
 unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
     // SAFETY: as promised.
     let mask = unsafe { core::slice::from_raw_parts_mut(mask, bytes) };
@@ -90,8 +91,9 @@ unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
     // in may ask for its mask and open no file.
     if mask::count(mask) > 1
         && reported::is_wanted()
-        && let Some(rounds) =
-            callers::only_counts(caller).or_else(|| reported::also_affinity().then_some(Rounds::Down))
+        // SAFETY: as promised.
+        && let Some(rounds) = unsafe { callers::only_counts(caller) }
+            .or_else(|| reported::also_affinity().then_some(Rounds::Down))
         && let Some(reported) = reported::count(rounds)
     {
         mask::narrow(mask, reported);

@@ -77,22 +77,30 @@ pub unsafe fn ask(address: usize, found: *mut Found) -> c_int {
 
 /// Shows the path and the symbols of the module that holds `address` to `look`; `None` if there is
 /// none. The path of the program itself is empty.
-pub fn with<R>(address: usize, look: impl FnOnce(&CStr, Option<Table>) -> R) -> Option<R> {
+///
+/// # Safety
+/// The module stays open until this returns. It does if a call of the running thread will return to
+/// `address`.
+pub unsafe fn with<R>(address: usize, look: impl FnOnce(&CStr, Option<Table>) -> R) -> Option<R> {
     match find() {
-        Some(find) => by_function(find, address, look),
-        None => by_list(address, look),
+        // SAFETY: as the caller promised.
+        Some(find) => unsafe { by_find_object(find, address, look) },
+        None => by_module_list(address, look),
     }
 }
 
-fn by_function<R>(
+/// As [`with`], by `_dl_find_object`.
+///
+/// # Safety
+/// As for [`with`].
+unsafe fn by_find_object<R>(
     find: unsafe extern "C" fn(usize, *mut Found) -> c_int,
     address: usize,
     look: impl FnOnce(&CStr, Option<Table>) -> R,
 ) -> Option<R> {
     let mut found = MaybeUninit::<Found>::zeroed();
     // SAFETY: the C library's function of this name has this type, and writes no more than a Found.
-    // A call is about to return into the module that holds the address, so no thread closes it
-    // meanwhile.
+    // The module stays open, as the caller promised.
     unsafe {
         if find(address, found.as_mut_ptr()) != 0 {
             return None;
@@ -102,7 +110,8 @@ fn by_function<R>(
     }
 }
 
-fn by_list<R>(address: usize, look: impl FnOnce(&CStr, Option<Table>) -> R) -> Option<R> {
+/// As [`with`], by the loader's list of modules, under its lock.
+fn by_module_list<R>(address: usize, look: impl FnOnce(&CStr, Option<Table>) -> R) -> Option<R> {
     let (mut look, mut seen) = (Some(look), None);
     each(&mut |module| {
         if module.holds(address) {
@@ -124,11 +133,15 @@ mod tests {
         let look = |path: &CStr, table: Option<Table>| {
             (path.to_owned(), table.and_then(|table| table.extent(c"qsort")).map(|range| range.start))
         };
-        let (path, start) = by_list(qsort, look).expect("the C library");
+        let (path, start) = by_module_list(qsort, look).expect("the C library");
         assert!(path.to_bytes().ends_with(b"libc.so.6") && start == Some(qsort), "{path:?}");
-        assert_eq!(with(qsort, look), Some((path, start)));
-        let ours = both_ways_find_the_same as *const () as usize;
-        assert!(with(ours, |path, _| path.is_empty()).expect("the program"));
-        assert!(with(8, |_, _| ()).is_none() && by_list(8, |_, _| ()).is_none());
+        // SAFETY: neither the C library nor the program is ever closed, and nothing lies at 8.
+        unsafe {
+            assert_eq!(with(qsort, look), Some((path, start)));
+            let ours = both_ways_find_the_same as *const () as usize;
+            assert!(with(ours, |path, _| path.is_empty()).expect("the program"));
+            assert!(with(8, |_, _| ()).is_none());
+        }
+        assert!(by_module_list(8, |_, _| ()).is_none());
     }
 }

@@ -42,10 +42,11 @@ pub trait Disk: Send + Sync {
     /// It cannot be opened, or another store has it.
     fn open(&self, name: &str) -> io::Result<Box<dyn Medium>>;
 
-    /// Makes the names of all files durable.
+    /// Makes the names of all files durable, and that of the folder. What is in a file is the
+    /// business of [`Medium::sync`].
     ///
     /// # Errors
-    /// They may not be.
+    /// Some names may not be durable.
     fn sync(&self) -> io::Result<()>;
 }
 
