@@ -1,5 +1,5 @@
-//! Filters, in this process: whether it is meant at all, and which modules and loops the guard may
-//! repair.
+//! Filters, in this process: whether the user selected it, and which of its modules and loops the
+//! guard may repair.
 //!
 //! What the entries mean is in [`preload_abi::filter`]. The process is asked for its names here:
 //! that of its executable's file, from `/proc/self/exe`, and that by which it was executed, which
@@ -58,7 +58,7 @@ impl List {
 }
 
 /// Whether the library does anything in this process: `MANX=off` is not set, and the executable is
-/// meant.
+/// selected.
 pub fn process(options: &Options<'_>) -> bool {
     process::variable(SWITCH_VARIABLE.as_bytes()) != Some(b"off") && executable(&options.filters)
 }
@@ -115,13 +115,13 @@ fn with_name<R>(module: &Module<'_>, ask: impl FnOnce(&[u8]) -> R) -> R {
     }
 }
 
-/// Whether a loop of this module may be meant.
+/// Whether the filters select any loop of this module.
 pub fn module(module: &Module<'_>) -> bool {
     let filters = filters();
     filters.is_empty() || with_name(module, |name| filters.module(name))
 }
 
-/// Whether the loop at an address of this module is meant.
+/// Whether the filters select the loop at an address of this module.
 pub fn site(module: &Module<'_>, address: usize) -> bool {
     let filters = filters();
     if filters.is_empty() {
