@@ -10,7 +10,7 @@
 //! the word names the [generation](platform::fork) of the process whose thread holds the latch, and
 //! a thread that finds one of another generation takes the latch over, torn.
 //!
-//! The user of a torn latch decides: it [mends](Held::mend) the value by a new one, or leaves it
+//! The user of a torn latch decides: it [replaces](Held::replace_torn) the value, or leaves it
 //! alone.
 //!
 //! | `word` | meaning |

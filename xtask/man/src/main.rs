@@ -2,7 +2,7 @@
 //! folder that is given.
 //!
 //! The page of a subcommand that is a program of its own is that program's: it is written last. The
-//! same definitions make the page `docs/options.md` ([`options`]), which a test compares.
+//! same definitions make the page `docs/options.md` (`options.rs`), which a test compares.
 
 #[cfg(test)]
 mod options;

@@ -77,7 +77,7 @@ const GENERATION_ONE: u32 = 1 << 20;
 ///
 /// A waiter calls [`RawCondvar::enter`] while it holds the mutex, unlocks the mutex, calls
 /// [`RawCondvar::sleep`] and [`RawCondvar::leave`], and locks the mutex again. No signal between
-/// the first two calls is lost. [`Condvar`](super::Condvar) does all that for mutexes of
+/// the first two calls is lost. [`Condvar`] does all that for mutexes of
 /// `lock_api`.
 ///
 /// ```

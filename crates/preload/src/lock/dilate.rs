@@ -12,7 +12,7 @@
 //! ran. That is a system call; so the time that it ran is summed from the short ones, and the
 //! kernel's figure is refreshed now and then.
 //!
-//! A call is stretched in [`stretch`], the way of calls that find the mode undecided
+//! A call is stretched in `stretch`: calls that find the mode undecided come there
 //! ([`mode`](super::mode)).
 //!
 //! What is not seen: the memory and the caches are as fast as ever, and a thread that takes no
