@@ -37,7 +37,7 @@
 //! Invariants:
 //! 1. Of strings `a` < `b` the neighbours are `a'` ≤ `b'`. They agree before the first byte in
 //!    which `a` and `b` differ, or one of the two has its unusual byte before that, and so has the
-//!    other; at this byte both are clamped_position into the same interval. Digits are in the order
+//!    other; at this byte both are clamped into the same interval. Digits are in the order
 //!    of regular strings. So the digits of `a'` are no more than those of `b'`.
 //! 2. If no digit is dropped for want of bits, different regular strings have different digits.
 //!    Then a string below its neighbour has the position before that, and this keeps the order:

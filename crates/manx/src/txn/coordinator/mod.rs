@@ -3,9 +3,9 @@
 //!
 //! A transaction that writes takes an *id* before its first write; ids only grow. A *snapshot* says
 //! which ids were over at some moment: all below `current` but the `concurrent` ones. That is
-//! WiredTiger's scheme, and its trap: the thread that takes an id is for a moment neither without
-//! one nor with one, and a thread that makes a snapshot in that moment waits for it. If it does not
-//! run, all wait with it, and by spinning keep the CPU from it.
+//! WiredTiger's scheme, and its trap: while a thread allocates an id, other threads cannot tell
+//! whether it has one, and a thread that makes a snapshot then waits for it. If the allocating
+//! thread does not run, all wait with it, and their spinning keeps the CPU from it.
 //!
 //! # How it works here
 //! No session makes a snapshot of its own. The session that *ends* a transaction makes one for all,

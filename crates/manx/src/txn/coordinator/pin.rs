@@ -26,14 +26,14 @@ enum Pin {
     Nothing,
     Reads(u64),
     Uses(u64),
-    SlotState(u64),
+    Holds(u64),
 }
 
 fn pin_of(word: u64) -> Pin {
     match word & 3 {
         1 => Pin::Reads(word >> 2),
         2 => Pin::Uses(word >> 2),
-        3 => Pin::SlotState(word >> 2),
+        3 => Pin::Holds(word >> 2),
         _ => Pin::Nothing,
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn oldest(slots: &SessionSlots, published: u64) -> Option<u64> {
     fence(Ordering::SeqCst);
     let mut oldest = Some(published);
     slots.each_taken(|slot| match pin_of(slot.pin.load(Ordering::Acquire)) {
-        Pin::Nothing | Pin::SlotState(_) => {}
+        Pin::Nothing | Pin::Holds(_) => {}
         Pin::Reads(_) => oldest = None,
         Pin::Uses(id) => oldest = oldest.map(|oldest| oldest.min(id)),
     });
@@ -89,7 +89,7 @@ pub(super) fn least_read(slots: &SessionSlots) -> u64 {
     let mut least = u64::MAX;
     slots.each_taken(|slot| {
         // Acquire: what was read was read before the pin changed.
-        if let Pin::Reads(sequence) | Pin::SlotState(sequence) = pin_of(slot.pin.load(Ordering::Acquire)) {
+        if let Pin::Reads(sequence) | Pin::Holds(sequence) = pin_of(slot.pin.load(Ordering::Acquire)) {
             least = least.min(sequence);
         }
     });
