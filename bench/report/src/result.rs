@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(back.values("c", "w", "throughput_per_s"), [] as [f64; 0]);
         assert_eq!(back.runs[0].output.as_ref().unwrap().get(), r#"{"x":[1,2]}"#);
         let error = Report::from_json(&text.replace("\"version\":2", "\"version\":3")).unwrap_err();
-        assert!(error.contains("reads up to version 2"), "{error}");
+        assert!(error.contains("versions up to 2 are known"), "{error}");
         assert!(Report::from_json(&text.replace(SCHEMA, "other")).unwrap_err().contains("other"));
     }
 
