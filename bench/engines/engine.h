@@ -98,7 +98,7 @@ static const struct option_spec engine_options[] = {
     {"think-us", OPTION_NUMBER, &option_think_us, 0, 1e7, NULL,
      "mean of the exponential think time, in microseconds; 0: closed loop (0)"},
     {"slo-us", OPTION_NUMBER, &option_slo_us, 0, 1e9, NULL,
-     "mark each operation as epoch 1, 99 % of which are to end within so many microseconds; 0: mark none (0)"},
+     "mark each operation as epoch 1 with this latency target at p99, in microseconds; 0: mark none (0)"},
     {"cpus", OPTION_TEXT, &option_cpus, 0, 0, NULL, "the CPUs to run on, such as 0-1 (all)"},
     {"pin", OPTION_FLAG, &option_pin, 0, 0, NULL, "keep each thread on one of --cpus, in turn"},
     {"little", OPTION_TEXT, &option_little, 0, 0, NULL,

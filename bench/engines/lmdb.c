@@ -28,7 +28,7 @@ static const struct option_spec options[] = {
     {"private", OPTION_FLAG, &option_private, 0, 0, NULL, "mutexes of this process, which alone may use the database"},
     {"join", OPTION_FLAG, &option_join, 0, 0, NULL, "use what another process has loaded"},
     {"expect", OPTION_COUNT, &option_expect, 0, 1e18, NULL,
-     "with --join: fail unless the database holds so many updates at the start"},
+     "with --join: fail unless the database holds this number of updates at the start"},
     {0},
 };
 

@@ -20,7 +20,7 @@ static inline const char *version(void) {
     return mdb_version(NULL, NULL, NULL);
 }
 
-/// Opens the database in `--home` as large as it may become, for so many readers.
+/// Opens the database in `--home`. It may grow to `map_bytes`, and have `readers` readers at once.
 static inline void environment_open(size_t map_bytes, unsigned readers) {
     must(mdb_env_create(&environment), "create an environment");
     must(mdb_env_set_mapsize(environment, map_bytes), "set the map's size");

@@ -33,9 +33,9 @@ namespace {
 
 using rocksdb::Transaction;
 
-/// So long a wait is before it is begun anew. RocksDB knows none without an end.
+/// The length of a wait, after which the thread waits again. RocksDB has no wait without an end.
 constexpr int64_t WAIT_MS = 60 * 60 * 1000;
-/// So many free transactions a thread keeps for itself, and so many it passes on at a time.
+/// The number of free transactions that a thread keeps, and that it passes on at a time.
 constexpr size_t KEPT = 64;
 constexpr size_t PASSED_ON = KEPT / 2;
 

@@ -25,7 +25,7 @@ static const struct option_spec options[] = {
     {"records", OPTION_COUNT, &option_records, 100, 1e8, NULL, "rows to load for the queries (10000)"},
     {"scanned", OPTION_COUNT, &option_scanned, 100, 1e8, NULL, "rows of the table that is scanned (100000)"},
     {"scan-every", OPTION_COUNT, &option_scan_every, 0, 1e9, NULL,
-     "one operation in so many is a scan; 0: none (1000)"},
+     "one operation in this number is a scan; 0: none (1000)"},
     {"value-bytes", OPTION_COUNT, &option_value_bytes, 1, 1 << 20, NULL, "size of a row's payload (100)"},
     {0},
 };
@@ -33,7 +33,7 @@ static const struct option_spec options[] = {
 enum {
     /// Of a range query
     RANGE = 100,
-    /// Rows are of so many kinds, in turn; half of them pass the filter
+    /// The number of kinds of rows, which take turns; half of the kinds pass the filter
     CATEGORIES = 100,
     /// A transaction that was refused so often never gets its turn
     REFUSALS_MAX = 1000000,

@@ -27,7 +27,8 @@ static inline const char *version(void) {
     return wiredtiger_version(NULL, NULL, NULL);
 }
 
-/// Opens the database, with an empty table of this format, for so many threads; `more` is configuration that ends with a comma.
+/// Opens the database for `threads` threads, with an empty table of this format. `more` is
+/// configuration that ends with a comma.
 static inline void wiredtiger_create(unsigned threads, uint64_t cache_mb, const char *more, const char *format) {
     char config[4096];
     // The dirty limits leave room for the updates of a run: eviction that writes would measure the disk.

@@ -47,11 +47,10 @@ pub(super) struct EnginesArgs {
     /// Compare with `manx run --lock=MODE` too; several with commas between
     #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = locks())]
     lock: Vec<String>,
-    /// Mark each operation as an epoch, 99 % of which are to take no longer: what `manx run` makes
-    /// of it
+    /// Mark each operation as an epoch with this latency target at p99, for `manx run`
     ///
-    /// With --unequal several with commas between; unless given, 1.2, 2 and 4 times what 99 % of
-    /// little threads' operations take with the C library's locks.
+    /// With --unequal several with commas between. The default is 1.2, 2 and 4 times the p99 of
+    /// little threads with the C library's locks.
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = target)]
     slo: Vec<u64>,
     /// Write the pictures of --unequal to this folder, as SVG

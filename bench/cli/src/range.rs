@@ -28,8 +28,7 @@ pub(super) struct RangeArgs {
     /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Lock and unlock so many ranges and do nothing else: what is run below callgrind to count
-    /// instructions
+    /// Lock and unlock N ranges and do nothing else: callgrind counts the instructions of this
     #[arg(long = counters::OPTION, value_name = "LOCK:N", hide = true, exclusive = true)]
     operations: Option<String>,
 }

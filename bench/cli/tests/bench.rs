@@ -258,7 +258,7 @@ fn a_folder_for_pictures_that_cannot_be_is_refused_before_anything_is_measured()
     assert!(ended.stdout.is_empty());
 }
 
-/// The processes whose parent this is, once there are so many.
+/// The processes whose parent is `parent`, once there are `count` of them.
 fn children(parent: u32, count: usize) -> Vec<u32> {
     loop {
         let found = engines_of(parent);

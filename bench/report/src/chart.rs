@@ -26,7 +26,7 @@ const TITLE: f64 = 24.0;
 const INK: u32 = 0x33_33_33;
 /// The colour of the lines behind.
 const GRID: u32 = 0xdd_dd_dd;
-/// At most so many ticks on an axis.
+/// The largest number of ticks on an axis.
 const TICKS_MAX: usize = 64;
 /// On a logarithmic axis that reaches further than this there is one a decade, or their labels
 /// would cover each other.

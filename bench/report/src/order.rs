@@ -47,7 +47,7 @@ mod tests {
                 assert_eq!(sorted, (0..versions).collect::<Vec<_>>());
             }
             let even = ROUNDS / versions;
-            // Six standard errors of so many draws.
+            // Six standard errors of the number of draws.
             let slack = (6.0 * (even as f64).sqrt()) as usize;
             assert!(first.iter().all(|&count| count.abs_diff(even) <= slack), "{first:?}");
         }

@@ -64,16 +64,16 @@ impl Resolution {
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison {
     resolution: Resolution,
-    /// After so many rounds intervals are looked at again
+    /// The number of rounds after which the intervals are looked at again
     look: usize,
     /// They were narrow at the last look
     narrow: bool,
 }
 
 impl Comparison {
-    /// Whether it ends after so many rounds and so much time, and why; it is asked after each
-    /// round. `widest` is the largest half width of the ratios that matter, 0 if none does; it is
-    /// asked for at a look only.
+    /// Returns whether the comparison ends now, and why. The caller asks after each round, and says
+    /// how many rounds and how much time have passed. `widest` returns the largest half width of
+    /// the ratios that matter, 0 if none does; it is called only at some of the rounds.
     ///
     /// ```
     /// use report::resolution::{End, Resolution};

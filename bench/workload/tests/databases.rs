@@ -41,7 +41,7 @@ fn sqlite_accounts_for_every_update_by_one_connection_by_two_and_by_many() {
 #[test]
 fn sqlite_accounts_for_every_insert_beside_its_scans() {
     let Some(program) = installed("sqlite-scan") else { return };
-    // So many scans, and so many threads, that transactions are refused and begun again.
+    // With this many scans and threads the engine refuses transactions, which begin again.
     let options = ["--records=500", "--scanned=2000", "--scan-every=5"];
     let sample = engine::run(&program, Start::AsIs, &load(&options)).unwrap();
     assert!(sample.values["verified_updates"] > 0.0, "{:?}", sample.values);

@@ -19,8 +19,8 @@ static double victim_seconds = 0;
 
 /// The rows that each victim's table of options begins with.
 #define VICTIM_OPTIONS                                                                                  \
-    {"operations", OPTION_COUNT, &victim_operations, 1, 1e9, NULL, "at least so many (1)"},             \
-        {"seconds", OPTION_NUMBER, &victim_seconds, 0, 1e6, NULL, "and for at least so long (0)"},      \
+    {"operations", OPTION_COUNT, &victim_operations, 1, 1e9, NULL, "the least number of operations (1)"}, \
+        {"seconds", OPTION_NUMBER, &victim_seconds, 0, 1e6, NULL, "the least time, in seconds (0)"},          \
         {"threads", OPTION_COUNT, &victim_threads, 1, 1024, NULL, "threads (2)"}
 
 static inline uint64_t victim_clock(clockid_t clock) {

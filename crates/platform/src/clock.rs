@@ -132,7 +132,7 @@ const fn ratio(times: u64, over: u64) -> u64 {
     (((times as u128) << 32).div_ceil(over as u128)) as u64
 }
 
-/// `value` times so many units of 2^-32, and at most `u64::MAX`.
+/// `value` times `units` times 2^-32, and at most `u64::MAX`.
 #[inline]
 const fn scale(value: u64, units: u64) -> u64 {
     let product = (value as u128 * units as u128) >> 32;

@@ -5,9 +5,9 @@ use crate::syscall::{check, syscall4};
 /// How many descriptors a process may have open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
-    /// So many now.
+    /// The limit now.
     pub now: u64,
-    /// To so many the process may raise that by itself.
+    /// The limit to which the process may raise it by itself.
     pub most: u64,
 }
 
@@ -29,7 +29,7 @@ pub fn open_files() -> Result<OpenFiles, i32> {
     Ok(OpenFiles { now: limit.rlim_cur, most: limit.rlim_max })
 }
 
-/// From now on it may have so many open. Those that are open already stay so.
+/// Sets how many files the process may have open. Files that are open stay open.
 ///
 /// ```
 /// use platform::limits::{open_files, set_open_files};

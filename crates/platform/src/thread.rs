@@ -135,7 +135,7 @@ where
 }
 
 /// Starts a punctual thread with a name, as debuggers and `ps -L` show it (its first 15 bytes), and
-/// a stack of so many bytes; 0 stands for the usual size.
+/// a stack of the given size in bytes; 0 stands for the usual size.
 ///
 /// # Errors
 /// The system has no thread, or no memory for one.

@@ -11,7 +11,7 @@
 /// How many targets there may be.
 pub const SLOS_MAX: usize = 64;
 
-/// A latency target: so many of the epochs with this id are to end within the bound.
+/// A latency target: a share of the epochs with this id that are to end within a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slo {
     /// Which epochs; `None`: requests that nobody annotated.

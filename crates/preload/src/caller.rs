@@ -30,8 +30,8 @@ macro_rules! register {
     };
 }
 
-/// Exports functions: `name(arguments) = function;`. The function gets the return address as one
-/// more argument, behind its own ones, of which `arguments` is the number.
+/// Exports functions: `name(arguments) = function;`, with the number of arguments. The function
+/// gets the return address as one more argument, the last.
 macro_rules! with_caller {
     ($($(#[$doc:meta])* $name:ident($arguments:tt) = $function:path;)*) => {$(
         $(#[$doc])*

@@ -167,8 +167,8 @@ impl Counter {
         (last <= most).then_some(steps)
     }
 
-    /// What the counter is set to when so many steps are missing: all but the last of them are
-    /// added.
+    /// The value that the counter is set to when `missing` steps are missing: all but the last of
+    /// them are added.
     #[inline]
     pub fn after(&self, counter: u64, missing: u64) -> u64 {
         let steps = missing.saturating_sub(1);

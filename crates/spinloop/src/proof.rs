@@ -321,7 +321,7 @@ impl Prover<'_> {
     }
 }
 
-/// A constant of so many bits with its sign.
+/// A constant of `bits` bits with its sign.
 fn signed(constant: i64, bits: u32) -> i64 {
     if bits == 32 { i64::from(constant as i32) } else { constant }
 }

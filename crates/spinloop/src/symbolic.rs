@@ -34,7 +34,7 @@ pub(crate) enum Location {
 /// What is known of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// What this location held at the pivot, plus a constant, cut off to so many bits.
+    /// What this location held at the pivot, plus a constant, cut off to a number of bits.
     Was(Location, i64, u32),
     Constant(u64),
     /// Read from a place in memory that stays where it is.
@@ -45,7 +45,7 @@ pub(crate) enum Value {
 /// What is known of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flags {
-    /// Of an operation on so many bits.
+    /// The flags of an operation on a number of bits.
     Of(Operation, u32),
     /// None of them depends on a location of the pivot's time.
     Unknown,
@@ -172,7 +172,7 @@ impl Followed {
         }
     }
 
-    /// The slot that a memory operand names, of so many bytes; `None` in `Some`: it is other
+    /// The slot of `bytes` bytes that a memory operand names; `None` in `Some`: it is other
     /// memory.
     fn slot(&mut self, instruction: &iced_x86::Instruction, bytes: u64) -> Option<Option<Location>> {
         let base = instruction.memory_base();
@@ -403,7 +403,7 @@ impl Followed {
         self.write(instruction, 0, sum, state)
     }
 
-    /// The sum of a value of so many bits and a constant.
+    /// The sum of a value of `bits` bits and a constant.
     fn add(&mut self, value: Value, constant: i64, bits: u32) -> Value {
         match value {
             Value::Was(location, before, width) if width == bits => {

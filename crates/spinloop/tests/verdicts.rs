@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SOURCE: &str = concat!(include_str!("loops.c"), include_str!("bare.c"));
 
-/// The first words of names, and what may be said of the seeds in such functions. Each function has
-/// a seed of which the first is said, unless that is nothing.
+/// The first words of names, and the verdicts on the seeds of such functions. In each function at
+/// least one seed has the first verdict, if there is one.
 const WORDS: [(&str, &[&str]); 11] = [
     ("wait", &["wait"]),
     ("counted", &["counted"]),

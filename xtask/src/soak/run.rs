@@ -15,7 +15,7 @@ use crate::setup::find;
 
 /// How often a run is looked at.
 const POLL: Duration = Duration::from_millis(50);
-/// Of what a failed run said on standard error, so many lines are shown.
+/// The number of lines of a failed run's standard error that are shown.
 const WORDS: usize = 15;
 
 /// How a program is started.

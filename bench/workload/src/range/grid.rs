@@ -152,8 +152,8 @@ impl Plan {
         let touch_ns = if self.setup.check { 1.0 } else { self.touch_ns()? };
         let time = self.setup.time / PART;
         bench.note(format!(
-            "{GRID}: runs of {}; a hold is so many writes of a range as take so long where it is in the cache ({} ns each); a peer is \
-             fair if its slowest thread's share of the mean is {} of what manx's is; at edges every peer is",
+            "{GRID}: runs of {}; during a hold the thread writes its range, as often as fills the hold's time when the range is in the \
+             cache ({} ns a write); a peer is fair if its slowest thread's share of the mean is {} of what manx's is; at edges every peer is",
             duration(time.as_nanos() as u64),
             three_digits(touch_ns),
             standing::FAIR

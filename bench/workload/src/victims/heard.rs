@@ -1,5 +1,5 @@
-//! What a victim says, line by line: the protocol that `victims/victim.py` describes, and `many`,
-//! for operations of which there are too many for a line each.
+//! What a victim says, line by line: the protocol that `victims/victim.py` describes. A line `many`
+//! reports many short operations at once.
 
 use report::Histogram;
 use std::collections::BTreeSet;

@@ -64,7 +64,7 @@ impl Display for Count {
 pub(super) struct Duration(pub(super) Option<u64>);
 
 impl Duration {
-    /// `ticks` of a clock that has so many in a second, 0 if that is not known.
+    /// The duration of `ticks`, of a clock with `ticks_per_second`, which is 0 if it is not known.
     pub(super) fn of_ticks(ticks: u64, ticks_per_second: u64) -> Duration {
         let ns = u128::from(ticks) * 1_000_000_000;
         Duration(ns.checked_div(ticks_per_second.into()).map(|ns| ns.try_into().unwrap_or(u64::MAX)))

@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use writer::{NAMES, NUMBER, Writer};
 
 const CLIENTS: usize = 6;
-/// A folder is used for so many rounds, and then another one.
+/// The number of rounds that use the same folder.
 const ROUNDS_A_FOLDER: u64 = 10;
 const ROUNDS: u64 = 50;
 /// The process lives so long at most after its clients have begun.

@@ -172,12 +172,12 @@ pub enum Op {
         from: u8,
         to: u8,
     },
-    /// Over so many instructions.
+    /// A jump over a number of instructions.
     Skip {
         cc: u8,
         over: u8,
     },
-    /// Back over so many instructions.
+    /// A jump back over a number of instructions.
     Back {
         cc: u8,
         over: u8,

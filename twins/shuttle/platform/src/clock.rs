@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub const SECOND_NS: u64 = 1_000_000_000;
 /// How much time passes between two looks.
 const LOOK_NS: u64 = 10;
-/// One look in so many comes late.
+/// One look in this number comes late.
 const JUMP_ONCE_IN: u64 = 4;
 /// How late it comes at most: more than spinning is ever worth.
 const JUMP_NS_MAX: u64 = 100_000;

@@ -29,8 +29,8 @@ use crate::thread::yield_now;
 use shuttle::thread::{self, Thread};
 use std::sync::atomic::Ordering;
 
-/// One wait in so many is interrupted. Rare enough that most executions have waits that are not,
-/// which are the ones that find lost wake-ups.
+/// One wait in this number is interrupted. That is rare enough: most executions have waits without
+/// an interrupt, and only these waits find lost wake-ups.
 pub const INTERRUPTED_ONCE_IN: u64 = 16;
 /// A wait that ends by itself does so after fewer steps of its own than this. Other threads may
 /// take any number of steps between two of these.

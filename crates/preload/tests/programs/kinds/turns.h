@@ -23,7 +23,8 @@ static void *second(void *unused) {
     }
 }
 
-/* So many times, or for so many microseconds: the first two arguments. Returns how often. */
+/* Hands over for a number of rounds or of microseconds, the first two arguments. Returns the number
+   of hand-overs. */
 static long hand_over(wait_function *wait, char **arguments) {
     long until_us = now_us() + atol(arguments[2]);
     pthread_t thread;
