@@ -90,7 +90,8 @@ impl Epoll {
         };
         let ending = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
         let told = check(told).unwrap_or(0);
-        // SAFETY: the kernel has written `told` events. (Its structure may be packed: fields are copied.)
+        // SAFETY: the kernel has written `told` events. (Its structure may be packed: fields are
+        // copied.)
         let events = room[..told].iter().map(|event| unsafe { event.assume_init() });
         events.map(|event| Event { number: event.u64, is_ending: event.events & ending != 0 }).for_each(each);
     }

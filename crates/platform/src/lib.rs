@@ -36,6 +36,7 @@ pub mod memory;
 pub mod own_file;
 pub mod perf;
 pub mod poll;
+mod scheduling_class;
 pub mod signal;
 pub mod syscall;
 pub mod thread;

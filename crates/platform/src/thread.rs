@@ -6,6 +6,7 @@
 use crate::clock::timespec;
 use crate::syscall::{check, syscall0, syscall1, syscall4, syscall5};
 
+pub use crate::scheduling_class::SchedulingClass;
 pub use std::thread::{JoinHandle, spawn};
 
 /// The timer slack of threads started by [`spawn_punctual`]: how late the kernel may let a sleep
@@ -43,36 +44,6 @@ pub fn sleep_ns(ns: u64) {
 pub fn id() -> u32 {
     // SAFETY: takes no argument and changes nothing.
     unsafe { syscall0(libc::SYS_gettid) as u32 }
-}
-
-/// How the kernel schedules a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchedulingClass {
-    /// Everybody's: `SCHED_OTHER`.
-    Normal,
-    /// As [`SchedulingClass::Normal`], for long computations: `SCHED_BATCH`.
-    Batch,
-    /// Runs when nobody else wants to: `SCHED_IDLE`.
-    Idle,
-    /// Runs until it blocks or somebody more important comes: `SCHED_FIFO`.
-    Fifo,
-    /// As [`SchedulingClass::Fifo`], taking turns with its equals: `SCHED_RR`.
-    RoundRobin,
-    /// Has a budget in each period: `SCHED_DEADLINE`.
-    Deadline,
-    /// Something that this version does not know, such as a scheduler loaded by the administrator.
-    Other,
-}
-
-impl SchedulingClass {
-    /// Whether a thread of this class that yields gives way to its equals at most, never to the
-    /// ordinary thread that it may be waiting for. Such a waiter must sleep instead. (A thread with
-    /// a deadline that yields gives up the rest of its period, which is longer than anybody asked
-    /// for.)
-    #[inline]
-    pub const fn yields_only_to_equals(self) -> bool {
-        matches!(self, SchedulingClass::Fifo | SchedulingClass::RoundRobin | SchedulingClass::Deadline)
-    }
 }
 
 /// The calling thread's class.

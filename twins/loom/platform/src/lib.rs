@@ -23,6 +23,8 @@ pub mod fork;
 pub mod futex;
 mod macros;
 mod queue;
+#[path = "../../../../crates/platform/src/scheduling_class.rs"]
+mod scheduling_class;
 pub mod thread;
 
 #[doc(hidden)]

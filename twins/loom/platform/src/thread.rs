@@ -1,6 +1,7 @@
 //! Threads: the model checker's, which run one at a time.
 
 pub use crate::checker::thread::{JoinHandle, spawn};
+pub use crate::scheduling_class::SchedulingClass;
 
 /// The timer slack of threads started by [`spawn_punctual`].
 pub const PUNCTUAL_SLACK_NS: u64 = 1_000;
@@ -13,32 +14,6 @@ pub fn yield_now() {
 /// Lets `ns` nanoseconds pass, and other threads go first.
 pub fn sleep_ns(ns: u64) {
     crate::clock::sleep(ns);
-}
-
-/// How the kernel schedules a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SchedulingClass {
-    /// Everybody's.
-    Normal,
-    /// For long computations.
-    Batch,
-    /// Runs when nobody else wants to.
-    Idle,
-    /// Runs until it blocks or somebody more important comes.
-    Fifo,
-    /// As [`SchedulingClass::Fifo`], taking turns with its equals.
-    RoundRobin,
-    /// Has a budget in each period.
-    Deadline,
-    /// Something else.
-    Other,
-}
-
-impl SchedulingClass {
-    /// Whether a thread of this class that yields gives way to its equals at most.
-    pub const fn yields_only_to_equals(self) -> bool {
-        matches!(self, SchedulingClass::Fifo | SchedulingClass::RoundRobin | SchedulingClass::Deadline)
-    }
 }
 
 /// The calling thread's class: there is one here.

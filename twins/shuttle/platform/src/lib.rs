@@ -39,6 +39,8 @@ pub mod futex;
 mod macros;
 #[path = "../../../loom/platform/src/queue.rs"]
 mod queue;
+#[path = "../../../../crates/platform/src/scheduling_class.rs"]
+mod scheduling_class;
 #[path = "../../../loom/platform/src/thread.rs"]
 pub mod thread;
 
