@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::build;
 use crate::outcome::Result;
 use crate::process::{run as run_command, show};
-use crate::workspace::{Workspace, cargo, locked, root};
+use crate::workspace::{Workspace, release_cargo, root};
 
 /// Builds, and becomes `manx bench` with these arguments: whoever interrupts a benchmark interrupts
 /// that one, which then shows what it has.
@@ -23,9 +23,7 @@ pub fn run(arguments: &[String]) -> Result {
     build::run()?;
     let mut command = match arguments.split_first() {
         Some((name, options)) if name == "locks" => {
-            let mut build = cargo();
-            build.args(["build", "--release", "-p", "rivals"]).args(locked());
-            run_command(&mut build, RIVALS_LIMIT)?;
+            run_command(release_cargo("build").args(["-p", "rivals"]), RIVALS_LIMIT)?;
             let mut command = outside_cargo("rivals")?;
             command.arg("locks").args(options);
             command
@@ -37,12 +35,12 @@ pub fn run(arguments: &[String]) -> Result {
     Err(format!("`{}` could not be started: {error}", show(&command)))
 }
 
-/// Runs a benchmark briefly.
+/// Runs a benchmark briefly, with these options.
 ///
 /// # Errors
 /// If it fails or takes longer than `limit`.
-pub fn smoke(name: &str, limit: Duration) -> Result {
-    run_command(&mut manx_bench(&[name.into(), "--quick".into()])?, limit)
+pub fn smoke(name: &str, options: &[&str], limit: Duration) -> Result {
+    run_command(manx_bench(&[name.into(), "--quick".into()])?.args(options), limit)
 }
 
 /// Shows pairs of these victims, whose programs are in `folder`.

@@ -5,15 +5,34 @@
 //! that it builds together: what a program of others gets loaded must not grow by what the commands
 //! use, nor `manx` by what serves or measures. `manx` depends on none of the others and looks for
 //! them beside itself.
+//!
+//! `manx` has to be small (`tidy/slim.rs`), so it alone is optimised as a whole, which takes two
+//! minutes and a fifth of its size.
 
+use std::process::Command;
 use std::time::Duration;
 
 use crate::libmanx;
 use crate::outcome::Result;
 use crate::process::run as run_command;
-use crate::workspace::{Workspace, cargo, locked};
+use crate::workspace::{Workspace, release_cargo};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// A cargo that builds one of the packages in release mode, as it is installed.
+pub fn cargo(subcommand: &str, package: &str) -> Command {
+    let mut command = release_cargo(subcommand);
+    command.args(["-p", package]);
+    if package == "cli" {
+        command.args([
+            "--config",
+            "profile.release.lto='fat'",
+            "--config",
+            "profile.release.codegen-units=1",
+        ]);
+    }
+    command
+}
 
 /// Builds all of them in release mode.
 ///
@@ -21,7 +40,7 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// If one does not build, or what was built is not where the command looks for it.
 pub fn run() -> Result {
     for package in ["cli", "manx-serve", "manx-bench", "preload", "preload-requests", "capi"] {
-        run_command(cargo().args(["build", "--release", "-p", package]).args(locked()), LIMIT)?;
+        run_command(&mut cargo("build", package), LIMIT)?;
     }
     let workspace = Workspace::load()?;
     for file in workspace.commands().into_iter().chain(workspace.libraries()) {
@@ -30,6 +49,6 @@ pub fn run() -> Result {
         }
         println!("built {}", file.display());
     }
-    println!("built {}", libmanx::link(&workspace)?.display());
+    println!("built {}", libmanx::link(&workspace.release(), &[])?.display());
     Ok(())
 }

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 use crate::setup::find;
-use crate::workspace::{Workspace, cargo, locked, root};
+use crate::workspace::{Workspace, release_cargo, root};
 use archive::Archive;
 
 const INIT: &str = "crates/manx/tests/cpu_budget/guest.sh";
@@ -93,9 +93,7 @@ pub fn run(options: &Options) -> Result {
 
 /// The probe, built now.
 fn built(workspace: &Workspace) -> Result<PathBuf> {
-    let mut build = cargo();
-    build.args(["build", "--release", "-p", "manx", "--example", "budget"]).args(locked());
-    run_command(&mut build, BUILD)?;
+    run_command(release_cargo("build").args(["-p", "manx", "--example", "budget"]), BUILD)?;
     Ok(workspace.release().join("examples/budget"))
 }
 

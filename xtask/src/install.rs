@@ -1,10 +1,12 @@
-//! `cargo xtask install`: the commands, the libraries and the manual pages below a prefix.
+//! `cargo xtask install`: the commands, the libraries, the manual pages and the completions below a
+//! prefix.
 //!
 //! | file | where |
 //! | --- | --- |
 //! | `manx`, `manx-serve`, and with `--bench` `manx-bench` | `PREFIX/bin` |
 //! | `libmanx_preload.so`, `libmanx_requests.so` | `PREFIX/lib/manx`, where `manx` looks for them by its own path |
 //! | manual pages | `PREFIX/share/man/man1` |
+//! | completions | `PREFIX/share/bash-completion/completions`, `zsh/site-functions`, `fish/vendor_completions.d` |
 //! | libmanx and its headers | see [`libmanx`] |
 //!
 //! `DESTDIR` goes before the prefix, as packagers expect. A file is written beside its place and
@@ -19,7 +21,7 @@ use std::process::Command;
 
 use crate::outcome::Result;
 use crate::process::capture;
-use crate::workspace::{BENCH, PRELOAD, REQUESTS, Workspace};
+use crate::workspace::{BENCH, COMMANDS, LIBRARIES, Workspace};
 use crate::{build, libmanx, man};
 use put::put;
 
@@ -30,7 +32,19 @@ use put::put;
 /// If something does not build or a file cannot be written.
 pub fn run(prefix: &Path, bench: bool) -> Result {
     build::run()?;
-    install(prefix, &below(env::var_os("DESTDIR").as_deref().map(Path::new), prefix)?, bench)
+    let folder = below(env::var_os("DESTDIR").as_deref().map(Path::new), prefix)?;
+    let workspace = Workspace::load()?;
+    let pages = man::made(&workspace)?;
+    install(Built { folder: &workspace.release(), pages: &pages }, prefix, &folder, bench)
+}
+
+/// What is installed.
+#[derive(Clone, Copy)]
+pub struct Built<'p> {
+    /// The folder with the commands and the libraries.
+    pub folder: &'p Path,
+    /// The folder with the manual pages, and with completions in a folder for each shell.
+    pub pages: &'p Path,
 }
 
 /// Installs what is built into an empty folder and sees whether the installed command finds its
@@ -38,11 +52,11 @@ pub fn run(prefix: &Path, bench: bool) -> Result {
 ///
 /// # Errors
 /// If it does not.
-pub fn check(folder: &Path) -> Result {
+pub fn check(built: Built, folder: &Path) -> Result {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    install(folder, folder, false)?;
+    install(built, folder, folder, false)?;
     let manx = folder.join("bin/manx");
     // In PATH there is nothing of Manx's: what is installed is found by where it lies.
     let run = |words: &[&str]| {
@@ -51,7 +65,7 @@ pub fn check(folder: &Path) -> Result {
     let version = run(&["--version"])?;
     let plan = run(&["run", "--dry-run", "--slo", "1ms", "--", "true"])?;
     println!("{}\n{plan}", version.trim_end());
-    for library in [PRELOAD, REQUESTS].map(|name| folder.join("lib/manx").join(name)) {
+    for library in LIBRARIES.map(|name| folder.join("lib/manx").join(name)) {
         if !plan.contains(&*library.to_string_lossy()) {
             return Err(format!("{} does not find {}", manx.display(), library.display()));
         }
@@ -63,7 +77,7 @@ pub fn check(folder: &Path) -> Result {
         Err(error) if error.contains("xtask install --bench") => {}
         other => return Err(format!("`manx bench` is not installed, and does not say so: {other:?}")),
     }
-    install(folder, folder, true)?;
+    install(built, folder, folder, true)?;
     print!("{}", run(&["bench", "--version"])?);
     run(&["profile", "--help"])?;
     if let Some(left_out) = libmanx::check(folder)? {
@@ -83,34 +97,45 @@ fn below(destination: Option<&Path>, prefix: &Path) -> Result<PathBuf> {
     Ok(destination.join(inside))
 }
 
-/// What measures, and its pages: installed with `--bench` only.
+/// Each shell with completions, and where it looks for them below `share`.
+pub const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "bash-completion/completions"),
+    ("zsh", "zsh/site-functions"),
+    ("fish", "fish/vendor_completions.d"),
+];
+
+/// What measures, its pages and completions: installed with `--bench` only.
 const OF_BENCH: [&str; 2] = [BENCH, "manx-profile"];
 
-fn install(prefix: &Path, folder: &Path, bench: bool) -> Result {
-    let workspace = Workspace::load()?;
-    let pages = workspace.target.join("man");
-    if pages.exists() {
-        // A page of a subcommand that is gone must not be installed.
-        fs::remove_dir_all(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
-    }
-    man::run(&pages)?;
+/// Installs what is built into `folder`, from where it is to be used as `prefix`.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn install(built: Built, prefix: &Path, folder: &Path, bench: bool) -> Result {
+    let Built { folder: built, pages } = built;
     let wanted = |file: &Path| bench || !OF_BENCH.iter().any(|name| is_of(file, name));
-    for command in workspace.commands().iter().filter(|command| wanted(command)) {
+    for command in COMMANDS.map(|name| built.join(name)).iter().filter(|command| wanted(command)) {
         put(command, &folder.join("bin"), 0o755)?;
     }
-    for library in workspace.libraries() {
+    for library in LIBRARIES.map(|name| built.join(name)) {
         put(&library, &folder.join("lib/manx"), 0o644)?;
     }
-    let pages = fs::read_dir(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
-    for page in pages.flatten().map(|page| page.path()).filter(|page| wanted(page)) {
-        put(&page, &folder.join("share/man/man1"), 0o644)?;
+    let put_all = |from: &Path, place: &str| -> Result {
+        let files = fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
+        let mut files = files.flatten().map(|file| file.path()).filter(|file| file.is_file() && wanted(file));
+        files.try_for_each(|file| put(&file, &folder.join("share").join(place), 0o644))
+    };
+    put_all(pages, "man/man1")?;
+    for (shell, place) in COMPLETIONS {
+        put_all(&pages.join(shell), place)?;
     }
-    libmanx::install(&workspace, prefix, folder)
+    libmanx::install(&Workspace::load()?, built, prefix, folder)
 }
 
 /// Whether a file is that command, or a page about it or its subcommands.
 fn is_of(file: &Path, command: &str) -> bool {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_prefix('_').unwrap_or(&name);
     name.strip_prefix(command).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
@@ -133,6 +158,9 @@ mod tests {
             ("man/manx-bench.1", true),
             ("man/manx-bench-range.1", true),
             ("man/manx.1", false),
+            ("man/zsh/_manx-bench", true),
+            ("man/zsh/_manx", false),
+            ("man/bash/manx-bench.bash", true),
             ("man/manx-benchmark.1", false),
             ("/t/manx-serve", false),
         ] {

@@ -21,7 +21,9 @@ use crate::process::{capture, run as run_command};
 use crate::workspace::{Workspace, root};
 
 /// The shared library's name: it changes when programs that were linked before would break.
-const SONAME: &str = "libmanx.so.0";
+pub const SONAME: &str = "libmanx.so.0";
+/// The static library's name where cargo builds it.
+pub const ARCHIVE: &str = "libmanx_c.a";
 const LIMIT: Duration = Duration::from_secs(120);
 const HEADERS: [&str; 6] =
     ["manx.h", "manx.hpp", "manx_cpu.h", "manx_epoch.h", "manx_range.h", "manx_range.hpp"];
@@ -31,36 +33,37 @@ fn source(path: &str) -> PathBuf {
     root().join("crates/capi").join(path)
 }
 
-/// Links the shared library; cargo has built the static one. Returns the path.
+/// Links the shared library in a folder where the static one lies, which cargo has built. The
+/// compiler is told these words, too. Returns the path.
 ///
 /// # Errors
 /// If there is no C compiler, or it fails.
-pub fn link(workspace: &Workspace) -> Result<PathBuf> {
-    let release = workspace.release();
-    let shared = release.join(SONAME);
+pub fn link(folder: &Path, words: &[String]) -> Result<PathBuf> {
+    let shared = folder.join(SONAME);
     let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-Wl,--gc-sections", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,now"]);
+    compiler.args(words).args(["-shared", "-Wl,--gc-sections", "-Wl,-z,defs", "-Wl,-z,relro", "-Wl,-z,now"]);
     compiler.arg(format!("-Wl,-soname,{SONAME}"));
     compiler.arg(format!("-Wl,--version-script={}", source("link/manx.map").display()));
     compiler.arg("-o").arg(&shared);
-    compiler.arg("-Wl,--whole-archive").arg(release.join("libmanx_c.a")).arg("-Wl,--no-whole-archive");
+    compiler.arg("-Wl,--whole-archive").arg(folder.join(ARCHIVE)).arg("-Wl,--no-whole-archive");
+    // Before 2.34 the C library had these apart.
+    compiler.args(["-Wl,--as-needed", "-lpthread", "-ldl"]);
     run_command(&mut compiler, LIMIT)?;
     Ok(shared)
 }
 
-/// Installs the libraries, the headers and their descriptions into `folder`, where they are to be
-/// used from `prefix`.
+/// Installs the libraries that lie in `built`, the headers and their descriptions into `folder`,
+/// where they are to be used from `prefix`.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn install(workspace: &Workspace, prefix: &Path, folder: &Path) -> Result {
-    let release = workspace.release();
+pub fn install(workspace: &Workspace, built: &Path, prefix: &Path, folder: &Path) -> Result {
     let made = workspace.target.join("libmanx");
     let in_file = |path: &Path, error| format!("{}: {error}", path.display());
     fs::create_dir_all(&made).map_err(|error| in_file(&made, error))?;
     let archive = made.join("libmanx.a");
-    fs::copy(release.join("libmanx_c.a"), &archive).map_err(|error| in_file(&archive, error))?;
-    for file in [&archive, &release.join(SONAME)] {
+    fs::copy(built.join(ARCHIVE), &archive).map_err(|error| in_file(&archive, error))?;
+    for file in [&archive, &built.join(SONAME)] {
         put(file, &folder.join("lib"), 0o644)?;
     }
     let link = folder.join("lib/libmanx.so");
@@ -111,11 +114,19 @@ pub fn check(folder: &Path) -> Result<Option<String>> {
 
 /// The text for pkg-config that a template stands for.
 fn described(template: &str, prefix: &Path) -> Result<String> {
+    // This one is pkg-config's own: the folder of the description.
+    if prefix.starts_with("${pcfiledir}") {
+        return Ok(filled(template, &prefix.display().to_string()));
+    }
     let prefix = std::path::absolute(prefix).map_err(|error| format!("{}: {error}", prefix.display()))?;
     let prefix = prefix.to_str().filter(|prefix| !prefix.contains(char::is_whitespace)).ok_or_else(|| {
         format!("pkg-config cannot name {}: choose a prefix without white space", prefix.display())
     })?;
-    Ok(template.replace("@PREFIX@", prefix).replace("@VERSION@", env!("CARGO_PKG_VERSION")))
+    Ok(filled(template, prefix))
+}
+
+fn filled(template: &str, prefix: &str) -> String {
+    template.replace("@PREFIX@", prefix).replace("@VERSION@", env!("CARGO_PKG_VERSION"))
 }
 
 #[cfg(test)]
@@ -126,6 +137,12 @@ mod tests {
     fn a_template_gets_the_prefix_and_the_version() {
         let text = described("prefix=@PREFIX@\nVersion: @VERSION@\n", Path::new("/usr/local"));
         assert_eq!(text.unwrap(), format!("prefix=/usr/local\nVersion: {}\n", env!("CARGO_PKG_VERSION")));
+    }
+
+    #[test]
+    fn a_prefix_may_depend_on_where_the_description_lies() {
+        let text = described("prefix=@PREFIX@", Path::new("${pcfiledir}/../.."));
+        assert_eq!(text.unwrap(), "prefix=${pcfiledir}/../..");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The one door for developers: `cargo xtask setup | build | test | demo | bench | soak | guest |
-//! tidy | man | install`.
+//! tidy | man | install | dist`.
 //!
 //! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where
 //! things are) and [`steps`] (a list of timed steps with a verdict). The tool is built before
@@ -11,6 +11,8 @@
 mod bench;
 mod build;
 mod demo;
+mod dist;
+mod glibc;
 mod guest;
 mod install;
 mod libmanx;
@@ -65,7 +67,7 @@ enum Command {
     Guest(guest::Options),
     /// Check the style: headers, stray files, links, words, dependency arrows, the built library
     Tidy,
-    /// Write the manual pages
+    /// Write the manual pages, and the completions of bash, zsh and fish
     Man {
         /// The folder that they are written to
         #[arg(long, value_name = "DIR", default_value = "target/man")]
@@ -81,6 +83,9 @@ enum Command {
         #[arg(long)]
         bench: bool,
     },
+    /// Make what a machine without Rust installs, in target/dist: a Debian package, an archive with
+    /// checksums, and an image for containers
+    Dist,
 }
 
 fn main() -> ExitCode {
@@ -99,6 +104,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Man { out } => man::run(&out),
         Command::Install { prefix, bench } => install::run(&prefix, bench),
+        Command::Dist => dist::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

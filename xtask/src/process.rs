@@ -48,6 +48,22 @@ pub fn run_and_look(
     limit: Duration,
     mut look: impl FnMut(&str) + Send + 'static,
 ) -> Result {
+    run_and_take(command, limit, move |line| {
+        let _ = io::stdout().write_all(line);
+        look(String::from_utf8_lossy(line).trim_end());
+    })
+}
+
+/// Runs a command to its end, with our standard error, and gives each line of its standard output
+/// to `take`, with the line's end.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_and_take(
+    command: &mut Command,
+    limit: Duration,
+    mut take: impl FnMut(&[u8]) + Send + 'static,
+) -> Result {
     let (reader, writer) = io::pipe().map_err(|error| format!("no pipe: {error}"))?;
     let (ended, end) = mpsc::channel::<()>();
     thread::spawn(move || {
@@ -55,8 +71,7 @@ pub fn run_and_look(
         let mut lines = BufReader::new(reader);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-            let _ = io::stdout().write_all(&line);
-            look(String::from_utf8_lossy(&line).trim_end());
+            take(&line);
             line.clear();
         }
     });

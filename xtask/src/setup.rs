@@ -6,6 +6,7 @@
 //! Without the rights to install, the list of what is missing is printed, and the steps that need
 //! it say that they are left out.
 
+mod axe;
 pub mod victims;
 
 use std::env;
@@ -77,7 +78,9 @@ const NEEDS: &[Need] = &[
     program("objdump", "binutils", "a second opinion on machine code"),
     program("valgrind", "valgrind", "counts instructions where the processor does not"),
     program("gdb", "gdb", "a program under a debugger must run unchanged"),
+    program("chromium", "chromium", "shows the pages of `manx report` in tests"),
     program("pkg-config", "pkg-config", "finds what is installed for C programs"),
+    program("mmdebstrap", "mmdebstrap", "fetches the system that packages are linked with and tried in"),
     program("git", "git", "a real program that must run unchanged"),
     program("openssl", "openssl", "a real program that must run unchanged"),
     program("python3", "python3", "a real program with threads that must run unchanged"),
@@ -123,6 +126,11 @@ pub fn run() -> Result {
 /// Installs what is missing and possible. What is still missing afterwards comes back as a
 /// sentence.
 pub fn ensure(whom: For) -> Option<String> {
+    if whom == For::Tests
+        && let Err(why) = axe::run(find("npm"))
+    {
+        println!("setup: left out: axe-core, which checks pages: {why}");
+    }
     let missing = missing(whom);
     if missing.is_empty() {
         println!("setup: nothing is missing");

@@ -42,7 +42,7 @@ pub struct Options {
     /// How long [default: 60; with --chaos, 30]
     #[arg(long, value_name = "N")]
     minutes: Option<u64>,
-    /// Pairs of programs that are drawn, each pair under a CPU quota that is drawn (cgroup v1)
+    /// Pairs of programs that are drawn, each pair under a CPU quota that is drawn
     #[arg(long)]
     chaos: bool,
     /// Seed of the random draws of --chaos

@@ -47,17 +47,23 @@ impl Steps {
 
     /// Does one step and keeps its verdict.
     pub fn step(&mut self, name: &str, work: impl FnOnce() -> Verdict) {
+        self.timed_step(name, || {
+            let begin = Instant::now();
+            (work(), begin.elapsed())
+        });
+    }
+
+    /// Does one step and keeps its verdict, and how long it says that it took.
+    pub fn timed_step(&mut self, name: &str, work: impl FnOnce() -> (Verdict, Duration)) {
         println!("\n== {name}");
-        let begin = Instant::now();
-        let verdict = if self.begin.elapsed() < self.limit {
+        let (verdict, took) = if self.begin.elapsed() < self.limit {
             work()
         } else {
-            Verdict::Failed(format!(
-                "not begun: the {} minutes for all steps are over",
-                self.limit.as_secs() / 60
-            ))
+            let minutes = self.limit.as_secs() / 60;
+            let why = format!("not begun: the {minutes} minutes for all steps are over");
+            (Verdict::Failed(why), Duration::ZERO)
         };
-        let row = Row { name: name.into(), verdict, took: begin.elapsed() };
+        let row = Row { name: name.into(), verdict, took };
         if let Verdict::Failed(why) = &row.verdict {
             // The line has the beginning only.
             println!("{why}");

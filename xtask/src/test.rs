@@ -1,25 +1,38 @@
 //! `cargo xtask test`: all that CI runs, as a list of timed steps.
 //!
 //! A step that fails does not stop the others; the table at the end has every verdict, and the last
-//! line the sums. A step that cannot run here is skipped with its reason, never silently. `--full`
+//! line the sums. Before it stands the list of all steps and tests that could not run here, with
+//! their reasons; in CI each has to be an accepted one ([`skips`]). `--full`
 //! runs the long proofs unabridged: model checking without a bound on preemptions, and many more
 //! random cases. Tests of other crates learn of it by `MANX_FULL=1`.
 
+mod advisories;
+mod beside;
+mod failures;
 mod features;
+mod package;
+mod programs;
+mod public;
 mod readme;
 mod sanitizer;
+mod skips;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
+use crate::install::{self, Built};
 use crate::outcome::Result;
-use crate::process::{capture, run as run_command, run_and_look};
+use crate::process::{capture, root, run as run_command};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
-use crate::workspace::{Workspace, cargo, lacks, locked};
-use crate::{bench, build, install, soak, tidy};
+use crate::workspace::{Package, Workspace, cargo, is_ci, lacks, locked};
+use crate::{bench, build, dist, man, soak, tidy};
+use beside::Lane;
+use failures::Failures;
+use programs::{APART, Set};
+use skips::Skips;
 
 /// CI gives an hour; what is not begun by then would not end in it.
 const ALL: Duration = Duration::from_secs(50 * 60);
@@ -27,15 +40,59 @@ const ALL: Duration = Duration::from_secs(50 * 60);
 const ALL_FULL: Duration = Duration::from_secs(24 * 3600);
 /// One step, so that one that hangs leaves time for the others.
 const STEP: Duration = Duration::from_secs(15 * 60);
-/// A benchmark with `--quick` takes 45 s at most; a busy machine gets some more.
-const QUICK: Duration = Duration::from_secs(180);
+/// The build of all test programs, from nothing.
+const BUILD: Duration = Duration::from_secs(20 * 60);
+/// A benchmark with `--quick` takes 45 s at most by itself; beside others it may take much longer.
+const QUICK: Duration = Duration::from_secs(600);
 
-/// The benchmarks that run as smoke checks.
-const BENCHES: [&str; 7] = ["wait", "guard", "inversion", "range", "pool", "txn", "victims"];
+/// The benchmarks that run as smoke checks. Of `range` the tests of `workload` run all other parts.
+const BENCHES: [(&str, &[&str]); 7] = [
+    ("wait", &[]),
+    ("guard", &[]),
+    ("inversion", &[]),
+    ("range", &["--part", "counters"]),
+    ("pool", &[]),
+    ("txn", &[]),
+    ("victims", &[]),
+];
+/// Packages with tests that look at how busy the machine is. They come first, and no step runs
+/// beside them.
+const QUIET: [&str; 2] = ["doctor", "manx"];
+
+/// Steps that run beside others, in this order, and the step after which each may begin. What runs
+/// beside another step must not depend on how busy the machine is.
+///
+/// 1. Programs that run for a fixed time, beside what compiles.
+/// 2. Model checking, which has one long proof at its end, beside tests that sleep.
+/// 3. What is built into folders of its own or only looked at, beside the tests of the preload
+///    library, which sleep most.
+const BESIDE: &[(&str, &str)] = &[
+    ("soak", "build"),
+    ("bench-wait", "build"),
+    ("bench-guard", "build"),
+    ("bench-inversion", "build"),
+    ("bench-range", "build"),
+    ("bench-pool", "build"),
+    ("bench-txn", "build"),
+    ("bench-victims", "build"),
+    ("bench-engines", "build"),
+    ("bench-servers", "build"),
+    ("test-build-loom", QUIET_ENDS),
+    ("test-baselines-loom", QUIET_ENDS),
+    ("test-manx-loom", QUIET_ENDS),
+    ("test-platform-loom", QUIET_ENDS),
+    ("tsan", QUIET_ENDS),
+    ("install", QUIET_ENDS),
+    ("dist", QUIET_ENDS),
+    ("package", QUIET_ENDS),
+];
+/// The last step that needs a machine of its own.
+const QUIET_ENDS: &str = "test-manx";
+
 /// The packages that are checked for the other architecture, as far as they can be without a C
 /// compiler for it.
 const PORTABLE: [&str; 7] =
-    ["platform", "manx", "baselines", "spinloop", "preload-abi", "preload", "preload-requests"];
+    ["manx-platform", "manx", "baselines", "spinloop", "preload-abi", "preload", "preload-requests"];
 
 const OTHER: &str = "aarch64-unknown-linux-gnu";
 
@@ -48,6 +105,9 @@ pub struct Options {
     /// Name the steps and do nothing
     #[arg(long)]
     list: bool,
+    /// Do this step alone, for a run of all steps that prints it later
+    #[arg(long, value_name = "STEP", hide = true)]
+    part: Option<String>,
     /// Only these steps; without any, all
     #[arg(value_name = "STEP")]
     only: Vec<String>,
@@ -63,8 +123,9 @@ type Work<'w> = Box<dyn FnOnce() -> Verdict + 'w>;
 /// If a step failed, or one is named that does not exist.
 pub fn run(options: &Options) -> Result {
     let workspace = Workspace::load()?;
-    let mut todo = all(&workspace, options.full);
-    let names: Vec<String> = todo.iter().map(|step| step.0.clone()).collect();
+    let skips = Skips::at(&workspace.target);
+    let names: Vec<String> =
+        all(&workspace, &skips, options.full, &[]).into_iter().map(|step| step.0).collect();
     if let Some(unknown) = options.only.iter().find(|name| !names.contains(name)) {
         return Err(format!("there is no step `{unknown}`; `cargo xtask test --list` names them"));
     }
@@ -72,17 +133,57 @@ pub fn run(options: &Options) -> Result {
         println!("{}", names.join("\n"));
         return Ok(());
     }
+    let mut todo = all(&workspace, &skips, options.full, &options.only);
     if !options.only.is_empty() {
-        todo.retain(|step| options.only.contains(&step.0));
+        todo.retain(|step| options.only.contains(&step.0) || is_of_all(&step.0));
     }
+    // Where steps that run beside others leave their output.
+    let beside_in = workspace.target.join("steps");
+    if let Some(part) = &options.part {
+        let step = todo.into_iter().find(|step| step.0 == *part);
+        let (_, work) = step.ok_or_else(|| format!("there is no step `{part}`"))?;
+        return beside::part(part, &beside_in, work);
+    }
+    skips.begin()?;
+    let lane = options.only.is_empty().then(|| Lane::begin(BESIDE, beside_in, options.full));
     let mut steps = Steps::new(if options.full { ALL_FULL } else { ALL });
     for (name, work) in todo {
-        steps.step(&name, work);
+        let lane = lane.as_ref();
+        let beside = lane.filter(|_| BESIDE.iter().any(|(step, _)| *step == name));
+        steps.timed_step(&name, || {
+            let (verdict, took) = match beside {
+                Some(lane) => lane.join(&name),
+                None => {
+                    let begin = Instant::now();
+                    (work(), begin.elapsed())
+                }
+            };
+            if let Verdict::Skipped(why) = &verdict
+                && let Err(why) = skips.add(&format!("step {name}"), why)
+            {
+                return (Verdict::Failed(why), took);
+            }
+            (verdict, took)
+        });
+        lane.inspect(|lane| lane.done(&name));
     }
+    steps.step("skips", || skips.judge(is_ci(), options.only.is_empty()));
     steps.finish()
 }
 
-fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
+/// The step that tests a package.
+fn step_of(package: &Package) -> String {
+    format!("test-{}", package.name)
+}
+
+/// Whether a step is for all packages that are tested.
+fn is_of_all(step: &str) -> bool {
+    ["test-build", "test-doc"].iter().any(|name| step.starts_with(name))
+}
+
+/// The steps. If only some are wanted, all others are there too, but tests are built for the
+/// packages that are wanted.
+fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[String]) -> Vec<Step<'w>> {
     let mut steps: Vec<Step> = Vec::new();
     let mut add = |name: &str, work: Work<'w>| steps.push((name.into(), work));
     let limit = if full { ALL_FULL } else { STEP };
@@ -91,31 +192,74 @@ fn all<'w>(workspace: &'w Workspace, full: bool) -> Vec<Step<'w>> {
     add("fmt", Box::new(format));
     add("build", Box::new(|| build::run().into()));
     add("tidy", Box::new(|| tidy::run().into()));
+    add("readme", Box::new(|| readme::check(workspace).into()));
+    add("advisories", Box::new(|| advisories::run(STEP)));
     add("clippy", Box::new(clippy));
     add("features", Box::new(|| features::run(workspace, STEP)));
-    for package in &workspace.packages {
-        add(&format!("test-{}", package.name), Box::new(move || test(&package.name, full, limit)));
-    }
-    add("doc", Box::new(doc));
-    add("tsan", Box::new(|| sanitizer::run(workspace, STEP)));
-    add("aarch64", Box::new(other_architecture));
-    add("install", Box::new(|| install::check(&workspace.target.join("install-check")).into()));
-    add("readme", Box::new(|| readme::check(workspace).into()));
-    for name in BENCHES {
-        add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, QUICK).into()));
+    let all_packages = only.is_empty() || only.iter().any(|name| is_of_all(name));
+    let is_chosen = |package: &&Package| all_packages || only.contains(&step_of(package));
+    let (apart, together): (Vec<&Package>, Vec<&Package>) =
+        workspace.packages.iter().filter(is_chosen).partition(|package| APART.contains(&&*package.name));
+    let (loom, others): (Vec<&Package>, Vec<&Package>) =
+        together.into_iter().partition(|package| package.name.ends_with("-loom"));
+    let (quiet, others): (Vec<&Package>, Vec<&Package>) =
+        others.into_iter().partition(|package| QUIET.contains(&&*package.name));
+    let others = quiet.into_iter().chain(others).collect();
+    let of_set = |suffix: &str, packages: Vec<&'w Package>, is_release| -> Vec<Step<'w>> {
+        let Some(set) = Set::of(packages.clone(), is_release).map(Rc::new) else { return Vec::new() };
+        let of = || Rc::clone(&set);
+        let (build, document) = (of(), of());
+        let first: Work = Box::new(move || build.build(BUILD).into());
+        let tests = packages.into_iter().map(|package| {
+            let set = of();
+            let ran = move || set.run(package, |command| prepare(command, skips, full), limit).into();
+            (step_of(package), Box::new(ran) as Work)
+        });
+        let mut steps: Vec<Step> =
+            std::iter::once((format!("test-build{suffix}"), first)).chain(tests).collect();
+        if document.has_examples() {
+            steps.push((format!("test-doc{suffix}"), Box::new(move || document.document(STEP).into())));
+        }
+        steps
+    };
+    let mut tests = of_set("", others, false).into_iter();
+    tests.next().into_iter().for_each(|(name, build)| add(&name, build));
+    for (name, options) in BENCHES {
+        add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, options, QUICK).into()));
     }
     add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
     add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
     add("soak", Box::new(soak::smoke));
+    tests.for_each(|(name, work)| add(&name, work));
+    // They start the commands that the others have built.
+    for package in apart {
+        add(&step_of(package), Box::new(move || test_apart(&package.name, skips, full, limit)));
+    }
+    add("doc", Box::new(|| doc(workspace)));
+    add("aarch64", Box::new(other_architecture));
+    of_set("-loom", loom, true).into_iter().for_each(|(name, work)| add(&name, work));
+    add("tsan", Box::new(|| sanitizer::run(workspace, skips, STEP)));
+    // In a run of all steps the tests' build has made what writes the pages.
+    let is_all = only.is_empty();
+    let pages = move || if is_all { man::built(workspace) } else { man::made(workspace) };
+    add("install", Box::new(move || install(workspace, pages()).into()));
+    add("dist", Box::new(move || pages().map_or_else(Verdict::Failed, |it| dist::check(workspace, &it))));
+    add("package", Box::new(|| package::check(workspace, STEP).into()));
     steps
 }
 
 /// A benchmark that measures nothing of its own, unless all of it is missing.
 fn smoke_unless(name: &str, missing: Option<String>) -> Verdict {
     match missing {
-        None => bench::smoke(name, QUICK).into(),
+        None => bench::smoke(name, &[], QUICK).into(),
         Some(missing) => Verdict::Skipped(missing),
     }
+}
+
+/// Installs into a folder of its own what is built, with these pages.
+fn install(workspace: &Workspace, pages: Result<PathBuf>) -> Result {
+    let built = Built { folder: &workspace.release(), pages: &pages? };
+    install::check(built, &workspace.target.join("install-check"))
 }
 
 fn set_up() -> Verdict {
@@ -130,10 +274,25 @@ fn cargo_step(words: &[&str], environment: &[(&str, &str)]) -> Verdict {
     run_command(cargo().args(words).envs(environment.iter().copied()), STEP).into()
 }
 
+/// All files by name: `cargo fmt` does not find modules that are declared inside of a macro.
 fn format() -> Verdict {
-    match lacks("fmt", "rustfmt") {
-        None => cargo_step(&["fmt", "--all", "--check"], &[]),
-        Some(missing) => Verdict::Skipped(missing),
+    if let Some(missing) = lacks("fmt", "rustfmt") {
+        return Verdict::Skipped(missing);
+    }
+    let files = match tidy::rust_files() {
+        Ok(files) => files,
+        Err(why) => return Verdict::Failed(why),
+    };
+    println!("$ rustfmt --check --edition 2024 ({} files)", files.len());
+    let status = Command::new("rustfmt")
+        .args(["--check", "--edition", "2024"])
+        .args(files)
+        .current_dir(root())
+        .status();
+    match status {
+        Ok(status) if status.success() => Verdict::Passed,
+        Ok(_) => Verdict::Failed("not formatted: git ls-files '*.rs' | xargs rustfmt --edition 2024".into()),
+        Err(error) => Verdict::Failed(format!("rustfmt could not be started: {error}")),
     }
 }
 
@@ -146,52 +305,33 @@ fn clippy() -> Verdict {
     cargo_step(&words.concat(), &[])
 }
 
-fn doc() -> Verdict {
+/// Builds the documentation, and looks at what it shows.
+fn doc(workspace: &Workspace) -> Verdict {
+    let docs = workspace.target.join("doc");
+    if let Err(why) = public::begin(&docs) {
+        return Verdict::Failed(why);
+    }
     let words = [&["doc", "--workspace", "--no-deps"], locked()];
-    cargo_step(&words.concat(), &[("RUSTDOCFLAGS", "-D warnings")])
+    match cargo_step(&words.concat(), &[("RUSTDOCFLAGS", "-D warnings")]) {
+        Verdict::Passed => public::check(&docs).into(),
+        other => other,
+    }
 }
 
-/// The tests of one package. Loom's are model checking, which only ends in a sensible time with
-/// optimisation.
-fn test(package: &str, full: bool, limit: Duration) -> Verdict {
-    let mut command = cargo();
-    // What is behind features is tested too; other packages must build without.
-    command.args(["test", "--no-fail-fast", "--all-features", "-p", package]).args(locked());
-    if package.ends_with("-loom") {
-        command.arg("--release");
-    }
+/// What the tests of a package see besides.
+fn prepare(command: &mut Command, skips: &Skips, full: bool) {
+    skips.tell(command);
     if full {
         command.env("MANX_FULL", "1").env("PROPTEST_CASES", "20000");
     }
-    let failures = Arc::new(Mutex::new(Failures::default()));
-    let seen = Arc::clone(&failures);
-    let ran = run_and_look(&mut command, limit, move |line| seen.lock().unwrap().look(line));
-    ran.map_err(|why| format!("{why}\n{}", failures.lock().unwrap().lines.join("\n"))).into()
 }
 
-/// What failing tests say, so that it stands beside the table at the end: CI may keep the end of
-/// the output only.
-#[derive(Default)]
-struct Failures {
-    inside: bool,
-    lines: Vec<String>,
-}
-
-impl Failures {
-    /// The most lines of a step.
-    const LINES_MAX: usize = 60;
-
-    /// Keeps what lies between `failures:` and `test result:`.
-    fn look(&mut self, line: &str) {
-        self.inside = match line {
-            "failures:" => true,
-            line if line.starts_with("test result:") => false,
-            _ => self.inside,
-        };
-        if self.inside && !line.is_empty() && self.lines.len() < Self::LINES_MAX {
-            self.lines.push(line.to_owned());
-        }
-    }
+/// The tests of a package that is built by itself, with its own features only.
+fn test_apart(package: &str, skips: &Skips, full: bool, limit: Duration) -> Verdict {
+    let mut command = cargo();
+    command.args(["test", "--no-fail-fast", "--all-features", "-p", package]).args(locked());
+    prepare(&mut command, skips, full);
+    Failures::of(&mut command, limit).into()
 }
 
 fn other_architecture() -> Verdict {
@@ -216,16 +356,8 @@ mod tests {
 
     fn names() -> Vec<String> {
         let workspace = Workspace::load().unwrap();
-        all(&workspace, false).into_iter().map(|step| step.0).collect()
-    }
-
-    #[test]
-    fn what_failing_tests_say_is_kept_and_nothing_else() {
-        let mut failures = Failures::default();
-        let printed = "test one ... ok\ntest two ... FAILED\n\nfailures:\n\n---- two stdout ----\nleft: 4\n\nfailures:\n    two\n\n\
-            test result: FAILED. 1 passed\n\nrunning 0 tests";
-        printed.lines().for_each(|line| failures.look(line));
-        assert_eq!(failures.lines, ["failures:", "---- two stdout ----", "left: 4", "failures:", "    two"]);
+        let skips = Skips::at(&workspace.target);
+        all(&workspace, &skips, false, &[]).into_iter().map(|step| step.0).collect()
     }
 
     #[test]
@@ -244,14 +376,38 @@ mod tests {
     fn what_is_built_comes_before_what_looks_at_it() {
         let names = names();
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
-        for name in ["tidy", "install", "bench-inversion", "soak"] {
+        for name in ["tidy", "install", "dist", "bench-inversion", "soak"] {
             assert!(place("build") < place(name), "{name}");
         }
     }
 
     #[test]
+    fn what_runs_beside_others_can_end_before_its_place() {
+        let names = names();
+        let place = |name: &str| names.iter().position(|other| other == name).unwrap();
+        for (index, (name, _)) in BESIDE.iter().enumerate() {
+            for (_, after) in &BESIDE[..=index] {
+                assert!(place(after) < place(name), "{name} would wait for {after} for ever");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_runs_beside_what_needs_a_machine_of_its_own() {
+        let names = names();
+        let place = |name: &str| names.iter().position(|other| other == name).unwrap();
+        let quiet = QUIET.map(|package| place(&format!("test-{package}")));
+        assert_eq!(quiet.into_iter().max(), Some(place(QUIET_ENDS)));
+        for (name, after) in BESIDE {
+            let is_over = quiet.iter().all(|quiet| place(name) < *quiet);
+            assert!(is_over || *after == QUIET_ENDS, "{name}");
+        }
+    }
+
+    #[test]
     fn a_step_that_does_not_exist_is_refused_before_anything_runs() {
-        let options = Options { full: false, list: false, only: vec!["fmt".into(), "nonsense".into()] };
+        let only = vec!["fmt".into(), "nonsense".into()];
+        let options = Options { full: false, list: false, part: None, only };
         let error = run(&options).unwrap_err();
         assert!(error.contains("`nonsense`") && error.contains("--list"), "{error}");
     }

@@ -7,6 +7,7 @@
 mod arrows;
 mod circles;
 mod columns;
+mod dependencies;
 mod finding;
 mod headers;
 mod length;
@@ -38,6 +39,15 @@ const FILE_CHECKS: [fn(&File) -> Vec<Finding>; 8] = [
     manifests::check,
 ];
 
+/// The paths of all Rust files, from the root.
+///
+/// # Errors
+/// If the tree cannot be read.
+pub fn rust_files() -> Result<Vec<String>> {
+    let files = Tree::load(root())?.files.into_iter();
+    Ok(files.filter(|file| file.extension() == "rs").map(|file| file.path).collect())
+}
+
 /// Runs every check and prints what it finds.
 ///
 /// # Errors
@@ -50,6 +60,7 @@ pub fn run() -> Result {
     findings.extend(links::check(&tree));
     findings.extend(arrows::check(&tree, &workspace.packages));
     findings.extend(circles::check(&tree));
+    findings.extend(dependencies::check(&tree)?);
     let (found, left_out) = library::check(&workspace.release(), &tree);
     findings.extend(found);
     let (found, too) = slim::check(&workspace.release())?;

@@ -21,6 +21,11 @@ pub const PRELOAD: &str = "libmanx_preload.so";
 /// The one that it adds for requests that nobody marked.
 pub const REQUESTS: &str = "libmanx_requests.so";
 
+/// All commands, the one that starts programs first.
+pub const COMMANDS: [&str; 3] = [MANX, SERVE, BENCH];
+/// All libraries that it preloads.
+pub const LIBRARIES: [&str; 2] = [PRELOAD, REQUESTS];
+
 /// What `cargo metadata` says about the workspace.
 pub struct Workspace {
     /// Where cargo puts what it builds.
@@ -41,6 +46,8 @@ pub struct Package {
     pub needs: Vec<String>,
     /// The names of its integration tests.
     pub tests: Vec<String>,
+    /// Whether its library's documentation has examples that run as tests.
+    pub has_examples: bool,
     /// The names of its features.
     pub features: Vec<String>,
 }
@@ -68,15 +75,14 @@ impl Workspace {
         self.release().join(MANX)
     }
 
-    /// The built commands, that one first.
+    /// The built commands.
     pub fn commands(&self) -> [PathBuf; 3] {
-        [MANX, SERVE, BENCH].map(|name| self.release().join(name))
+        COMMANDS.map(|name| self.release().join(name))
     }
 
-    /// The built libraries that it preloads: the one that it always does, and the one that sees
-    /// requests.
+    /// The built libraries that it preloads.
     pub fn libraries(&self) -> [PathBuf; 2] {
-        [PRELOAD, REQUESTS].map(|name| self.release().join(name))
+        LIBRARIES.map(|name| self.release().join(name))
     }
 }
 
@@ -88,6 +94,35 @@ pub fn cargo() -> Command {
     command
 }
 
+/// A cargo that builds or runs something in release mode. What it builds names no folder of this
+/// machine's registry, because users may install it elsewhere.
+///
+/// All release builds must use this. Cargo builds a dependency once for each set of flags.
+pub fn release_cargo(subcommand: &str) -> Command {
+    let mut flags: Vec<String> = match env::var("CARGO_ENCODED_RUSTFLAGS") {
+        Ok(flags) => flags.split('\x1f').map(String::from).collect(),
+        Err(_) => env::var("RUSTFLAGS").unwrap_or_default().split_whitespace().map(String::from).collect(),
+    };
+    flags.extend(cargo_home().map(|home| format!("--remap-path-prefix={}=/cargo", home.display())));
+    flags.retain(|flag| !flag.is_empty());
+    let mut command = cargo();
+    command.args([subcommand, "--release"]).args(locked());
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    // For `manx --version`. Without git nobody knows.
+    let mut commit = Command::new("git");
+    commit.current_dir(root()).args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
+    if let Ok(commit) = capture(&mut commit) {
+        command.env("MANX_COMMIT", commit.trim());
+    }
+    command
+}
+
+/// The folder of cargo's registry.
+pub fn cargo_home() -> Option<PathBuf> {
+    let named = env::var_os("CARGO_HOME").map(PathBuf::from);
+    named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo")))
+}
+
 /// How to install a part of the toolchain, if `cargo SUBCOMMAND` does not run: not every
 /// installation has all of them.
 pub fn lacks(subcommand: &str, component: &str) -> Option<String> {
@@ -95,9 +130,14 @@ pub fn lacks(subcommand: &str, component: &str) -> Option<String> {
     answer.err().map(|_| format!("rustup component add {component}"))
 }
 
-/// The option that forbids to change Cargo.lock, where nobody would commit the change.
+/// Whether this is CI: nobody looks at what is left out, and nobody would commit a change.
+pub fn is_ci() -> bool {
+    env::var_os("CI").is_some()
+}
+
+/// The option that forbids to change Cargo.lock in CI.
 pub fn locked() -> &'static [&'static str] {
-    if env::var_os("CI").is_some() { &["--locked"] } else { &[] }
+    if is_ci() { &["--locked"] } else { &[] }
 }
 
 /// What a package links when it is built by itself, itself included: a line each, which begins with
@@ -130,6 +170,7 @@ fn member(package: &Value, names: &[&str]) -> Option<Package> {
     needs.sort();
     needs.dedup();
     let targets = package["targets"].as_array()?.iter();
+    let has_examples = targets.clone().any(|target| target["doctest"] == true);
     let tests =
         targets.filter(|target| target["kind"][0] == "test").filter_map(|target| target["name"].as_str());
     Some(Package {
@@ -137,6 +178,7 @@ fn member(package: &Value, names: &[&str]) -> Option<Package> {
         manifest: package["manifest_path"].as_str()?.into(),
         needs,
         tests: tests.map(String::from).collect(),
+        has_examples,
         features: package["features"].as_object()?.keys().cloned().collect(),
     })
 }
@@ -149,9 +191,9 @@ mod tests {
     fn this_workspace_is_found() {
         let workspace = Workspace::load().unwrap();
         let xtask = workspace.packages.iter().find(|package| package.name == "xtask").unwrap();
-        assert_eq!(xtask.needs, Vec::<String>::new());
+        assert_eq!(xtask.needs, ["testing"]);
         let manx = workspace.packages.iter().find(|package| package.name == "manx").unwrap();
-        assert_eq!(manx.needs, ["platform", "testing"]);
+        assert_eq!(manx.needs, ["manx-platform", "testing"]);
         let twin = workspace.packages.iter().find(|package| package.name == "manx-loom").unwrap();
         assert!(twin.tests.contains(&"wait".into()), "{:?}", twin.tests);
     }

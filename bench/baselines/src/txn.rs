@@ -13,7 +13,7 @@ use manx::wait::{Policy, Spin};
 /// ```
 /// use manx::txn::coordinator::Coordinator;
 ///
-/// let coordinator = Coordinator::new(baselines::txn::SPIN, 1);
+/// let coordinator = Coordinator::with_protocol(baselines::txn::SPIN, 1);
 /// let mut session = coordinator.session()?;
 /// let id = session.allocate();
 /// session.end();

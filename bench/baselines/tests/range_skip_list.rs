@@ -297,7 +297,7 @@ fn inverted_and_empty_ranges_block_nobody() {
 }
 
 #[test]
-fn who_does_not_hold_a_range_cannot_release_it() {
+fn a_range_that_is_not_held_cannot_be_released() {
     let (one, other) = (SkipList::<u64>::new(), SkipList::<u64>::new());
     let held = one.acquire(&span(3, 5));
     let its = other.acquire(&span(3, 5));

@@ -6,8 +6,8 @@ mod beneath;
 
 use baselines::lock::{Cna, McsPark, Ticket};
 use beneath::{
-    a_big_one_overtakes, a_try_ends_at_once_from_a_little_core, an_slo_of_nothing_is_the_order_beneath,
-    locks_are_nested, no_window_is_the_order_beneath, who_stood_by_gets_in_line,
+    a_big_one_overtakes, a_thread_that_stood_by_gets_in_line, a_try_ends_at_once_from_a_little_core,
+    an_slo_of_nothing_is_the_order_beneath, locks_are_nested, no_window_is_the_order_beneath,
 };
 
 #[test]
@@ -24,8 +24,8 @@ fn a_big_one_overtakes_a_little_one_that_stands_by() {
 
 #[test]
 fn one_that_stood_by_stands_in_line_when_the_window_is_over() {
-    who_stood_by_gets_in_line::<Ticket>();
-    who_stood_by_gets_in_line::<McsPark>();
+    a_thread_that_stood_by_gets_in_line::<Ticket>();
+    a_thread_that_stood_by_gets_in_line::<McsPark>();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `manx bench asl`: its options, and what they ask of the experiment.
 
-use super::{Common, plots};
+use super::conduct::Common;
+use super::plots;
 use clap::builder::PossibleValuesParser;
 use command::cores::parse_dilation;
 use command::failure::Failure;
@@ -17,7 +18,7 @@ pub(super) struct AslArgs {
     #[command(flatten)]
     common: Common,
     /// The parts to measure, named as in the paper; several with commas between [default: all]
-    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(Part::ALL.map(Part::name)))]
     part: Vec<String>,
     /// Little threads take RATIO times as long [default: what the machine's cores are, or 3.75 if
     /// they are alike]
@@ -29,10 +30,6 @@ pub(super) struct AslArgs {
     /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-}
-
-fn parts() -> PossibleValuesParser {
-    PossibleValuesParser::new(Part::ALL.map(Part::name))
 }
 
 pub(super) fn asl(args: &AslArgs) -> Result<u8, Failure> {

@@ -1,34 +1,73 @@
-//! What all experiments have in common: Ctrl-C, progress, the tables at the end, the JSON file.
+//! What all experiments have in common: their options, Ctrl-C, progress, the tables at the end, the
+//! JSON file.
 
 use super::progress::Shown;
-use super::{Common, QUICK, QUICK_MARGIN};
 use command::companion;
-use command::failure::{BROKEN, Failure, USAGE, reason};
+use command::failure::{BROKEN, Failure, INTERRUPTED, USAGE, reason};
 use command::sigpipe::print;
-use report::{Report, Resolution};
+use report::{Machine, Report, Resolution};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use workload::harness::Bench;
-use workload::{Error, interrupt, machine};
+use workload::{Error, interrupt};
 
-/// What a shell reports for a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+/// The longest that `--quick` takes.
+const QUICK: Duration = Duration::from_secs(45);
+/// Of these, what is left for compiling and the last run.
+const QUICK_MARGIN: Duration = Duration::from_secs(8);
 
-/// Runs an experiment: `measure` runs programs, `conclude` draws tables from whatever was measured.
+/// The options of every experiment.
+#[derive(Debug, clap::Args)]
+pub(super) struct Common {
+    /// A smoke check of at most 45 seconds, not a measurement
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// The most rounds of a case; a round runs every version once, in an order drawn at random
+    /// [default: as many as --width needs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) repeats: Option<u32>,
+    /// Go on with a case until the ratios of its targets are known to ±PERCENT
+    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = number("percent", 0.01, 100.0))]
+    width: f64,
+    /// Go on with a case for no longer than this; the first five rounds are always made
+    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = number("minutes", 0.0, 1440.0))]
+    minutes: f64,
+    /// Draw the orders of the rounds from this number, which the report of a run names [default:
+    /// from the clock]
+    #[arg(long, value_name = "N")]
+    pub(super) seed: Option<u64>,
+    /// Write every run, table and target to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+}
+
+/// A parser of numbers of `unit` from `least` to `most`.
+pub(super) fn number(
+    unit: &'static str,
+    least: f64,
+    most: f64,
+) -> impl Fn(&str) -> Result<f64, String> + Clone {
+    move |text| match text.parse() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("not a number of {unit} from {least} to {most}")),
+    }
+}
+
+/// Runs an experiment: `measure` runs programs, `conclude` makes tables of what was measured.
 pub(super) fn conduct(
     name: &str,
     common: &Common,
     measure: impl FnOnce(&mut Bench) -> Result<(), Error>,
     conclude: impl FnOnce(&mut Report),
 ) -> Result<u8, Failure> {
-    // Opened first, so that nobody measures for an hour and then cannot write.
+    // Opened before the measurement, so that an unwritable file is found before it.
     let json = common.json.as_deref().map(open).transpose()?;
     interrupt::install();
     let mut progress = Shown::new(name);
     let budget = common.quick.then(|| QUICK - QUICK_MARGIN);
-    let mut bench = Bench::new(name, machine::here(), budget, &mut progress);
+    let mut bench = Bench::new(name, Machine::here(), budget, &mut progress);
     bench.resolution = resolution(common);
     if let Some(seed) = common.seed {
         bench.draw_from(seed);
@@ -65,7 +104,7 @@ pub(super) fn manx_path() -> Result<PathBuf, Error> {
     companion::MANX.find().map_err(|failure| Error::missing(failure.what, failure.help))
 }
 
-/// This command, which some measured processes are.
+/// The path of this command, which some measured processes run.
 pub(super) fn own_path() -> Result<PathBuf, Error> {
     std::env::current_exe().map_err(|error| {
         Error::request(
@@ -86,8 +125,7 @@ pub(super) fn failure(name: &str, error: &Error) -> Failure {
     }
 }
 
-/// Opens without cutting off: what an earlier run left stays until there is something to put in its
-/// place.
+/// Opens without truncation: the result of an earlier run stays until there is a new one.
 fn open(path: &Path) -> Result<File, Failure> {
     OpenOptions::new()
         .write(true)

@@ -1,6 +1,7 @@
 //! `manx bench engines`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, number, plots};
+use super::conduct::{self, Common, number};
+use super::plots;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use command::cores::parse_dilation;
 use command::duration::parse_ns;
@@ -19,7 +20,7 @@ const SECONDS: f64 = 0.3;
 const UNEQUAL_SECONDS: f64 = 3.0;
 /// Those of a smoke check.
 const QUICK_SECONDS: f64 = 0.2;
-/// Threads that outnumber two CPUs, and such as do not.
+/// More threads than the two CPUs, and as many threads as CPUs.
 const MANY: u32 = 8;
 const PAIR: u32 = 2;
 

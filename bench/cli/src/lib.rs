@@ -2,7 +2,7 @@
 //! installed with `manx` depends on it.
 //!
 //! [`command()`] is the definition of its command line, [`main`] runs it. Each experiment compares
-//! the versions it measures within one run; [`profile`] sweeps the latency target of somebody's
+//! the versions it measures within one run; [`profile`] sweeps the latency target of a user's
 //! program.
 //!
 //! Tables go to standard output, progress to standard error, everything to the file of `--json`. An
@@ -24,16 +24,10 @@ mod victims;
 use clap::CommandFactory as _;
 use command::failure::Failure;
 use command::sigpipe::print;
-use conduct::conduct;
+use conduct::{Common, conduct};
 use std::path::PathBuf;
-use std::time::Duration;
 use workload::engine::{Choice, Compiler, Engines, Kind};
 use workload::{guard, inversion, machine, waiting};
-
-/// The longest that `--quick` takes.
-const QUICK: Duration = Duration::from_secs(45);
-/// Of these, what is left for compiling and the last run.
-const QUICK_MARGIN: Duration = Duration::from_secs(8);
 
 /// Run one of Manx's experiments on this machine
 #[derive(Debug, clap::Parser)]
@@ -71,39 +65,6 @@ enum Experiment {
     /// Sweep a program's latency target, draw what it costs and brings, and suggest one
     #[command(bin_name = "manx profile", display_name = "manx-profile")]
     Profile(profile::Args),
-}
-
-/// What every experiment takes.
-#[derive(Debug, clap::Args)]
-struct Common {
-    /// A smoke check of at most 45 seconds, not a measurement
-    #[arg(long)]
-    quick: bool,
-    /// The most rounds of a case; a round runs every version once, in an order drawn at random
-    /// [default: as many as --width needs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    repeats: Option<u32>,
-    /// Go on with a case until the ratios of its targets are known to ±PERCENT
-    #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = number("percent", 0.01, 100.0))]
-    width: f64,
-    /// Go on with a case for no longer than this; the first five rounds are always made
-    #[arg(long, value_name = "MINUTES", default_value = "10", value_parser = number("minutes", 0.0, 1440.0))]
-    minutes: f64,
-    /// Draw the orders of the rounds from this number, which the report of a run names [default:
-    /// from the clock]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Write every run, table and target to this file as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-}
-
-/// A parser of numbers of `unit` from `least` to `most`.
-fn number(unit: &'static str, least: f64, most: f64) -> impl Fn(&str) -> Result<f64, String> + Clone {
-    move |text| match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("not a number of {unit} from {least} to {most}")),
-    }
 }
 
 /// Which engine is measured.

@@ -1,6 +1,6 @@
 //! `--plots DIR`: each picture of an experiment as an SVG file.
 
-use super::{Common, conduct};
+use super::conduct::{self, Common};
 use command::failure::{Failure, USAGE, reason};
 use report::Report;
 use report::chart::Chart;
@@ -31,7 +31,7 @@ pub(super) fn texts(charts: Vec<(String, Chart)>) -> Vec<(String, String)> {
     charts.into_iter().map(|(name, chart)| (name, chart.svg())).collect()
 }
 
-/// Makes the folder first, so that nobody measures for an hour and then cannot write.
+/// Makes the folder before the measurement, so that an unwritable folder is found before it.
 fn prepare(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else { return Ok(()) };
     let tried = fs::create_dir_all(folder).and_then(|()| {
@@ -50,7 +50,7 @@ fn write(folder: Option<&Path>, pictures: &[(String, String)]) -> Result<(), Fai
     }
     let written: Vec<String> = pictures.iter().map(|(name, _)| format!("{name}.svg")).collect();
     let written = if written.is_empty() { "nothing to draw".into() } else { written.join(", ") };
-    // That nobody reads it is no error.
+    // An unread message is no error.
     let _ = writeln!(io::stderr(), "manx: --plots {}: {written}", folder.display());
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `manx bench pool`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, number, plots};
+use super::conduct::{self, Common, number};
+use super::plots;
 use clap::builder::PossibleValuesParser;
 use command::failure::{BROKEN, Failure};
 use report::Report;
@@ -18,10 +19,10 @@ pub(super) struct PoolArgs {
     #[command(flatten)]
     common: Common,
     /// The parts to measure; several with commas between [default: all]
-    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(Part::ALL.map(Part::name)))]
     part: Vec<String>,
     /// The kinds of pools to compare; several with commas between [default: all]
-    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kinds())]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name())))]
     kind: Vec<String>,
     /// The time of each run [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.05, 600.0))]
@@ -57,14 +58,6 @@ enum Sessions {
     Each,
 }
 
-fn parts() -> PossibleValuesParser {
-    PossibleValuesParser::new(Part::ALL.map(Part::name))
-}
-
-fn kinds() -> PossibleValuesParser {
-    PossibleValuesParser::new(Kind::ALL.iter().map(|kind| kind.name()))
-}
-
 pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
     let failed = |error| conduct::failure("pool", &error);
     if let Some(crowd) = &args.crowd {
@@ -96,7 +89,7 @@ pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
         },
         |report| {
             pool::conclude(report);
-            missed = short(report);
+            missed = self::missed(report);
             plots::texts(pool::draw(report))
         },
     );
@@ -110,8 +103,8 @@ pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
     }
 }
 
-/// The targets that are missed, in words.
-fn short(report: &Report) -> Vec<String> {
+/// The names of the targets that are missed.
+fn missed(report: &Report) -> Vec<String> {
     let missed = report.targets.iter().filter(|target| target.verdict == Outcome::FallsShort);
     missed.map(|target| target.name.clone()).collect()
 }

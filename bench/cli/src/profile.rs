@@ -9,9 +9,12 @@ mod files;
 use crate::conduct;
 use command::cores::{parse_cores, parse_dilation};
 use command::duration::parse_ns;
-use command::failure::{BROKEN, Failure, NO_RESULT, USAGE, reason};
+use command::failure::{
+    BROKEN, Failure, INTERRUPTED, NO_RESULT, NOT_EXECUTABLE, NOT_FOUND, USAGE, exit_codes, reason,
+};
 use command::sigpipe::print;
 use command::slo;
+use report::Machine;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -19,10 +22,7 @@ use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use workload::harness::Progress;
 use workload::profile::{Profile, Sweep, chart, conclude, table};
-use workload::{Error, interrupt, machine};
-
-/// What a shell reports for a command that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
+use workload::{Error, interrupt};
 
 /// The arguments of `manx profile`.
 #[derive(Debug, clap::Args)]
@@ -100,12 +100,17 @@ fn parse_percentile(text: &str) -> Result<u16, String> {
 fn more_help() -> String {
     const MORE: &str = "\
 What is measured:
-  The program runs to its end and prints a JSON object, alone or as one line of
-  its output, with `throughput_per_s` and `all`, its latencies:
+  Requests, or with --epoch the epochs that the program marks with
+  manx_epoch_start and manx_epoch_end: Manx counts them, with their latencies,
+  and the program prints nothing for it. A server does not end by itself: with
+  --measure a command, such as a load generator, runs beside it. When the command
+  ends, the program is killed.
+  A program, or the command of --measure, may also print its own figures: a JSON
+  object, alone or as one line of its output, with `throughput_per_s` and `all`,
+  its latencies:
     {\"count\": 2, \"min_ns\": 5, \"max_ns\": 9, \"sum_ns\": 14, \"counts\": [[5, 1], [9, 1]]}
-  Or it prints two numbers: operations a second, and the percentile's latency in
-  nanoseconds. With --measure the command prints either, while the program
-  runs; when the command ends, the program is killed. MANX_PROFILE_PID is the
+  or two numbers, operations a second and the percentile's latency in
+  nanoseconds. Then these are taken, in all runs. MANX_PROFILE_PID is the
   program's process id; to measure after it has ended, wait for it:
     tail --pid=$MANX_PROFILE_PID -f /dev/null; cat result.json
 
@@ -116,7 +121,16 @@ Knee and suggestion:
   percentile is within 5 % of it and throughput is 5 % above that of FIFO.
 
 Ctrl-C ends a sweep with exit code 130, and shows and keeps what was measured.";
-    format!("{MORE}\n\n{}", command::failure::EXIT_CODES)
+    let codes = exit_codes(&[
+        (0, "success"),
+        (NO_RESULT, "the program failed, or gave no result"),
+        (USAGE, "the command line is wrong, or a file in it cannot be used"),
+        (BROKEN, "manx or its preload library is missing"),
+        (NOT_EXECUTABLE, "the program was found but cannot be executed"),
+        (NOT_FOUND, "the program was not found"),
+        (INTERRUPTED, "interrupted by Ctrl-C"),
+    ]);
+    format!("{MORE}\n\n{codes}")
 }
 
 /// Sweeps, shows and writes.
@@ -129,10 +143,10 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     check(&path, args)?;
     let mut profile = match &args.resume {
         Some(file) => files::resume(file, &sweep)?,
-        None => Profile::new(sweep, machine::here()),
+        None => Profile::new(sweep, Machine::here()),
     };
     let kept = args.json.as_ref().or(args.resume.as_ref());
-    // Before anything is measured, so that nobody waits for an hour and then cannot write.
+    // Checked before the measurement, so that an unwritable file is found before it.
     for file in [kept, args.svg.as_ref()].into_iter().flatten() {
         files::check(file)?;
     }
@@ -238,7 +252,7 @@ fn failure(error: Error) -> Failure {
     Failure::new(code, format!("profile: {what}"), help)
 }
 
-/// A line a run, with the time that is left by the mean of those before.
+/// A line for each run, with the time that is left, estimated by the mean of the runs before.
 #[derive(Default)]
 struct Lines {
     steps: usize,
@@ -259,7 +273,7 @@ impl Progress for Lines {
         };
         self.step += 1;
         let text = format!("manx profile: {}/{}{left}: {what}\n", self.step, self.steps);
-        // Progress that nobody can see is no reason to stop.
+        // A failure to show progress does not end the sweep.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 

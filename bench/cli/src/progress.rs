@@ -8,10 +8,10 @@ use workload::harness::Progress;
 
 /// The bar's parts: what is measured, how far it is, which variant runs, and how long it will take.
 const TEMPLATE: &str = "{prefix}  {bar:20} {pos}/{len}  {msg:30}  {eta_precise} left";
-/// The same where nobody knows how many steps there will be.
+/// The same for an unknown number of steps.
 const OPEN: &str = "{prefix}  {spinner} {msg:30}  {elapsed_precise}";
 
-/// Without a terminal, lines come no faster than this.
+/// Without a terminal, the least time between two lines.
 const LINES: Duration = Duration::from_secs(1);
 
 /// Shows the steps of an experiment.
@@ -52,7 +52,7 @@ impl Progress for Shown {
         } else if self.step == 0 || self.said.is_none_or(|said| said.elapsed() >= LINES) {
             self.said = Some(Instant::now());
             let text = format!("manx bench {}: {}: {what}\n", self.bench, self.case);
-            // Progress that nobody can see is no reason to stop.
+            // A failure to show progress does not end the experiment.
             let _ = std::io::stderr().write_all(text.as_bytes());
         }
         self.step += 1;

@@ -1,6 +1,7 @@
 //! `manx bench range`: its options, and what they ask of the experiment.
 
-use super::{Common, plots};
+use super::conduct::Common;
+use super::plots;
 use clap::builder::PossibleValuesParser;
 use command::failure::{Failure, USAGE};
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ pub(super) struct RangeArgs {
     #[command(flatten)]
     common: Common,
     /// The parts to measure; several with commas between [default: all]
-    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(Part::ALL.map(Part::name)))]
     part: Vec<String>,
     /// How many threads, up to 32; several with commas between [default: 1,2,8]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX as i64))]
@@ -31,10 +32,6 @@ pub(super) struct RangeArgs {
     /// Lock and unlock N ranges and do nothing else: callgrind counts the instructions of this
     #[arg(long = counters::OPTION, value_name = "LOCK:N", hide = true, exclusive = true)]
     operations: Option<String>,
-}
-
-fn parts() -> PossibleValuesParser {
-    PossibleValuesParser::new(Part::ALL.map(Part::name))
 }
 
 pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {

@@ -1,7 +1,7 @@
 //! `manx bench servers`: its options, and what they ask of the experiment.
 
+use super::conduct::{self, Common};
 use super::engines::{locks, names_of_their_own};
-use super::{Common, conduct};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use command::failure::Failure;
 use workload::engines::Version;

@@ -1,6 +1,7 @@
 //! `manx bench txn`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct, number, plots};
+use super::conduct::{self, Common, number};
+use super::plots;
 use clap::builder::PossibleValuesParser;
 use command::failure::Failure;
 use command::sigpipe::print;
@@ -24,7 +25,7 @@ pub(super) struct TxnArgs {
     #[command(flatten)]
     common: Common,
     /// The parts to measure; several with commas between [default: all]
-    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts())]
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(Part::ALL.map(Part::name)))]
     part: Vec<String>,
     /// How many threads the parts `allocation` and `ycsb` have; several with commas between
     /// [default: 8,20,40,80, and 2,8 for `ycsb`]
@@ -59,18 +60,14 @@ pub(super) struct TxnArgs {
     /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Be a measured process, told by what follows
+    /// Be a measured process, with the options that follow
     #[arg(long = peers::DRIVE, value_name = "OPTION", hide = true, num_args = 0.., allow_hyphen_values = true, exclusive = true)]
     drive: Option<Vec<String>>,
 }
 
-fn parts() -> PossibleValuesParser {
-    PossibleValuesParser::new(Part::ALL.map(Part::name))
-}
-
 pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
-    if let Some(told) = &args.drive {
-        let printed = txn::run_child(told).map_err(|error| conduct::failure("txn", &error))?;
+    if let Some(options) = &args.drive {
+        let printed = txn::run_child(options).map_err(|error| conduct::failure("txn", &error))?;
         return print(&format!("{printed}\n")).map(|()| 0);
     }
     let common = &args.common;

@@ -1,6 +1,6 @@
 //! `manx bench victims`: its options, and what they ask of the experiment.
 
-use super::{Common, conduct};
+use super::conduct::{self, Common};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use command::failure::Failure;
 use std::time::Duration;

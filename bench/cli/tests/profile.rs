@@ -62,6 +62,53 @@ fn a_sweep_is_drawn_kept_and_resumed() {
     assert!(text(&output.stderr).contains("of another sweep: its to_ns is 5000000, not 6000000"));
 }
 
+/// Prints nothing. In place of the library it writes the statistics: 1000 requests in a second,
+/// whose latency is the target.
+const SILENT: &str = r#"#!/bin/sh
+echo run >> "$1/runs"
+case "$MANX_OPTIONS" in *stats=*) ;; *) exit ;; esac
+stats=${MANX_OPTIONS##*stats=}; stats=${stats%%,*}
+slo=${MANX_OPTIONS##*slo=}; slo=${slo%%:*}
+cat > "$stats" <<END
+{"schema": "manx-stats", "version": 1, "program": "p", "pid": 1, "state": "ended", "started_unix_ms": 0,
+ "modules": 0, "text_bytes": 0, "scans": 0, "scan_ns": 0, "sites_dropped": 0, "sites": [], "epochs": [
+ {"name": "requests", "missed": 0, "target_ns": $slo, "percentile": 99, "total_ns": 0, "longest_ns": $slo,
+  "span_ns": 1000000000, "latency_histogram": [[$slo, $EPOCHS]]}]}
+END
+"#;
+
+#[test]
+fn a_program_that_prints_nothing_is_measured_by_what_manx_counts() {
+    let sandbox = Sandbox::new();
+    sandbox.executable("program", &SILENT.replace("$EPOCHS", "1000"));
+    let json = sandbox.path("p.json");
+    let output = profile(&sandbox, &["--json", json.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+    // The first run is repeated: it told that nothing is printed.
+    assert_eq!((kept["runs"].as_array().unwrap().len(), runs(&sandbox)), (16, 17));
+    for run in kept["runs"].as_array().unwrap() {
+        assert_eq!(run["throughput_per_s"], 1000.0, "{run}");
+        // Without a target of its own, a run counts with the longest one.
+        let slo_ns = run["variant"]["slo_ns"].as_f64().unwrap_or(5_000_000.0);
+        let tail_ns = run["tail_ns"].as_f64().unwrap();
+        assert!((0.9 * slo_ns..=slo_ns).contains(&tail_ns), "{run}");
+    }
+}
+
+#[test]
+fn a_program_without_requests_is_told_what_can_be_measured() {
+    let sandbox = Sandbox::new();
+    sandbox.executable("program", &SILENT.replace("$EPOCHS", "0"));
+    let output = profile(&sandbox, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("it printed no result, and Manx counted no requests: reads from sockets"),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_program_without_a_result_is_shown_and_what_was_measured_stays() {
     let sandbox = Sandbox::new();

@@ -3,7 +3,7 @@
 //! HDR histogram (Gil Tene) with three significant digits: a recorded value is known to 0.1 %.
 //! Percentiles are nearest-rank: the smallest recorded value with at least that share of the values
 //! at or below it. There is no way to get one without the maximum ([`Tail`], [`Summary`]), because
-//! with more threads than CPUs a percentile alone hides whoever starved.
+//! with more threads than CPUs a percentile alone hides the threads that starved.
 //!
 //! [`Counts`] is the form that is stored and sent: `[[value_ns, count], …]` without empty buckets.
 //! [`Histogram`] is the form that answers questions, and needs more room.

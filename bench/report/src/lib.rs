@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`histogram`] | latencies kept whole; a percentile never comes without the maximum |
-//! | [`statistics`] | the median of repeats |
+//! | [`statistics`] | the median of repeats, and its interval |
 //! | [`ratio`] | the ratio of two versions by pairs, and the interval that it lies in |
 //! | [`resolution`] | how many pairs that takes |
 //! | [`order`] | in which order the versions of a round run |
@@ -16,8 +16,6 @@
 //! | [`result`] | the file that a bench leaves behind |
 
 pub mod cell;
-pub mod chart;
-pub mod figure;
 pub mod histogram;
 pub mod knee;
 pub mod order;
@@ -26,15 +24,17 @@ pub mod ratio;
 pub mod resolution;
 pub mod result;
 pub mod sheet;
-pub mod statistics;
 pub mod target;
 
+pub use command::machine::{Machine, Ticks};
+pub use command::statistics;
 pub use command::table::{Column, Table};
 pub use histogram::{Counts, Histogram, Summary, Tail};
 pub use order::Order;
+pub use page::{chart, figure};
 pub use ratio::{Compared, Ratio, Samples};
 pub use resolution::Resolution;
-pub use result::{Machine, Report, Run};
+pub use result::{Report, Run};
 pub use sheet::Sheet;
 pub use statistics::median;
 pub use target::{Target, Verdict};

@@ -10,7 +10,7 @@ const ROWS_A_DECADE: f64 = 2.0;
 
 /// A mark and its values over time, in nanoseconds; 0 leaves the column empty.
 pub struct Series<'a> {
-    /// The character that stands for it
+    /// The character that marks it
     pub mark: char,
     /// What it is
     pub name: &'a str,
@@ -18,7 +18,7 @@ pub struct Series<'a> {
     pub values_ns: Vec<u64>,
 }
 
-/// Draws the series into one picture; a later one hides an earlier one where both would stand. The
+/// Draws the series into one picture; where two marks fall together, the later series is shown. The
 /// columns of `window` are framed by `|`, if it is not empty.
 pub fn plot(title: &str, series: &[Series], window: Range<usize>, range_ns: Range<u64>) -> String {
     let row_of = |value: u64| ((value.max(1) as f64).log10() * ROWS_A_DECADE).floor() as i64;
@@ -74,7 +74,7 @@ mod tests {
         let line = |label: &str| text.lines().find(|l| l.trim_start().starts_with(label)).unwrap().to_owned();
         assert_eq!(line("1.00 ms"), format!("{:>8}  ^| |", "1.00 ms"));
         assert_eq!(line("1.00 µs"), format!("{:>8}  o|^|", "1.00 µs"));
-        // What is above the range stands in its top row.
+        // A value above the range is drawn in the top row.
         assert_eq!(line("100 ms"), format!("{:>8}   | |^", "100 ms"));
         assert!(text.ends_with("o p50   ^ max\n"), "{text}");
     }

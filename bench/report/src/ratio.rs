@@ -1,33 +1,18 @@
-//! How one version stands to another: the ratio of each pair, their median, and the interval of
-//! that median.
+//! How two versions compare: the ratio of each pair, their median, and the interval of that median.
 //!
 //! A *pair* is two samples of one round. Whatever disturbs a shared machine for longer than a round
 //! falls on both samples and leaves their ratio as it was; that is why the ratio is taken first and
 //! the median afterwards. A single disturbed pair does not move the median.
 //!
-//! The interval is a percentile bootstrap (Efron, "Bootstrap methods: another look at the
-//! jackknife", 1979): as many pairs as there are are drawn with replacement, 2000 times; the median
-//! of each draw is taken; 95 % of these medians lie between the two ends. The seed is fixed, so the
-//! same pairs always have the same interval. Of few pairs the interval is a little too narrow:
-//! simulated with normal noise it holds the true ratio in 92 to 94 %.
+//! The interval is that of [`crate::statistics`]: fewer than [`PAIRS_MIN`] pairs have none, and no
+//! verdict follows from them.
 //!
-//! 1. Fewer than [`PAIRS_MIN`] pairs have no interval, and no verdict follows from them. From five
-//!    pairs on, the two ends cannot both lie on one side of the true median but by a chance of 6 %;
-//!    with four the chance is 13 %.
-//! 2. Samples belong together by their round, never by their place in a list: a version may have
-//!    failed in some round.
+//! Samples belong together by their round, never by their place in a list: a version may have
+//! failed in some round.
 
-use crate::statistics::median;
+pub use crate::statistics::PAIRS_MIN;
+use crate::statistics::{interval, median};
 use serde::{Deserialize, Serialize};
-
-/// The fewest pairs that have an interval (Invariant 1).
-pub const PAIRS_MIN: usize = 5;
-/// Draws of a bootstrap.
-const DRAWS: usize = 2000;
-/// The share of the drawn medians that lies outside of the interval.
-const OUTSIDE: f64 = 0.05;
-/// Where the draws begin.
-const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One figure of one version, in all rounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,32 +131,6 @@ impl Ratio {
     }
 }
 
-/// The percentile bootstrap of the median.
-fn interval(pairs: &[f64]) -> Option<(f64, f64)> {
-    if pairs.len() < PAIRS_MIN {
-        return None;
-    }
-    let mut random = fastrand::Rng::with_seed(SEED);
-    let (mut drawn, mut medians) = (vec![0.0; pairs.len()], Vec::with_capacity(DRAWS));
-    for _ in 0..DRAWS {
-        drawn.fill_with(|| pairs[random.usize(..pairs.len())]);
-        medians.push(middle(&mut drawn));
-    }
-    medians.sort_by(f64::total_cmp);
-    let end = |share: f64| medians[((DRAWS - 1) as f64 * share).round() as usize];
-    Some((end(OUTSIDE / 2.0), end(1.0 - OUTSIDE / 2.0)))
-}
-
-/// The median, in time linear in the number of values; it changes their order.
-fn middle(values: &mut [f64]) -> f64 {
-    let count = values.len();
-    let (below, &mut upper, _) = values.select_nth_unstable_by(count / 2, f64::total_cmp);
-    match count % 2 {
-        1 => upper,
-        _ => (below.iter().copied().fold(f64::NEG_INFINITY, f64::max) + upper) / 2.0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,15 +211,6 @@ mod tests {
         assert_eq!(ratio(&[], &[1.0]), None);
         assert_eq!(ratio(&[f64::NAN], &[1.0]), None);
         assert_eq!(ratio(&[0.0, 4.0], &[1.0, 2.0]).unwrap().pairs, [2.0]);
-    }
-
-    #[test]
-    fn the_middle_is_the_median() {
-        for count in 1..12 {
-            let mut values: Vec<f64> = (0..count).map(|i| f64::from(i * 7 % 11)).collect();
-            let expected = median(&values);
-            assert_eq!(middle(&mut values), expected, "{count}");
-        }
     }
 
     #[test]

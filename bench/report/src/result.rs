@@ -3,6 +3,7 @@
 use crate::figure::{interval, three_digits};
 use crate::ratio::{Compared, Ratio, Samples};
 use crate::target::{self, Verdict};
+use command::machine::Machine;
 use command::table::Table;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -16,17 +17,6 @@ pub const SCHEMA: &str = "manx-bench";
 /// know. Version 2 has intervals in the place of version 1's comparison of a version with itself;
 /// files of version 1 can be read.
 pub const VERSION: u32 = 2;
-
-/// Where something was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
-    /// The processor's name
-    pub processor: String,
-    /// CPUs that the process may use
-    pub cpus: usize,
-    /// The kernel's name and release
-    pub kernel: String,
-}
 
 /// One run of one variant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,7 +51,7 @@ pub struct Report {
     pub wall_s: f64,
     /// A smoke check, not a measurement
     pub quick: bool,
-    /// It was ended before its time; what there is stands here
+    /// It was ended early; this is what it measured until then
     pub interrupted: bool,
     /// What the orders of rounds were drawn from
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,6 +190,9 @@ impl fmt::Display for Report {
             "manx bench {}: {}, {} CPUs, {}",
             self.bench, machine.processor, machine.cpus, machine.kernel
         )?;
+        let facts = machine.facts().into_iter().filter(|(name, _)| !["processor", "kernel"].contains(name));
+        let facts: Vec<String> = facts.map(|(name, fact)| format!("{name} {fact}")).collect();
+        writeln!(f, "  {}", facts.join(", "))?;
         for note in &self.notes {
             writeln!(f, "  - {note}")?;
         }

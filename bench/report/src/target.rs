@@ -1,8 +1,8 @@
 //! Figures to reach, and the verdict on a measured one.
 //!
-//! The figures stand in `targets.toml`, one file for all benches, because a figure that can be
-//! changed beside the code that misses it will be. A target is a ratio (`relative`: measured
-//! against what it is compared with, so 1 means "the same") or an absolute figure.
+//! The figures are in `targets.toml`, one file for all benches, apart from the measured code: a
+//! figure beside that code would be changed together with it. A target is a ratio (`relative`:
+//! measured against what it is compared with, so 1 means "the same") or an absolute figure.
 //!
 //! An absolute figure is judged as it is. A ratio is judged by its interval
 //! ([`crate::Ratio::interval`]), because a median alone does not tell a miss from noise. The *worse
@@ -54,7 +54,7 @@ pub struct Target {
     pub or_at_most_ns: Option<u64>,
 }
 
-/// How a measured figure stands to its target.
+/// The verdict on a measured figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -219,7 +219,7 @@ const FEW: &str = "fewer than five pairs";
 impl Verdict {
     /// The last cell of its row.
     fn words(&self) -> String {
-        // The figure stands beside it: something was measured.
+        // With a figure beside it, "not measured" would be wrong.
         let outcome = match (self.verdict, self.measured) {
             (Outcome::NotMeasured, Some(_)) => "no verdict".to_owned(),
             (outcome, _) => outcome.to_string(),

@@ -1,10 +1,10 @@
-//! How late a waiter notices, and what the waiting costs.
+//! How late a waiter notices the flag, and the CPU time that the waiting costs.
 //!
-//! A waker and a waiter. In each round the waker works for the given time (it burns CPU: the thread
-//! waited for could run), then raises the flag; the waiter, which waited for it in its way, reads
-//! the clock. Both threads stay on the CPUs they are given. With one CPU for both, a waiter that
-//! does not let go of it keeps the waker from finishing, which shows in [`Outcome::stretch`] and
-//! not in the delay.
+//! There are a waker and a waiter. In each round the waker works for the given time (it burns CPU,
+//! so it could run), then raises the flag. The waiter waits for the flag in its peer's way, and
+//! then reads the clock. Both threads stay on their CPUs. If both share one CPU, a waiter that does
+//! not release it keeps the waker from finishing. That shows in [`Outcome::stretch`] and not in the
+//! delay.
 //!
 //! Invariants:
 //! 1. `raised` and `stamp` are written by the waker only, `seen` by the waiter only. Both count
@@ -20,7 +20,7 @@ use crate::waiting::Peer;
 use platform::clock::thread_cpu_ns;
 use workload::machine::{cpus, stay_on};
 
-/// Where the two threads run.
+/// The placement of the two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Each on a CPU of its own.
@@ -29,15 +29,15 @@ pub enum Place {
     Together,
 }
 
-/// What came of some rounds.
+/// The figures of some rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The median time from the raising of the flag to the waiter's noticing it.
+    /// The median time until the waiter notices the raised flag.
     pub delay: Duration,
-    /// The longest round, from the beginning of the waker's work to the waiter's noticing. A median
-    /// alone would hide the rounds in which the waiter kept the waker from working.
+    /// The longest round, from the beginning of the waker's work until the waiter notices the flag.
+    /// A median alone would hide the rounds in which the waiter kept the waker from working.
     pub longest: Duration,
-    /// The waiter's CPU time while it waited, as a part of that time; 1 is a whole CPU.
+    /// The waiter's CPU time over the time for which it waited; 1 is a whole CPU.
     pub burnt: f64,
     /// All rounds together, as a multiple of the work in them.
     pub stretch: f64,
@@ -54,7 +54,7 @@ struct Round {
 /// Runs `rounds` rounds with a waker that works for `work` in each.
 ///
 /// # Errors
-/// If the threads cannot be placed so.
+/// The threads cannot be placed like this.
 ///
 /// # Panics
 /// If `rounds` is 0.
@@ -77,7 +77,7 @@ pub fn measure(peer: Peer, work: Duration, place: Place, rounds: usize) -> Resul
                     while zero.elapsed() - begin < work {}
                     stamp.store(zero.elapsed().as_nanos() as u64, Ordering::Relaxed);
                     raised.store(round, Ordering::Release); // Invariant 2
-                    // Acquire orders nothing but the rounds; the waiter may need this CPU to go on.
+                    // Acquire orders only the rounds. The waiter may need this CPU to go on.
                     while seen.load(Ordering::Acquire) != round {
                         thread::yield_now();
                     }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_gets_through_its_rounds_on_one_cpu() {
+    fn every_peer_completes_its_rounds_on_one_cpu() {
         for peer in PEERS {
             let outcome = measure(peer, Duration::from_micros(10), Place::Together, 5).unwrap();
             // The work alone takes its time, whatever the machine does.

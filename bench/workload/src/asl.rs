@@ -12,9 +12,11 @@
 //! | [`lock`] | the competitors |
 //! | [`cores`] | which CPUs are big, and how threads spend time on them |
 //! | [`run`], [`length`], [`timeline`] | threads, epochs and how long these are, what is recorded of them |
+//! | `plan`, `cases` | how a case is run, and the names of all |
 //! | `part`, `contended`, `lengths`, `scaling`, `opt` | the parts of the experiment |
 //! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
 
+mod cases;
 mod conclude;
 mod contended;
 pub mod cores;
@@ -25,6 +27,7 @@ mod lengths;
 pub mod lock;
 mod opt;
 mod part;
+mod plan;
 pub mod run;
 mod sample;
 mod scaling;
@@ -35,35 +38,19 @@ pub use draw::draw;
 pub use part::Part;
 
 use crate::error::Error;
-use crate::harness::{Bench, Case, Sample};
+use crate::harness::Bench;
+use cases::{HOLD_NS, LINES, LOCKS, SECTIONS, THINK_NS};
 use cores::{Burn, Cores};
 use length::Length;
-use lock::Lock;
 use manx::cpu::Classes;
-use manx::slo::{self, Percentile};
-use report::{Report, median};
-use run::{Measurement, Run, WINDOW_NS_MAX, Window, Work};
-use std::time::{Duration, Instant};
+use plan::Plan;
+use run::{Run, Window, Work};
+use std::time::Duration;
 
 /// How many times as long a little thread takes, unless something else is asked for.
 pub const DILATION: f64 = 3.75;
-/// An epoch: sections, locks, cache lines of a section.
-const SECTIONS: usize = 4;
-const LOCKS: usize = 2;
-const LINES: usize = 16;
-/// A section on a big core, and the time between epochs there.
-const HOLD_NS: u64 = 930;
-const THINK_NS: u64 = 150;
 /// Little epochs of a run with a target, at least.
 const LITTLE_EPOCHS: u64 = 20_000;
-/// How many times its time a run is gone on with for these: with a target, and without.
-const LIMIT_SLO: u32 = 60;
-const LIMIT: u32 = 2;
-
-/// Runs from which a target follows.
-const PROBES: usize = 3;
-/// Epochs begun and ended to know what that costs.
-const EPOCHS: u32 = 100_000;
 
 /// What the experiment needs to know.
 #[derive(Clone, Debug)]
@@ -79,43 +66,6 @@ pub struct Setup {
     pub dilation: Option<f64>,
     /// Threads stay on their CPUs
     pub pinned: bool,
-}
-
-/// One version of a case.
-struct Variant {
-    name: String,
-    lock: Lock,
-    window: Window,
-    /// Fewer threads than the others have.
-    threads: Option<usize>,
-}
-
-impl Variant {
-    fn plain(lock: Lock) -> Variant {
-        Variant::named(lock.name(), lock, Window::Fixed(0))
-    }
-
-    fn named(name: impl Into<String>, lock: Lock, window: Window) -> Variant {
-        Variant { name: name.into(), lock, window, threads: None }
-    }
-
-    fn slo(name: &str, lock: Lock, ns: u64, percentile: Percentile) -> Variant {
-        Variant::named(name, lock, Window::Slo { ns, percentile })
-    }
-
-    /// One big thread.
-    fn alone() -> Variant {
-        Variant { threads: Some(1), ..Variant::named(conclude::ALONE, Lock::Mcs, Window::Fixed(0)) }
-    }
-}
-
-/// What the runs of all experiments have in common.
-struct Plan {
-    setup: Setup,
-    /// Two threads on two CPUs.
-    run: Run,
-    /// All CPUs.
-    cores: Cores,
 }
 
 /// Runs every case; what was found is in `bench.report`.
@@ -167,58 +117,6 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         limit: Duration::ZERO,
         slices: None,
     };
-    let plan = Plan { setup, run, cores };
-    Part::measure(&plan.setup.parts, &plan, bench)
-}
-
-impl Plan {
-    /// What beginning and ending an epoch costs.
-    fn epochs(&self, bench: &mut Bench) -> Result<(), Error> {
-        let case = Case { name: conclude::EPOCHS, variants: &["start and end"], expected: self.setup.time };
-        let run = |_, _| {
-            let begun = Instant::now();
-            for _ in 0..EPOCHS {
-                slo::start(1);
-                slo::end(1, 1_000_000);
-            }
-            let pair_ns = begun.elapsed().as_nanos() as f64 / f64::from(EPOCHS);
-            Ok(Sample::of([("pair_ns", pair_ns), ("record_bytes", slo::RECORD_BYTES as f64)]))
-        };
-        bench.compare(case, |_| Vec::new(), run)
-    }
-
-    /// The little threads' 99th percentile without windows, from which targets follow: the median
-    /// of a few runs, for a disturbed one would set all that comes after it.
-    fn little_p99_ns(&self, run: &Run, lock: Lock) -> Result<u64, Error> {
-        let run = Run { window: Window::Fixed(0), little_epochs: 0, ..run.clone() };
-        let probes = if self.setup.quick { 1 } else { PROBES };
-        let found = (0..probes).map(|_| Ok(self.once(lock, &run)?.little.summary().p99_ns as f64));
-        Ok(median(&found.collect::<Result<Vec<f64>, Error>>()?) as u64)
-    }
-
-    fn compare(&self, bench: &mut Bench, case: &str, run: &Run, variants: &[Variant]) -> Result<(), Error> {
-        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let watch = |report: &Report| judge::watched(report, case);
-        let case = Case { name: case, variants: &names, expected: run.time * 6 / 5 };
-        bench.compare(case, watch, |at, _| {
-            let variant = &variants[at];
-            // Little threads starve with the longest window, and there is nothing to wait for.
-            let limit = match variant.window {
-                Window::Slo { .. } => LIMIT_SLO,
-                Window::Fixed(WINDOW_NS_MAX) => 0,
-                _ => LIMIT,
-            };
-            let threads = variant.threads.unwrap_or(run.threads);
-            let run = Run { threads, window: variant.window, limit: run.time * limit, ..run.clone() };
-            Ok(sample::sample(self.once(variant.lock, &run)?, &run))
-        })
-    }
-
-    fn once(&self, lock: Lock, run: &Run) -> Result<Measurement, Error> {
-        if crate::interrupt::requested() {
-            return Err(Error::Interrupted);
-        }
-        lock.measure(run)
-            .map_err(|what| Error::Failed { what: format!("{}: {what}", lock.name()), stderr: String::new() })
-    }
+    let plan = Plan { quick: setup.quick, run, cores };
+    Part::measure(&setup.parts, &plan, bench)
 }

@@ -52,6 +52,11 @@ pub struct Cores {
     pub dilation: u32,
 }
 
+/// The name of a version: the program as it is.
+pub const AS_IS: &str = "as it is";
+/// The name of a version: the program under `manx run`.
+pub const GUARDED: &str = "manx run";
+
 /// How a program is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start<'a> {

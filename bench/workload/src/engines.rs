@@ -1,17 +1,18 @@
 //! Real databases under more threads than CPUs: as they are, under `manx run`, and with others'
 //! lock libraries.
 //!
-//! `turns.rs` tells what becomes of a program that fails, or is not there; `unequal.rs` measures on
-//! cores of two speeds.
+//! `turns.rs` handles programs that fail or are not installed; `unequal.rs` measures on cores of
+//! two speeds.
 
 pub mod catalogue;
 pub(crate) mod conclude;
 pub mod unequal;
 pub mod version;
 
+pub use crate::engine::{AS_IS, GUARDED as MANX};
 pub use catalogue::{SUBJECTS, Subject, choose};
 pub use conclude::conclude;
-pub use version::{AS_IS, MANX, Version};
+pub use version::Version;
 
 use crate::engine::{self, Compiler, Load, Output};
 use crate::error::Error;
@@ -60,12 +61,12 @@ fn limit(load: &Load) -> Duration {
     load.expected() * 4 + SLACK
 }
 
-/// What a driver is told in a round: keys are drawn from the round's seed.
+/// The load of a driver in a round: keys are drawn from the round's seed.
 fn in_round(load: Load, round: usize) -> Load {
     Load { seed: round as u64 + 1, ..load }
 }
 
-/// How a driver is told a target.
+/// The option that gives a driver its target.
 fn slo_option(slo_ns: u64) -> String {
     format!("--slo-us={}", slo_ns as f64 / 1e3)
 }

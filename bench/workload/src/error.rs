@@ -40,6 +40,11 @@ impl Error {
     pub fn missing(what: impl Into<String>, help: impl Into<String>) -> Error {
         Error::Missing { what: what.into(), help: help.into() }
     }
+
+    /// A failure that is not a measured program's, so that nothing was written on standard error.
+    pub fn failed(what: impl Into<String>) -> Error {
+        Error::Failed { what: what.into(), stderr: String::new() }
+    }
 }
 
 impl fmt::Display for Error {

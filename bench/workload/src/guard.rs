@@ -10,37 +10,17 @@
 pub mod launch;
 pub mod memory;
 pub mod scan;
+mod setup;
 pub mod throughput;
 
-use crate::engine::{Compiler, Engines};
+pub use crate::engine::{AS_IS, GUARDED};
+pub use setup::{Setup, VARIANTS};
+
 use crate::error::Error;
 use crate::harness::Bench;
-use crate::inversion::figures;
+use crate::inversion;
 use crate::verdict::{self, Figure};
 use report::{Report, Sheet};
-use std::path::PathBuf;
-
-/// The program as it is.
-pub const AS_IS: &str = "as it is";
-/// Under the guard.
-pub const GUARDED: &str = "manx run";
-/// The versions that are compared, in this order.
-pub const VARIANTS: [&str; 2] = [AS_IS, GUARDED];
-
-/// What the experiment needs to know.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// The engine
-    pub engines: Engines,
-    /// What compiles the other programs
-    pub compiler: Compiler,
-    /// `manx` itself
-    pub manx: PathBuf,
-    /// A smoke check
-    pub quick: bool,
-    /// The CPUs to run on, as a list
-    pub cpus: String,
-}
 
 /// Runs all parts; what they found is in `bench.report`.
 ///
@@ -58,7 +38,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
 pub fn conclude(report: &mut Report) {
     let memory = memory::CASES.map(|(case, _)| case);
     let tables = [
-        (figures::TABLE, throughput::TITLE, &throughput::CASES.map(|(_, case)| case)[..]),
+        (inversion::TABLE, throughput::TITLE, &throughput::CASES.map(|(_, case)| case)[..]),
         (launch::TABLE, launch::CASE, &[launch::CASE]),
         (memory::TABLE, "Memory, all threads alive", &memory),
         (scan::TABLE, "The search for busy-wait loops", &[scan::CASE]),
@@ -77,9 +57,6 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
         "memory-total" => Figure::Plain(memory::added_mib(report)),
         "scan" => Figure::Plain(scan::ms_per_10_mb(report, "scan_ns")),
         "scan-again" => Figure::Plain(scan::ms_per_10_mb(report, "second_scan_ns")),
-        id => {
-            let (_, case) = throughput::CASES.iter().find(|(name, _)| *name == id)?;
-            Figure::ratio(case, GUARDED, AS_IS, "throughput_per_s")
-        }
+        id => throughput::figure(id)?,
     })
 }

@@ -16,7 +16,7 @@
 use crate::error::Error;
 use crate::interrupt;
 use report::resolution::End;
-use report::{Compared, Histogram, Machine, Order, Report, Resolution, Run};
+use report::{Compared, Histogram, Machine, Order, Report, Resolution, Run, Ticks};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -95,6 +95,7 @@ pub struct Bench<'a> {
     progress: &'a mut dyn Progress,
     order: Order,
     started: Instant,
+    ticks: Option<Ticks>,
     budget: Option<Duration>,
     complete: bool,
 }
@@ -125,7 +126,9 @@ impl<'a> Bench<'a> {
             report.notes.push("quick: a smoke check, not a measurement".into());
         }
         let (order, resolution, started) = (Order::new(0), Resolution::default(), Instant::now());
-        let mut bench = Bench { report, resolution, progress, order, started, budget, complete: false };
+        let ticks = Ticks::now();
+        let mut bench =
+            Bench { report, resolution, progress, order, started, ticks, budget, complete: false };
         bench.draw_from(now.as_nanos() as u64);
         bench
     }
@@ -264,6 +267,8 @@ impl<'a> Bench<'a> {
     /// The report, with its last words.
     pub fn finish(mut self, result: &Result<(), Error>) -> Report {
         self.report.wall_s = self.started.elapsed().as_secs_f64();
+        let steal = |begin| Ticks::now()?.steal_percent(begin);
+        self.report.machine.steal_percent = self.ticks.and_then(steal);
         if result.is_err() && !self.complete {
             self.report.interrupted = true;
             self.note("ended early: what follows is what was measured until then");

@@ -14,8 +14,8 @@
 //! stands for the network between client and server. Its figures 2a and 3a, a machine with a core
 //! for each thread, have their counterpart in [`PAIR`].
 
-pub mod figures;
-pub mod timeline;
+pub use crate::boosted::LOWERED;
+pub use crate::engine::{AS_IS, GUARDED};
 
 use crate::boosted;
 use crate::child;
@@ -23,7 +23,7 @@ use crate::engine::{self, Engines, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::{self, Bench};
 use crate::verdict::{self, Figure};
-use report::Report;
+use report::{Report, Sheet};
 use std::path::PathBuf;
 
 /// Forty threads; four of them are boosted.
@@ -37,23 +37,23 @@ pub const TIMELINE: &str = "40 threads, think 300 µs, 4 boosted in the middle t
 /// The thread counts of figure 4.
 pub const SWEEP: [usize; 4] = [8, 20, 40, 80];
 
-/// The program as it is.
-pub const AS_IS: &str = "as it is";
-/// Under the guard.
-pub const GUARDED: &str = "manx run";
 /// With its source repaired.
 pub const FIXED: &str = "fixed";
 /// The three with four boosted threads.
 pub const BOOSTED: [&str; 3] = ["as it is, boosted", "manx run, boosted", "fixed, boosted"];
 
-/// The note on a machine that does not let us raise a priority. The kernel's weights are 88761 to
-/// 1024 for niceness -20 to 0, and 1024 to 15 for 0 to 19: nearly the same ratio.
-pub const LOWERED: &str = "niceness below 0 needs root or CAP_SYS_NICE: instead of 4 threads at -20 beside others at 0, there are 4 at 0 beside others at 19, which weighs nearly the same (in the timeline, until its end)";
 /// How many threads are boosted, as in the paper.
 const BOOST_THREADS: usize = 4;
 const THINK_US: f64 = 300.0;
 /// Rounds of the sweep, which is for a picture.
 const SWEEP_ROUNDS: usize = 1;
+/// A row for each version of each case: medians over the rounds, percentiles beside the maximum and
+/// the slowest thread's share.
+pub(crate) const TABLE: &str = "
+    ?case = case | variant = version | runs [] = count max_ns | throughput [op/s] = throughput_per_s
+    of as it is [] = ratio throughput_per_s | 95 % [] = interval throughput_per_s
+    mean [µs] = mean_ns | p50 [µs] = p50_ns | p99.9 [ms] = p999_ns | max [ms] = max_ns
+    worst max [ms] = worst max_ns | slowest thread [of mean] = slowest_of_mean";
 
 /// How much of the experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,11 +120,11 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     describe_boost(bench);
     let boost = BOOST_THREADS;
     let names = [(AS_IS, boost), (GUARDED, boost), (FIXED, boost)];
-    // What is only to be seen needs no more rounds than an interval does.
+    // A demonstration makes only as many rounds as an interval needs.
     let few = (setup.extent == Extent::Demo).then_some(bench.resolution.pairs_min);
     case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, few)?;
     if setup.extent == Extent::Demo {
-        return timeline::measure(setup, bench, boost);
+        return timeline(setup, bench, boost);
     }
     let mut names = vec![(GUARDED, 0), (BOOSTED[1], boost)];
     if setup.extent == Extent::Full {
@@ -132,7 +132,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     }
     case(setup, bench, BOOST, setup.load(20, THINK_US), &names, None)?;
     case(setup, bench, PAIR, setup.load(2, 0.0), &[(AS_IS, 0), (GUARDED, 0)], None)?;
-    timeline::measure(setup, bench, boost)?;
+    timeline(setup, bench, boost)?;
     if setup.extent == Extent::Full {
         for threads in SWEEP {
             let names = [
@@ -191,9 +191,27 @@ fn case(
     }
 }
 
+/// Second by second: each version once, through all three thirds.
+fn timeline(setup: &Setup, bench: &mut Bench, boost: usize) -> Result<(), Error> {
+    let mut load = boosted::thirds(setup.load(40, THINK_US), setup.extent == Extent::Quick);
+    load.boost = boost;
+    let variants: Vec<Variant> =
+        [AS_IS, GUARDED, FIXED].into_iter().filter_map(|name| setup.variant(name, boost)).collect();
+    let names: Vec<&str> = variants.iter().map(|variant| variant.name).collect();
+    let case = harness::Case { name: TIMELINE, variants: &names, expected: load.expected() };
+    bench.rounds(case, 1, |at, _| {
+        engine::run(variants[at].program, variants[at].start, &Load { seed: 1, ..load.clone() })
+    })
+}
+
 /// Draws tables and pictures from the runs, and judges the targets.
 pub fn conclude(report: &mut Report) {
-    figures::tables(report);
+    let sweep = SWEEP.map(sweep_case);
+    let figure_4 = "8 to 80 threads, think 300 µs, without boost and with 4 boosted threads (figure 4)";
+    let single = [HEADLINE, BOOST, PAIR].map(|case| (case, vec![case]));
+    for (title, cases) in single.into_iter().chain([(figure_4, sweep.iter().map(String::as_str).collect())]) {
+        report.show(Sheet::new(TABLE).over(AS_IS).of(report, title, &cases));
+    }
     boosted::tables(report, TIMELINE);
     verdict::judge(report, figure);
 }

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | [`engine`] | ordinary C programs, compiled on demand, and what they print |
 //! | [`harness`] | variants in turn, round after round; what was measured is kept |
-//! | [`crew`] | threads that work for a time, after a warm-up |
+//! | [`workers`] | worker threads: a warm-up, then the measured time |
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
 //! | `running` | a server while it runs |
 //! | `turns` | programs one after the other, each in all of its versions |
@@ -26,7 +26,6 @@
 pub mod asl;
 mod boosted;
 pub mod child;
-pub mod crew;
 mod drawing;
 pub mod engine;
 pub mod engines;
@@ -48,5 +47,6 @@ mod verdict;
 pub mod victims;
 pub mod waiting;
 pub mod waits;
+pub mod workers;
 
 pub use error::Error;

@@ -1,22 +1,7 @@
-//! Where the experiment runs: the processor's name, the CPUs that may be used, the kernel, and
-//! where its programs are.
+//! Where the experiment runs: the CPUs that may be used, and where its programs are.
 
-use report::Machine;
+use std::env;
 use std::path::PathBuf;
-use std::{env, fs};
-
-/// Describes this machine.
-pub fn here() -> Machine {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find(|line| line.starts_with("model name") || line.starts_with("Model"));
-    let processor = model.and_then(|line| line.split(": ").nth(1)).unwrap_or(env::consts::ARCH);
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    Machine {
-        processor: processor.trim().into(),
-        cpus: cpus().len(),
-        kernel: format!("Linux {}", release.trim()),
-    }
-}
 
 /// The CPUs that this process may use, in order.
 pub fn cpus() -> Vec<usize> {

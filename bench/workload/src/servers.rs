@@ -15,6 +15,7 @@
 
 mod account;
 mod catalogue;
+mod driver;
 mod mariadb;
 mod memcached;
 mod pgbench;
@@ -22,6 +23,7 @@ mod postgres;
 mod sysbench;
 
 pub use catalogue::{CASES, Case, QUICK, choose};
+pub use driver::Load;
 
 use crate::child;
 use crate::engine;
@@ -32,8 +34,8 @@ use crate::harness::{Bench, Sample};
 use crate::running::Running;
 use crate::turns::{self, Entrant, Turns};
 use account::{Account, Home};
-use report::{Counts, Histogram, Report};
-use std::ffi::OsString;
+use driver::{Driver, SLACK};
+use report::Report;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -42,9 +44,6 @@ use std::time::Duration;
 const CPUS: usize = 2;
 /// The time that a server needs to start, to be filled, and to warm up.
 const STARTED: Duration = Duration::from_secs(2);
-/// The time that a client may need beyond its load: it starts, ends, and may stall. A client that
-/// needs more hangs.
-const SLACK: Duration = Duration::from_secs(60);
 /// The prefix of the targets' ids.
 const PREFIX: &str = "servers-";
 
@@ -61,41 +60,6 @@ pub struct Setup {
     pub load: Load,
     /// A smoke check: small tables, and no warming up
     pub quick: bool,
-}
-
-/// The load of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// The number of connections; each connection has one operation at a time
-    pub clients: usize,
-    /// Measured time in seconds; pgbench and sysbench accept whole seconds only
-    pub seconds: u32,
-    /// The number of memcached's threads
-    pub threads: usize,
-}
-
-impl Load {
-    fn limit(&self) -> Duration {
-        Duration::from_secs(u64::from(self.seconds) * 4) + SLACK
-    }
-}
-
-/// Drives a server and its client. `home` is the server's folder.
-trait Driver {
-    /// The server's program, and its arguments.
-    fn command(&self, home: &Path) -> (&Path, Vec<OsString>);
-    /// Puts the files into the folder that the server expects there.
-    fn make(&self, _home: &Home) -> Result<(), Error> {
-        Ok(())
-    }
-    /// Asks the server something; the error says why there is no answer.
-    fn ask(&self, home: &Path) -> Result<(), String>;
-    /// Writes the records.
-    fn fill(&self, home: &Path) -> Result<(), Error>;
-    /// Runs the client once.
-    fn load(&self, home: &Path, round: usize) -> Result<Sample, Error>;
-    /// Whether this line of the server's standard error reports an error.
-    fn is_alarm(&self, line: &str) -> bool;
 }
 
 /// Measures each case in all versions, and writes the results to `bench.report`.
@@ -115,7 +79,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let own = Home::new(account)?;
     let setup = &Setup { manx: own.bring(&setup.manx)?, ..setup.clone() };
     let ready = |case: &'static Case| {
-        let driver = case.driver(setup)?;
+        let driver = case.driver(setup.load, setup.quick)?;
         let made = Home::new(account)?;
         driver.make(&made)?;
         Ok((driver, made))
@@ -243,38 +207,6 @@ fn version(program: &Path) -> String {
     line.replace(&folder, "").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The words of a command line.
-fn words<const N: usize>(words: [&str; N]) -> Vec<OsString> {
-    words.map(OsString::from).into()
-}
-
-/// An option that names a file.
-fn option(name: &str, file: &Path) -> OsString {
-    let mut option = OsString::from(name);
-    option.push(file);
-    option
-}
-
-/// The figures of a run.
-///
-/// # Errors
-/// No operation ended.
-fn sample(latencies: &Histogram, throughput_per_s: f64) -> Result<Sample, String> {
-    let summary = latencies.summary();
-    if summary.count == 0 {
-        return Err("no operation ended".into());
-    }
-    let mut sample = Sample::of(summary.figures());
-    sample.add("throughput_per_s", throughput_per_s);
-    Ok(sample.with(&serde_json::json!({ "all": Counts::from(latencies) })))
-}
-
-/// The slowest connection's operations over the mean of all connections.
-fn slowest_of_mean(operations: &[u64]) -> f64 {
-    let mean = operations.iter().sum::<u64>() as f64 / operations.len() as f64;
-    operations.iter().min().map_or(f64::NAN, |&slowest| slowest as f64 / mean)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -287,14 +219,11 @@ mod tests {
 
     /// Each case whose programs are installed, with its driver.
     fn drivers() -> impl Iterator<Item = (&'static Case, Box<dyn Driver>)> {
-        let setup = Setup {
-            cases: Vec::new(),
-            versions: Version::always(),
-            manx: "manx".into(),
-            load: LOAD,
-            quick: true,
+        let driver = |case: &'static Case| {
+            let made = case.driver(LOAD, true).inspect_err(|why| testing::skip(why));
+            Some((case, made.ok()?))
         };
-        CASES.iter().filter_map(move |case| Some((case, case.driver(&setup).ok()?)))
+        CASES.iter().filter_map(driver)
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub(crate) fn each<S: Copy, R>(
                 compare(subject, &program, bench, &mut failures)?;
             }
             Err(Error::Missing { what, help }) => {
-                bench.note(format!("{}: left out: {help}", name(subject)));
+                let first_line = what.lines().next().unwrap_or_default();
+                bench.note(format!("{}: left out: {first_line}: {help}", name(subject)));
                 missing.get_or_insert(Error::Missing { what, help });
             }
             Err(error) => return Err(error),

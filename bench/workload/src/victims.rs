@@ -1,29 +1,31 @@
-//! Widely used programs that wait badly where CPUs are short: as they are, under `manx run`, and
-//! with the settings of their own that help most.
+//! Widely used programs that wait badly when CPUs are short: as they are, under `manx run`, and
+//! with those of their own settings that help most.
 //!
 //! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs,
-//!    or one copy of two threads alone, where there is nothing to cure.
+//!    or one copy of two threads alone, where there is nothing to repair.
 //! 2. Versions take turns, round after round, until the ratio of interest (`Case::watched`) and
 //!    those of the targets are known well enough, or the time of the case is over.
-//! 3. A run that is cut off is no failure: programs that wait badly can take minutes. It is marked,
-//!    and what it measured until then is kept.
-//! 4. Results are compared. Where the program as it is comes to the same bits each time, it must
-//!    come to the same bits under `manx run`; each driver checks its results by itself besides.
-//! 5. What is not installed is left out, and said. A crash, a hang at the end or a wrong result
-//!    under `manx run` is the experiment's failure, once everything else has been measured.
+//! 3. A run that is cut off is not a failure: programs that wait badly can take minutes. The run is
+//!    marked, and its figures until then are kept.
+//! 4. Results are compared. If the program as it is gives the same bits each time, it must give the
+//!    same bits under `manx run`. Each driver also checks its own results.
+//! 5. A program that is not installed is left out, and a note says so. A crash, a hang at the end
+//!    or a wrong result under `manx run` fails the experiment, after all other measurements.
 
 pub mod catalogue;
 mod conclude;
 mod copies;
-mod heard;
+mod output;
 mod place;
 
+pub use crate::engines::{AS_IS, MANX as GUARDED};
 pub use catalogue::{QUICK, VICTIMS, Victim, choose};
 pub use conclude::conclude;
 pub use place::Place;
 
 use crate::error::Error;
 use crate::harness::{self, Bench, Sample};
+use crate::turns;
 use crate::verdict;
 use catalogue::{Load, Setting};
 use copies::Outcome;
@@ -34,15 +36,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-/// The program as it is.
-pub const AS_IS: &str = "as it is";
-/// Under the guard.
-pub const GUARDED: &str = "manx run";
-
-/// What starting a copy of a Python program takes, and ending it.
+/// The time that a copy of a Python program needs to start and to end.
 const STARTED: Duration = Duration::from_secs(2);
 
-/// Variables that the settings are made of: whatever the user has set, victims start without.
+/// The variables of the settings. Victims start without the user's values.
 const CLEARED: [&str; 6] = [
     "OMP_WAIT_POLICY",
     "GOMP_SPINCOUNT",
@@ -55,7 +52,7 @@ const CLEARED: [&str; 6] = [
 /// What the experiment needs to know.
 #[derive(Debug)]
 pub struct Setup {
-    /// What is measured
+    /// The victims to measure
     pub victims: Vec<&'static Victim>,
     /// Where the programs are
     pub place: Place,
@@ -97,30 +94,16 @@ impl Version {
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus: Vec<String> = setup.cpus.iter().map(usize::to_string).collect();
     bench.note(format!("on CPUs {}; a run is cut off after {} s", cpus.join(","), setup.limit.as_secs()));
-    let (mut missing, mut failures, mut measured) = (None, Vec::new(), 0);
-    for victim in &setup.victims {
-        match setup.place.ready(victim) {
-            Ok(ready) => {
-                measured += 1;
-                let loads = if setup.demo { &victim.loads[..1] } else { victim.loads };
-                for load in loads {
-                    Case { setup, victim, load, ready: &ready }.measure(bench, &mut failures)?;
-                }
-            }
-            Err(Error::Missing { what, help }) => {
-                let words = what.lines().next().unwrap_or_default();
-                bench.note(format!("{}: left out: {words}: {help}", victim.name));
-                missing.get_or_insert(Error::Missing { what, help });
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    bench.complete();
-    match (failures.is_empty(), measured, missing) {
-        (false, ..) => Err(Error::Failed { what: "programs failed".into(), stderr: failures.join("\n") }),
-        (true, 0, Some(missing)) => Err(missing),
-        _ => Ok(()),
-    }
+    turns::each(
+        &setup.victims,
+        |victim| victim.name,
+        bench,
+        |victim| setup.place.ready(victim),
+        |victim, ready, bench, failures| {
+            let loads = if setup.demo { &victim.loads[..1] } else { victim.loads };
+            loads.iter().try_for_each(|load| Case { setup, victim, load, ready }.measure(bench, failures))
+        },
+    )
 }
 
 /// A victim under a load.
@@ -150,10 +133,7 @@ impl Case<'_> {
                 }
                 match self.run(versions[at]) {
                     Ok(outcome) => {
-                        outcome
-                            .heard
-                            .iter()
-                            .for_each(|heard| sums[at].extend(heard.checksums.iter().cloned()));
+                        sums[at].extend(outcome.outputs.iter().flat_map(|one| one.checksums.iter().cloned()));
                         if versions[at] == Version::Guarded && !outcome.cut && !outcome.ended {
                             broken[at] = Some("did not end once its input was closed".into());
                         }
@@ -202,8 +182,8 @@ impl Case<'_> {
         }
         if let Some(launcher) = &self.ready.launcher {
             words.extend(launcher.words.iter().cloned());
-            // As many slots as ranks: it is told that there is room, as in a container whose quota
-            // is not mentioned.
+            // As many slots as ranks: Open MPI then starts more ranks than CPUs, as it does in a
+            // container whose quota it does not know.
             let ranks = self.load.threads.to_string();
             words.extend(["--host".into(), format!("localhost:{ranks}").into(), "-n".into(), ranks.into()]);
             words.extend(setting.iter().flat_map(|setting| setting.launcher.iter().map(Into::into)));
@@ -229,9 +209,8 @@ impl Case<'_> {
         command
     }
 
-    /// What the case goes on for: the ratio to the best setting where there is something to cure,
-    /// and a setting that helps; to the program as it is alone, and where there is no setting. And
-    /// what targets look at.
+    /// The ratios that the case goes on for: those of its targets, and the ratio to the best
+    /// setting. Alone, or without a setting, it is the ratio to the program as it is.
     fn watched(&self, report: &Report) -> Vec<Compared> {
         let case = self.victim.case(self.load);
         let best = if self.load.name == catalogue::ALONE { None } else { conclude::best(report, &case) };
@@ -244,7 +223,7 @@ impl Case<'_> {
 
 /// The figures of a round, of all copies together.
 fn sample(outcome: &Outcome, limit: Duration) -> Sample {
-    let all: Histogram = outcome.heard.iter().map(|heard| heard.latencies.clone()).sum();
+    let all: Histogram = outcome.outputs.iter().map(|one| one.latencies.clone()).sum();
     let summary = all.summary();
     let mut sample = Sample::default();
     if summary.count > 0 {
@@ -252,12 +231,13 @@ fn sample(outcome: &Outcome, limit: Duration) -> Sample {
         sample.add("p99_ns", summary.p99_ns as f64);
         sample.add("max_ns", summary.max_ns as f64);
         sample.add("operations", summary.count as f64);
-        let rates = outcome.heard.iter().map(|heard| {
-            heard.latencies.count() as f64 / ((heard.last_ns - heard.begin_ns).max(1) as f64 / 1e9)
-        });
+        let rates = outcome
+            .outputs
+            .iter()
+            .map(|one| one.latencies.count() as f64 / ((one.last_ns - one.begin_ns).max(1) as f64 / 1e9));
         sample.add("throughput_per_s", rates.sum());
     }
-    let cpu: Option<u64> = outcome.heard.iter().map(|heard| heard.cpu_ns).sum();
+    let cpu: Option<u64> = outcome.outputs.iter().map(|one| one.cpu_ns).sum();
     if let (Some(cpu), true) = (cpu, summary.count > 0) {
         sample.add("cpu_ns", cpu as f64);
         sample.add("cpu_each_ns", cpu as f64 / summary.count as f64);
@@ -265,11 +245,11 @@ fn sample(outcome: &Outcome, limit: Duration) -> Sample {
     if outcome.cut {
         sample.add("longer_than_s", limit.as_secs_f64());
     }
-    let sums: BTreeSet<&String> = outcome.heard.iter().flat_map(|heard| &heard.checksums).collect();
+    let sums: BTreeSet<&String> = outcome.outputs.iter().flat_map(|one| &one.checksums).collect();
     sample.with(&serde_json::json!({ "latencies": all, "checksums": sums }))
 }
 
-/// How it ended and the last that it said, in one line.
+/// How it ended, and its last line on standard error, in one line.
 fn why(what: &str, stderr: &str) -> String {
     let what = what.rsplit_once('/').map_or(what, |(_, name)| name);
     let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());

@@ -21,6 +21,7 @@ use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicU64, Ordering};
 use platform::{clock, cpu, thread};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How many CPUs the threads share.
 pub const CPUS: usize = 2;
@@ -125,7 +126,7 @@ pub fn measure(policy: WaitPolicy, wait_ns: u64, waiters: usize, rounds: u64, li
     match policy {
         WaitPolicy::Spin => plan.run(Spin, |_| ()),
         WaitPolicy::Yield => plan.run(Yield, |_| ()),
-        WaitPolicy::Sleep => plan.run(FixedSleep::new(SLEEP_NS), |_| ()),
+        WaitPolicy::Sleep => plan.run(FixedSleep::new(Duration::from_nanos(SLEEP_NS)), |_| ()),
         WaitPolicy::Adaptive => plan.run(Adaptive::DEFAULT, |_| ()),
         WaitPolicy::Park => plan.run(Event::new(), Event::signal_all),
         WaitPolicy::Mutable => plan.run(Mutable::new(), Mutable::signal_all),

@@ -85,7 +85,7 @@ fn wiredtiger_accounts_for_every_put_of_every_transaction() {
 }
 
 #[test]
-fn lmdb_accounts_for_every_transaction_whoever_its_mutexes_are_for() {
+fn lmdb_accounts_for_every_transaction_with_private_and_shared_mutexes() {
     for mode in ["lmdb", "lmdb-private"] {
         assert_ne!(updates(mode), Some(0), "{mode}");
     }

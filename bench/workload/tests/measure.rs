@@ -29,10 +29,11 @@ fn setup(manx: &str) -> Option<(Setup, tempfile::TempDir)> {
     };
     match setup.subjects[0].program(&setup.compiler) {
         Ok(_) => Some((setup, folder)),
-        Err(error) => {
-            eprintln!("skipped: {error}");
+        Err(error @ Error::Missing { .. }) => {
+            testing::skip(error);
             None
         }
+        Err(other) => panic!("{other}"),
     }
 }
 
@@ -189,7 +190,7 @@ fn every_program_has_targets_and_every_target_a_program() {
 fn unequal_setup(manx: &str) -> Option<(unequal::Setup, tempfile::TempDir)> {
     let (setup, folder) = setup(manx)?;
     let [big, little, ..] = machine::cpus()[..] else {
-        eprintln!("skipped: it takes two CPUs");
+        testing::skip("it takes two CPUs");
         return None;
     };
     let setup = unequal::Setup {

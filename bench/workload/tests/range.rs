@@ -2,11 +2,11 @@
 //! version has its figures, every target has a figure that this version knows how to find, and no
 //! lock is caught.
 
+use report::Machine;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 use workload::harness::{Bench, Silent};
-use workload::machine;
 use workload::range::{Part, Setup, conclude, draw, heat, measure};
 
 /// A run forks, which a test beside it need not see.
@@ -14,7 +14,7 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn report(parts: &[Part], check: bool) -> report::Report {
     let mut progress = Silent;
-    let mut bench = Bench::new("range", machine::here(), None, &mut progress);
+    let mut bench = Bench::new("range", Machine::here(), None, &mut progress);
     bench.resolution.pairs_max = Some(1);
     let setup = Setup {
         parts: parts.to_vec(),

@@ -37,11 +37,11 @@ fn measure(name: &str, does: &str) -> Result<(report::Report, Result<(), Error>)
 #[test]
 fn each_version_is_measured_with_its_maximum_and_its_cpu_time() {
     let (report, result) = match measure("gang", "exec \"$@\"") {
-        Err(Error::Missing { what, .. }) => return println!("skipped: {what}"),
+        Err(Error::Missing { what, .. }) => return testing::skip(what),
         other => other.unwrap(),
     };
     if let Err(Error::Missing { what, .. }) = &result {
-        return println!("skipped: {what}");
+        return testing::skip(what);
     }
     result.unwrap();
     for version in [AS_IS, GUARDED, "passive"] {
@@ -69,7 +69,7 @@ fn another_result_and_a_crash_under_manx_are_failures_and_never_figures() {
     for (does, why) in [(wrong, "another result"), ("kill -SEGV $$", "signal 11")] {
         let (report, result) = measure("gang", does).unwrap();
         match result {
-            Err(Error::Missing { what, .. }) => return println!("skipped: {what}"),
+            Err(Error::Missing { what, .. }) => return testing::skip(what),
             Err(Error::Failed { stderr, .. }) => assert!(stderr.contains(why), "{stderr}"),
             other => panic!("{why}: {other:?}"),
         }
@@ -81,7 +81,7 @@ fn another_result_and_a_crash_under_manx_are_failures_and_never_figures() {
 #[test]
 fn what_is_not_set_up_is_missing_and_says_what_brings_it() {
     if std::env::var_os("MANX_VICTIMS").is_some() {
-        return println!("skipped: MANX_VICTIMS is set, so something may be there");
+        return testing::skip("MANX_VICTIMS is set, so something may be there");
     }
     let (report, result) = measure("xgboost", "exec \"$@\"").unwrap();
     let Err(Error::Missing { help, .. }) = result else { panic!("{result:?}") };

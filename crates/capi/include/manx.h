@@ -173,14 +173,14 @@ int manx_cond_broadcast(struct manx_cond_t *cond);
 void manx_rwlock_init(struct manx_rwlock_t *lock, uint64_t window_ns);
 
 /**
- * Waits until the calling thread is a reader. Returns 0, or `EAGAIN` if there are 2^25 readers.
+ * Waits until the calling thread is a reader. Returns 0, or `EAGAIN` if there are 2^21 readers.
  * It points to a readers-writer lock.
  */
 int manx_rwlock_rdlock(struct manx_rwlock_t *lock);
 
 /**
  * The calling thread becomes a reader if that needs no waiting. Returns 0, or `EBUSY`, or `EAGAIN`
- * if there are 2^25 readers.
+ * if there are 2^21 readers.
  * It points to a readers-writer lock.
  */
 int manx_rwlock_tryrdlock(struct manx_rwlock_t *lock);

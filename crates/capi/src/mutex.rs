@@ -2,9 +2,9 @@
 
 use crate::elsewhere;
 use core::ffi::c_int;
+use core::time::Duration;
 use manx::lock::RawMutex;
-use manx::lock::bounded::{Wait, window_in_epoch};
-use platform::atomic::{AtomicU32, Ordering};
+use manx::lock::bounded::Wait;
 use platform::clock;
 use platform::futex::{Clock, Deadline};
 
@@ -46,13 +46,9 @@ pub(crate) unsafe fn acquire(mutex: *mut manx_mutex_t, deadline: Option<Deadline
     if lock.try_acquire() {
         return 0;
     }
-    let mut wait = Wait { deadline, ..Wait::default() };
-    if elsewhere::get().is_some() {
-        // SAFETY: the caller's promise. Relaxed: the window's bits never change.
-        let side = unsafe { AtomicU32::from_ptr(&raw mut (*mutex).side) }.load(Ordering::Relaxed);
-        wait.window_ns = window_in_epoch(side, elsewhere::window_ns());
-    }
-    match lock.acquire_slow(&wait) {
+    // If another library keeps the epochs, the lock asks it from now on.
+    elsewhere::get();
+    match lock.acquire_slow(&Wait { deadline, ..Wait::default() }) {
         Ok(_) => 0,
         Err(_) => libc::ETIMEDOUT,
     }
@@ -73,7 +69,8 @@ pub(crate) unsafe fn release(mutex: *mut manx_mutex_t) {
 /// It points to memory for a mutex that no thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_mutex_init(mutex: *mut manx_mutex_t, window_ns: u64) {
-    let fresh = if window_ns == 0 { RawMutex::new() } else { RawMutex::with_window_ns(window_ns) };
+    let window = Duration::from_nanos(window_ns);
+    let fresh = if window.is_zero() { RawMutex::new() } else { RawMutex::with_window(window) };
     // SAFETY: the caller's promise; layout as checked above.
     unsafe { mutex.cast::<RawMutex>().write(fresh) }
 }

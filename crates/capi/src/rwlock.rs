@@ -6,6 +6,7 @@
 
 use crate::mutex::until;
 use core::ffi::c_int;
+use core::time::Duration;
 use manx::lock::RawRwLock;
 use manx::lock::bounded::{Acquired, TimedOut, Wait};
 use platform::futex::Deadline;
@@ -69,12 +70,13 @@ fn write(lock: &RawRwLock, deadline: Option<Deadline>) -> c_int {
 /// It points to memory for a readers-writer lock that no thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_rwlock_init(lock: *mut manx_rwlock_t, window_ns: u64) {
-    let fresh = if window_ns == 0 { RawRwLock::new() } else { RawRwLock::with_window_ns(window_ns) };
+    let window = Duration::from_nanos(window_ns);
+    let fresh = if window.is_zero() { RawRwLock::new() } else { RawRwLock::with_window(window) };
     // SAFETY: the caller's promise; layout as checked above.
     unsafe { lock.cast::<RawRwLock>().write(fresh) }
 }
 
-/// Waits until the calling thread is a reader. Returns 0, or `EAGAIN` if there are 2^25 readers.
+/// Waits until the calling thread is a reader. Returns 0, or `EAGAIN` if there are 2^21 readers.
 ///
 /// # Safety
 /// It points to a readers-writer lock.
@@ -85,7 +87,7 @@ pub unsafe extern "C" fn manx_rwlock_rdlock(lock: *mut manx_rwlock_t) -> c_int {
 }
 
 /// The calling thread becomes a reader if that needs no waiting. Returns 0, or `EBUSY`, or `EAGAIN`
-/// if there are 2^25 readers.
+/// if there are 2^21 readers.
 ///
 /// # Safety
 /// It points to a readers-writer lock.

@@ -1,8 +1,9 @@
-//! `manx cpus`: how many CPUs a program would really get here, why not more, and who knows it.
+//! `manx cpus`: how many CPUs a program would really get here, why not more, and which
+//! runtimes know.
 //!
-//! The budget is [`CpuBudget`]'s, of this process, which is that of whatever the same shell starts.
-//! What runtimes would say is found by asking them (`probes.rs`): each that is installed is run, as
-//! it is and under `manx run`.
+//! The budget is [`CpuBudget`]'s, of this process, which is the same for every program of the same
+//! shell. Runtimes are asked (`probes.rs`): each that is installed is run, alone and under `manx
+//! run`.
 
 mod ask;
 mod facts;
@@ -11,7 +12,7 @@ mod probes;
 mod text;
 mod watch;
 
-use command::failure::Failure;
+use command::failure::{BROKEN, Failure, USAGE, exit_codes};
 use command::sigpipe::print;
 use manx::cpu::{CpuBudget, Rounding};
 
@@ -62,7 +63,12 @@ What is shown:
   Then, for each runtime that has a variable for it: what it counts, how many CPUs
   that are if it reads no quota, how it rounds the fraction of a quota, and the
   variable that `manx run` would set here, if it would. --json has the sources.";
-    format!("{MORE}\n\n{}", command::failure::EXIT_CODES)
+    let codes = exit_codes(&[
+        (0, "success"),
+        (USAGE, "the command line is wrong"),
+        (BROKEN, "standard output cannot be written"),
+    ]);
+    format!("{MORE}\n\n{codes}")
 }
 
 /// Shows the CPUs.

@@ -7,9 +7,9 @@
 //! | `manx bench …` | `manx-bench …` |
 //! | `manx profile …` | `manx-bench profile …` |
 //!
-//! The arguments behind the subcommand are passed on as they are, `--help` included, so they never
-//! meet the definition of `manx`. That has the names and one line each, for its own help and manual
-//! page.
+//! The arguments behind the subcommand are passed on as they are, `--help` included, so the
+//! definition of `manx` never parses them. It has the names and one line each, for its own help and
+//! manual page.
 
 use command::companion::{BENCH, Companion, SERVE};
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ pub struct ExternalCommand {
     pub about: &'static str,
     /// The program
     pub companion: Companion,
-    /// What the program is told before the arguments, if it has several uses
+    /// What goes before the arguments, if the program has several uses
     pub before: &'static [&'static str],
 }
 

@@ -1,12 +1,13 @@
 //! `manx run`: becomes the program, with the preload library in it.
 //!
-//! Order of what happens, and of what is complained about first: the settings are put together
-//! ([`settings`]), the program is found and followed to what really runs ([`program`]), what would
-//! keep the library out is looked for ([`obstacle`]), the library is found ([`library`]), the
-//! environment is composed ([`environment`], [`cpus`], [`variables`]), old entries of the user's
-//! cache folder are removed ([`cache`]), and the process executes the program ([`command::exec`]).
-//! Nothing is forked and nothing stays behind, so signals, exit status, terminal and standard
-//! streams are the program's own.
+//! This is the order of the steps, and so of the errors: the settings are put together
+//! ([`settings`]), the program is found and followed to the file that really runs ([`program`]),
+//! the plan is made (`plan.rs`): it depends on whether something keeps the library out
+//! ([`obstacle`]), where the library is ([`library`]), and what the environment becomes
+//! ([`environment`], [`cpus`], [`variables`]). Then old entries of the user's cache folder are
+//! removed ([`cache`]), and the process executes the program ([`command::exec`]). Nothing is forked
+//! and nothing stays behind, so signals, exit status, terminal and standard streams are the
+//! program's own.
 
 pub mod cache;
 pub mod config;
@@ -14,22 +15,23 @@ pub mod cpus;
 pub mod dry;
 pub mod elf;
 pub mod environment;
+pub mod layer;
 pub mod libraries;
 pub mod library;
 pub mod loops;
 pub mod obstacle;
+mod plan;
 pub mod program;
 pub mod script;
 pub mod settings;
 pub mod variables;
 
 use command::exec;
-use command::failure::Failure;
+use command::failure::{BROKEN, Failure, NOT_EXECUTABLE, NOT_FOUND, USAGE, exit_codes};
 use command::sigpipe::{Inherited, print};
-use preload_abi::SWITCH_VARIABLE;
-use std::ffi::{OsStr, OsString};
+use plan::{Plan, Why};
+use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 
 /// The arguments of `manx run`.
 #[derive(Debug, clap::Args)]
@@ -78,7 +80,14 @@ Environment:
   MANX_OPTIONS  settings from outside, also without `manx run`
   MANX_PRELOAD  the path of libmanx_preload.so, if it lies neither
                 beside manx nor in ../lib/manx from there";
-    format!("{FILTERS}\n\n{}\n\n{ENVIRONMENT}\n\n{}", config::DOCUMENTATION, command::failure::EXIT_CODES)
+    let codes = exit_codes(&[
+        (0, "success of --dry-run; without it, the program's own exit status"),
+        (USAGE, "the command line or the settings are wrong"),
+        (BROKEN, "the preload library is missing or of another version"),
+        (NOT_EXECUTABLE, "the program was found but cannot be executed"),
+        (NOT_FOUND, "the program was not found"),
+    ]);
+    format!("{FILTERS}\n\n{}\n\n{ENVIRONMENT}\n\n{codes}", config::DOCUMENTATION)
 }
 
 /// Becomes the program.
@@ -95,12 +104,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if !settings.quiet {
         warn(&plan, &program);
     }
-    let changes = match &plan {
-        Plan::Unchanged(_) => &[][..],
-        Plan::Pass { changes, .. } | Plan::Environment { changes, .. } | Plan::Preload { changes, .. } => {
-            changes
-        }
-    };
+    let changes = plan.changes();
     if matches!(plan, Plan::Preload { .. }) && settings.uses_cache() {
         cache::remove_unused();
     }
@@ -108,7 +112,8 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     Err(exec::exec(program.file(), &args.command, changes))
 }
 
-/// Says what will not be as the user may think. If nobody hears it, the program runs all the same.
+/// Warns of what the user may not expect. If standard error cannot be written, the program runs all
+/// the same.
 fn warn(plan: &Plan, program: &program::Program) {
     let say = |what: String| {
         let _ = writeln!(io::stderr(), "manx: warning: {what}");
@@ -125,75 +130,5 @@ fn warn(plan: &Plan, program: &program::Program) {
     }
     if let Some(warning) = plan.reported().and_then(cpus::ReportedCpus::warning) {
         say(warning);
-    }
-}
-
-/// What is to be done to the program.
-#[derive(Debug)]
-enum Plan {
-    /// Nothing.
-    Unchanged(Why),
-    /// The libraries are preloaded, but do nothing in this program, which is not meant: what it
-    /// starts may be.
-    Pass { libraries: Vec<PathBuf>, changes: Vec<(&'static str, OsString)> },
-    /// Nothing can be preloaded, but it is told of its CPUs by its environment.
-    Environment {
-        obstacle: obstacle::Obstacle,
-        reported: cpus::ReportedCpus,
-        changes: Vec<(&'static str, OsString)>,
-    },
-    /// The libraries are preloaded by these changes to the environment.
-    Preload {
-        libraries: Vec<PathBuf>,
-        reported: Option<cpus::ReportedCpus>,
-        changes: Vec<(&'static str, OsString)>,
-    },
-}
-
-/// Why nothing is done to a program.
-#[derive(Debug)]
-enum Why {
-    /// `MANX=off`.
-    SwitchedOff,
-    /// It cannot be done.
-    Obstacle(obstacle::Obstacle),
-}
-
-impl Plan {
-    fn make(settings: &settings::Settings, program: &program::Program) -> Result<Plan, Failure> {
-        if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
-            return Ok(Plan::Unchanged(Why::SwitchedOff));
-        }
-        let selected = program.is_selected(&settings.filters());
-        // The children inherit the variables, so a program that is not meant is given none.
-        let reported = if selected { cpus::ReportedCpus::by(settings) } else { None };
-        let counts = reported.as_ref().map(|reported| reported.environment(settings)).unwrap_or_default();
-        if let Some(obstacle) = obstacle::find(program) {
-            return Ok(match reported {
-                Some(reported) if !counts.is_empty() => {
-                    Plan::Environment { obstacle, reported, changes: counts }
-                }
-                _ => Plan::Unchanged(Why::Obstacle(obstacle)),
-            });
-        }
-        let mut libraries = vec![library::find()?];
-        if settings.wants_requests() {
-            libraries.push(library::requests(&libraries[0])?);
-        }
-        let mut changes = environment::compose(settings, program, &libraries)?;
-        if !selected {
-            return Ok(Plan::Pass { libraries, changes });
-        }
-        changes.extend(counts);
-        Ok(Plan::Preload { libraries, reported, changes })
-    }
-
-    /// How many CPUs the program is told of, if it is.
-    fn reported(&self) -> Option<&cpus::ReportedCpus> {
-        match self {
-            Plan::Unchanged(_) | Plan::Pass { .. } => None,
-            Plan::Environment { reported, .. } => Some(reported),
-            Plan::Preload { reported, .. } => reported.as_ref(),
-        }
     }
 }

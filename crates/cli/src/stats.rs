@@ -6,7 +6,7 @@
 pub mod image;
 pub mod source;
 
-use command::failure::{Failure, NO_STATISTICS, reason};
+use command::failure::{Failure, NO_STATISTICS, USAGE, exit_codes, reason};
 use command::sigpipe::or_unread;
 use preload_abi::{live, render};
 use source::Source;
@@ -22,7 +22,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 
 /// The arguments of `manx stats`.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = command::failure::EXIT_CODES)]
+#[command(after_long_help = more_help())]
 pub struct Args {
     /// A process id, or a file that statistics were written to
     ///
@@ -40,6 +40,14 @@ pub struct Args {
     /// Show the counts again every second until the program ends
     #[arg(long)]
     watch: bool,
+}
+
+fn more_help() -> String {
+    exit_codes(&[
+        (0, "success"),
+        (NO_STATISTICS, "there are no statistics to show, or they cannot be written"),
+        (USAGE, "the command line is wrong"),
+    ])
 }
 
 /// Shows the statistics.
@@ -80,7 +88,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
 }
 
-/// Whether somebody reads.
+/// Whether standard output still has a reader.
 enum Heard {
     Yes,
     No,

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use support::{Sandbox, fails, output, stderr, stdout};
 
 /// The variables that are set where the user has set none of them.
@@ -36,7 +36,7 @@ fn budget() -> usize {
 
 fn one_cpu_only() -> bool {
     if budget() == 1 {
-        support::skip("there is one CPU, and everybody knows it");
+        testing::skip("there is one CPU, and everybody knows it");
     }
     budget() == 1
 }
@@ -110,7 +110,7 @@ fn what_the_user_has_set_stays() {
 
 #[test]
 fn an_affinity_narrows_what_is_told() {
-    if one_cpu_only() || Command::new("taskset").arg("-V").stdout(Stdio::null()).status().is_err() {
+    if one_cpu_only() || !testing::process::is_installed("taskset", "-V") {
         return;
     }
     let sandbox = Sandbox::new();
@@ -133,7 +133,7 @@ fn a_program_that_nothing_can_be_preloaded_into_has_its_variables() {
     let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts(getenv(\"GOMAXPROCS\") ? getenv(\"GOMAXPROCS\") : \"none\"); }";
     let program = match sandbox.compile("static", source, &["-static"]) {
         Ok(program) => program,
-        Err(why) => return support::skip(&why),
+        Err(why) => return testing::skip(why),
     };
     let run = output(manx(&sandbox).args(["run", "--cpus=1"]).arg(&program));
     assert_eq!(stdout(&run), "1\n");

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use support::{Sandbox, chmod, fails, output, root, skip, stderr, stdout};
+use support::{Sandbox, chmod, fails, output, root, stderr, stdout};
 
 /// A program that says what it was given and ends with 5.
 const TELL: &str = r#"
@@ -55,7 +55,7 @@ fn a_static_program() {
             assert_eq!(run.status.code(), Some(5));
             assert!(stderr(&run).contains("static is linked statically"), "{}", stderr(&run));
         }
-        Err(error) => skip(&format!("no static C library: {error}")),
+        Err(error) => testing::skip(format_args!("in part: no static C library: {error}")),
     }
     // Without its library Manx cannot fail here: it is not needed.
     let bare = sandbox.compile("bare", BARE, &["-static", "-nostdlib"]).expect("a C compiler");
@@ -100,7 +100,7 @@ fn a_program_for_another_machine() {
 #[test]
 fn a_program_that_gets_more_rights() {
     if !root() {
-        return skip("giving a program to another user takes root");
+        return testing::skip("giving a program to another user takes root");
     }
     let sandbox = Sandbox::new();
     let copy = |name: &str, user: Option<u32>, group: Option<u32>, mode: u32| {
@@ -136,7 +136,7 @@ fn a_program_that_gets_more_rights() {
 #[test]
 fn a_program_with_file_capabilities() {
     if !root() {
-        return skip("giving a program capabilities takes root");
+        return testing::skip("giving a program capabilities takes root");
     }
     let sandbox = Sandbox::new();
     let program = sandbox.compile("tell", TELL, &[]).expect("a C compiler");
@@ -151,7 +151,7 @@ fn a_program_with_file_capabilities() {
         libc::setxattr(path.as_ptr(), c"security.capability".as_ptr(), value, capability.len(), 0)
     };
     if set != 0 {
-        return skip("the file system keeps no capabilities");
+        return testing::skip("the file system keeps no capabilities");
     }
     // For root they add nothing; for anybody else the loader ignores LD_PRELOAD.
     let library = sandbox.stand_in();
@@ -174,7 +174,7 @@ fn a_sanitizer_stays_first() {
     let sandbox = Sandbox::new();
     let program = match sandbox.compile("checked", TELL, &["-fsanitize=address"]) {
         Ok(program) => program,
-        Err(error) => return skip(&format!("no AddressSanitizer: {error}")),
+        Err(error) => return testing::skip(format_args!("no AddressSanitizer: {error}")),
     };
     let run = output(sandbox.manx().env("ASAN_OPTIONS", "detect_leaks=0").arg("run").arg(program));
     let (out, library) = (stdout(&run), sandbox.stand_in());

@@ -34,8 +34,9 @@ fn transcripts_are_what_the_command_prints() {
 fn the_commands_that_tell_whether_a_program_is_affected_work() {
     let page = page("README.md");
     let (_, section) = page.split_once("\n## Am I affected?\n").expect("the section");
-    let commands = section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
-    let commands = commands.expect("the commands").replace("$PID", &std::process::id().to_string());
+    let mut blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands = blocks.find(|block| block.contains("schedstat")).expect("the commands");
+    let commands = commands.replace("$PID", &std::process::id().to_string());
     // A machine may have control groups of version 1 only: then there is no such file.
     let sandbox = Sandbox::new();
     let file = sandbox.write("commands", format!("{commands}\ntrue\n"));

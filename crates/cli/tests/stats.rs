@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{MANX, Sandbox, bare, chmod, fails, loses_its_reader, output, root, skip, stderr, stdout};
+use support::{MANX, Sandbox, bare, chmod, fails, loses_its_reader, output, root, stderr, stdout};
 use testing::process::Running;
 
 /// Maps the files that it is given, says so, and waits for the end of its input.
@@ -97,7 +97,7 @@ fn a_process_that_runs_is_asked_by_its_number() {
     assert_eq!((&json["state"], &json["sites"][0]["waits"]), (&"running".into(), &7.into()));
 
     if !root() {
-        return skip("a file that was removed is reached by root only");
+        return testing::skip("a file that was removed is reached by root only");
     }
     fs::remove_file(&file).expect("removed");
     let run = output(stats(&sandbox).arg(holder.pid().to_string()));
@@ -174,7 +174,7 @@ fn what_is_no_statistics_file_is_told() {
 #[test]
 fn what_belongs_to_somebody_else_is_told() {
     if !root() {
-        return skip("being two users takes root");
+        return testing::skip("being two users takes root");
     }
     let sandbox = Sandbox::new();
     chmod(&sandbox.path(""), 0o755);

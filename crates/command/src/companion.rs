@@ -39,15 +39,15 @@ impl Companion {
         self.find_from(own.as_deref().and_then(Path::parent))
     }
 
-    /// The same if this executable lies in `folder`; without /proc nobody knows where it lies, and
-    /// PATH decides.
+    /// The same if this executable lies in `folder`; without /proc its
+    /// folder is unknown, and PATH decides.
     fn find_from(self, folder: Option<&Path>) -> Result<PathBuf, Failure> {
         let mut refused = None;
         if let Some(file) = folder.map(|folder| folder.join(self.name)) {
             match search::check(&file) {
                 Ok(()) => return Ok(file),
                 // As in PATH: a folder of that name is passed over, and a file that may not be
-                // executed is told of in the end.
+                // executed is reported at the end.
                 Err(failure) if failure.code == NOT_EXECUTABLE && !file.is_dir() => refused = Some(failure),
                 Err(_) => {}
             }

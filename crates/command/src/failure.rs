@@ -1,34 +1,53 @@
-//! What went wrong: what, where, what to do about it, and the exit code that says so.
+//! Errors as the user sees them: what is wrong, where, what to do about it, and the exit code.
 //!
-//! | code | meaning |
-//! | --- | --- |
-//! | 1 | `manx stats`: there are no statistics to show; `manx profile`: the program failed, or gave no result |
-//! | 2 | usage: the command line, `MANX_OPTIONS`, or the configuration file |
-//! | 125 | Manx itself is broken or cannot do its work: the preload library is missing or unusable |
-//! | 126 | the program was found but cannot be executed |
-//! | 127 | the program was not found, or a command of Manx's own that is a program of its own |
-//!
-//! 125 to 127 are as `env`, `nohup` and `timeout` use them, so that scripts need to learn nothing
-//! new.
+//! [`EXIT_CODES`] is the table of all codes. 125 to 127 are as `env`, `nohup` and `timeout` use
+//! them, so that scripts need to learn nothing new.
 
 use std::fmt;
 
-/// The exit codes of all commands, for `--help` and the man pages.
-pub const EXIT_CODES: &str = "\
-Exit codes:
-  0    success; `manx run` ends with the program's own exit status
-  1    `manx stats`: there are no statistics to show;
-       `manx profile`: the program failed, or gave no result
-  2    the command line or the settings are wrong
-  125  the preload library is missing or of another version
-  126  the program was found but cannot be executed
-  127  the program was not found; `manx serve`, `manx bench`, `manx profile`:
-       manx-serve or manx-bench, which they start, is not installed";
+/// The exit codes of all commands, for `manx --help` and its man page. The help of each command
+/// lists its own.
+pub const EXIT_CODES: [(u8, &str); 9] = [
+    (0, "success; `manx run` ends with the program's own exit status"),
+    (
+        NO_STATISTICS,
+        "`manx stats`: there are no statistics to show;\n\
+         `manx doctor`: there is no such process, or nobody may look at it;\n\
+         `manx profile`: the program failed, or gave no result;\n\
+         `manx report`: a file is no result, or cannot be read",
+    ),
+    (USAGE, "the command line or the settings are wrong"),
+    (FINDING, "`manx doctor`: something was found that Manx can do something about"),
+    (NOT_OUR_FINDING, "`manx doctor`: something was found, and it is not Manx's business"),
+    (BROKEN, "Manx cannot do its work, as when the preload library is missing or of\nanother version"),
+    (NOT_EXECUTABLE, "the program was found but cannot be executed"),
+    (
+        NOT_FOUND,
+        "the program was not found; `manx serve`, `manx bench`, `manx profile`:\n\
+         manx-serve or manx-bench, which they start, is not installed",
+    ),
+    (INTERRUPTED, "`manx bench`, `manx profile`: interrupted; `manx serve`: ended by a\nsecond signal"),
+];
+
+/// The section on exit codes in a command's help.
+pub fn exit_codes(codes: &[(u8, &str)]) -> String {
+    codes.iter().fold("Exit codes:".to_owned(), |text, (code, meaning)| {
+        text + &format!("\n  {code:<3}  {}", meaning.replace('\n', "\n       "))
+    })
+}
 
 /// `manx stats` found nothing to show.
 pub const NO_STATISTICS: u8 = 1;
 /// `manx profile` got no result from the program.
 pub const NO_RESULT: u8 = 1;
+/// `manx report` has nothing to make a page of.
+pub const NO_PAGE: u8 = 1;
+/// `manx doctor` found no process to look at.
+pub const NO_PROCESS: u8 = 1;
+/// `manx doctor` found something that Manx can do something about.
+pub const FINDING: u8 = 10;
+/// `manx doctor` found something that is not Manx's business.
+pub const NOT_OUR_FINDING: u8 = 11;
 /// The command line, the environment or the configuration is wrong.
 pub const USAGE: u8 = 2;
 /// Manx's own installation is at fault.
@@ -37,6 +56,8 @@ pub const BROKEN: u8 = 125;
 pub const NOT_EXECUTABLE: u8 = 126;
 /// The program was not found.
 pub const NOT_FOUND: u8 = 127;
+/// A signal ended the command, as a shell reports SIGINT.
+pub const INTERRUPTED: u8 = 130;
 
 /// An error as the user sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

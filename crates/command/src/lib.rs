@@ -3,11 +3,13 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`failure`] | errors as the user sees them, and the table of exit codes |
+//! | [`failure`] | errors as the user sees them, and the exit codes |
 //! | [`sigpipe`] | a reader that goes away is no error |
 //! | [`companion`] | one of the commands finds another and starts it |
 //! | [`search`], [`exec`] | a program's file, and becoming that program |
+//! | [`statistics`] | the median of repeats, and its interval |
 //! | [`table`] | columns that align |
+//! | [`machine`] | what decides how fast a program runs here |
 //! | [`duration`], [`slo`], [`cores`] | options that more than one of the commands takes |
 //!
 //! [`main`] is the frame of every command, [`parsed`] the way from its definition to its arguments.
@@ -17,9 +19,11 @@ pub mod cores;
 pub mod duration;
 pub mod exec;
 pub mod failure;
+pub mod machine;
 pub mod search;
 pub mod sigpipe;
 pub mod slo;
+pub mod statistics;
 pub mod table;
 
 use failure::Failure;
@@ -39,7 +43,7 @@ pub fn main(act: impl FnOnce(Inherited) -> Result<u8, Failure>) -> ! {
     std::process::exit(match outcome {
         Ok(Ok(code)) => i32::from(code),
         Ok(Err(failure)) => {
-            // If standard error cannot be written, nobody is left to tell.
+            // If standard error cannot be written, there is no place for the message.
             let _ = writeln!(std::io::stderr(), "{failure}");
             i32::from(failure.code)
         }
@@ -64,7 +68,7 @@ pub fn parsed<A: clap::FromArgMatches>(
     match arguments {
         Ok(arguments) => act(arguments),
         Err(error) => {
-            // As in `main`: there is nobody else to tell.
+            // As in `main`: there is no other place for the message.
             let _ = error.print();
             Ok(error.exit_code() as u8)
         }

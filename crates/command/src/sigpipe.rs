@@ -22,14 +22,14 @@ impl Inherited {
     /// Puts the inherited disposition back; exec turns handlers into the default by itself.
     pub fn restore(self) {
         if self.0 != libc::SIG_ERR {
-            // SAFETY: the value came from `signal` in this process, where nobody installs a
+            // SAFETY: the value came from `signal` in this process, which installs no
             // handler, so it is SIG_DFL or SIG_IGN.
             unsafe { libc::signal(libc::SIGPIPE, self.0) };
         }
     }
 }
 
-/// Writes to standard output, at once; that nobody reads any more is no error.
+/// Writes to standard output, at once. A reader that has gone is no error.
 ///
 /// # Errors
 /// With code 125 if the system refuses it otherwise, as on a full disk.
@@ -44,7 +44,7 @@ pub fn unwritable(error: io::Error) -> Failure {
     Failure::new(BROKEN, what, "see where it goes")
 }
 
-/// Turns the news that nobody reads any more into success.
+/// Turns the error that the reader has gone into success.
 pub fn or_unread(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

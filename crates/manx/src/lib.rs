@@ -42,6 +42,8 @@ pub mod wait;
 mod pages {
     #[doc = include_str!("../../../README.md")]
     mod readme {}
+    #[doc = include_str!("../README.md")]
+    mod package {}
     #[doc = include_str!("../../../docs/locks.md")]
     mod locks {}
     #[doc = include_str!("../../../docs/pools.md")]

@@ -7,7 +7,7 @@
 #[path = "common/beneath.rs"]
 mod beneath;
 
-use beneath::{FOR_EVER_NS, await_one_more_in_line, unlock};
+use beneath::{FOR_EVER, await_one_more_in_line, unlock};
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::lock::{Asl, Fifo, Mcs, RawLock, Reorderable};
 use std::sync::Mutex;
@@ -16,9 +16,9 @@ use std::thread;
 use testing::until;
 
 #[test]
-fn who_holds_another_such_lock() {
+fn a_holder_of_another_such_lock() {
     let (outer, inner) = (&Asl::over(Mcs::new()), &Asl::over(Mcs::new()));
-    inner.set_window_ns_max(Some(FOR_EVER_NS));
+    inner.set_window_max(Some(FOR_EVER));
     for tried in [false, true] {
         let held = inner.lock();
         let before = inner.reorderable().beneath().last_in_line();
@@ -37,9 +37,9 @@ fn who_holds_another_such_lock() {
 }
 
 #[test]
-fn who_has_given_the_other_one_back_stands_by_again() {
+fn a_thread_that_has_released_the_other_lock_stands_by_again() {
     let (outer, inner) = (&Asl::over(Mcs::new()), &Asl::over(Mcs::new()));
-    inner.set_window_ns_max(Some(FOR_EVER_NS));
+    inner.set_window_max(Some(FOR_EVER));
     let (held, came, order) = (inner.lock(), &AtomicBool::new(false), &Mutex::new(Vec::new()));
     let before = inner.reorderable().beneath().last_in_line();
     thread::scope(|scope| {
@@ -65,9 +65,9 @@ fn who_has_given_the_other_one_back_stands_by_again() {
 }
 
 #[test]
-fn who_is_not_willing_any_more() {
+fn a_thread_that_is_not_willing_any_more() {
     let (lock, willing) = (&Reorderable::<Mcs>::new(), &AtomicBool::new(true));
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
+    lock.set_window_max(Some(FOR_EVER));
     let (held, asked) = (lock.lock_immediately(), &AtomicBool::new(false));
     let before = lock.beneath().last_in_line();
     thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn who_is_not_willing_any_more() {
                 asked.store(true, Ordering::Relaxed);
                 willing.load(Ordering::Relaxed)
             };
-            unlock(lock, lock.lock_reorder_while(FOR_EVER_NS, is_willing));
+            unlock(lock, lock.lock_reorder_while(FOR_EVER, is_willing));
         });
         until("a question", || asked.load(Ordering::Relaxed));
         assert_eq!(lock.beneath().last_in_line(), before, "it stands by");
@@ -88,9 +88,9 @@ fn who_is_not_willing_any_more() {
 
 /// Only little threads use the lock: they have no big one to stand by for.
 #[test]
-fn who_is_among_equals() {
+fn a_thread_among_equals() {
     let lock = &Asl::over(Mcs::new());
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
+    lock.set_window_max(Some(FOR_EVER));
     thread::scope(|scope| {
         scope.spawn(move || {
             set_class_of_this_thread(Some(Class::Little));

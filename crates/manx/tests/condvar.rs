@@ -120,7 +120,7 @@ fn a_signal_between_entering_and_sleeping_is_not_lost() {
 }
 
 #[test]
-fn who_gives_up_after_a_signal_leaves_the_later_ones_their_tokens() {
+fn a_waiter_that_gives_up_after_a_signal_leaves_later_waiters_their_tokens() {
     let condvar = RawCondvar::new();
     let early = condvar.enter();
     assert!(condvar.signal());

@@ -188,7 +188,7 @@ fn to_measure_leaves_the_thread_where_it_was_and_judges_every_cpu() {
         assert_eq!(platform::cpu::allowed(), before);
         let (big, little) = (measured.big(), measured.little());
         assert!(big.intersection(little).is_empty() && !big.is_empty(), "{measured}");
-        let unnamed = CpuSet::from_words(before).difference(&big.union(little));
+        let unnamed = CpuSet::of_this_thread().difference(&big.union(little));
         assert!(unnamed.is_empty(), "{unnamed} of {measured}");
         // Passed on as text, it means the same.
         assert_eq!(Classes::parse_or_measure(&measured.to_string()).unwrap().little(), little);

@@ -1,4 +1,4 @@
-//! Budgets under the kernel's own groups (cgroup v1), of processes that are moved in.
+//! Budgets under the kernel's own groups, of processes that are moved in.
 //!
 //! Each test starts this program again as a child, which does what it is told to on its standard
 //! input and answers on its standard output. Where this process may not make groups, a test says so
@@ -27,7 +27,7 @@ fn child() {
             "now" => CpuBudget::now().why(),
             "watch" => watch.cpus().to_string(),
             "why" => watch.budget().why(),
-            "usage" => format!("{:?}", watch.group_usage_ns()),
+            "usage" => format!("{:?}", watch.group_usage()),
             "throttled" => format!("{:?}", watch.throttled()),
             "one CPU" => platform::cpu::restrict(1).to_string(),
             "burn" => {
@@ -70,7 +70,7 @@ impl Asked {
 }
 
 fn cpus() -> usize {
-    CpuSet::from_words(platform::cpu::allowed()).len()
+    CpuSet::of_this_thread().len()
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn a_groups_quota_is_the_budget() {
     group.take(child.process());
     for (quota_us, text) in [(50_000, "0.5 CPUs"), (100_000, "1 CPU"), (150_000, "1.5 CPUs")] {
         if cpus() < 2 {
-            println!("skipped: {text} on one CPU");
+            testing::skip(format_args!("in part: {text} on one CPU"));
             continue;
         }
-        group.write("cpu.cfs_quota_us", &quota_us.to_string());
+        group.set_quota(Some(quota_us / 100));
         let expected = format!("{text}: quota {quota_us}/100000 of the group {}", group.path());
         assert_eq!(child.ask("now"), expected);
     }
-    group.write("cpu.cfs_quota_us", "-1");
+    group.set_quota(None);
     assert!(!child.ask("now").contains("quota"));
     drop(child);
 }
@@ -97,7 +97,7 @@ fn a_groups_quota_is_the_budget() {
 fn a_parents_quota_is_the_budget_of_a_group_without_one() {
     let Some(parent) = Group::or_skip("cpu") else { return };
     let inner = parent.child("inner");
-    parent.write("cpu.cfs_quota_us", "100000");
+    parent.set_quota(Some(1000));
     let mut child = Asked::new();
     child.ask("now");
     inner.take(child.process());
@@ -106,7 +106,7 @@ fn a_parents_quota_is_the_budget_of_a_group_without_one() {
             format!("1 CPU: quota 100000/100000 of the parent group {} of {}", parent.path(), inner.path());
         assert_eq!(child.ask("now"), expected);
     }
-    parent.write("cpu.cfs_quota_us", "25000");
+    parent.set_quota(Some(250));
     assert!(child.ask("now").starts_with("0.25 CPUs: quota 25000/100000 of the parent group"));
     drop(child);
     inner.remove();
@@ -120,16 +120,16 @@ fn a_watch_sees_quotas_moves_and_groups_that_are_removed() {
     let mut child = Asked::new();
     let unlimited = child.ask("watch");
     inner.take(child.process());
-    parent.write("cpu.cfs_quota_us", "80000");
+    parent.set_quota(Some(800));
     child.until("0.8");
     // Quotas of groups that it knows are seen at the next reading.
-    inner.write("cpu.cfs_quota_us", "50000");
+    inner.set_quota(Some(500));
     assert_eq!(child.ask("watch"), "0.5");
-    parent.write("cpu.cfs_quota_us", "60000");
-    inner.write("cpu.cfs_quota_us", "-1");
+    parent.set_quota(Some(600));
+    inner.set_quota(None);
     assert_eq!(child.ask("watch"), "0.6");
     // A group that was removed is no file's any more.
-    other.write("cpu.cfs_quota_us", "30000");
+    other.set_quota(Some(300));
     other.take(child.process());
     inner.remove();
     assert_eq!(child.ask("watch"), "0.3");
@@ -145,7 +145,7 @@ fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
     let Some(group) = Group::or_skip("cpu") else { return };
     let mut child = Asked::new();
     child.ask("now");
-    group.write("cpu.cfs_quota_us", "10000");
+    group.set_quota(Some(100));
     group.take(child.process());
     child.until("0.1");
     // It burns, and has a tenth of a CPU.
@@ -158,7 +158,7 @@ fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
         }
         is_throttled
     });
-    // In `cpuacct` it is in another group, unless the two are mounted together.
+    // Under cgroup v1 it is in another group of `cpuacct`, unless the two are mounted together.
     let usage = child.ask("usage");
     assert!(usage == "None" || usage.starts_with("Some("), "{usage}");
     drop(child);
@@ -169,12 +169,12 @@ fn above_a_namespace_the_parents_quota_is_found() {
     let Some(parent) = Group::or_skip("cpu") else { return };
     let inner = parent.child("inner");
     let _beside = parent.child("beside");
-    parent.write("cpu.cfs_quota_us", "70000");
+    parent.set_quota(Some(700));
     let mut child = Asked::new();
     child.ask("now");
     inner.take(child.process());
     if child.ask("namespace") != "0" {
-        println!("skipped: no cgroup namespace for this process");
+        testing::skip("no cgroup namespace for this process");
         return;
     }
     assert_eq!(child.ask("why"), "0.7 CPUs: quota 70000/100000 of the parent group /.. of /");
@@ -186,12 +186,11 @@ fn above_a_namespace_the_parents_quota_is_found() {
 fn a_cpuset_is_named_where_it_decides() {
     let Some(group) = Group::or_skip("cpuset") else { return };
     if cpus() < 2 {
-        println!("skipped: one CPU");
+        testing::skip("one CPU is not enough");
         return;
     }
-    let first = CpuSet::from_words(platform::cpu::allowed()).iter().next().expect("a CPU");
-    group.inherit("cpuset.mems");
-    group.write("cpuset.cpus", &first.to_string());
+    let first = CpuSet::of_this_thread().iter().next().expect("a CPU");
+    group.set_cpus(&first.to_string());
     let mut child = Asked::new();
     child.until(&cpus().to_string());
     group.take(child.process());

@@ -28,7 +28,7 @@ fn classes_of_all() -> Vec<Class> {
 
 /// The CPUs that this thread may use, as a list.
 fn allowed() -> String {
-    manx::cpu::CpuSet::from_words(platform::cpu::allowed()).to_string()
+    manx::cpu::CpuSet::of_this_thread().to_string()
 }
 
 #[test]

@@ -62,7 +62,8 @@ fn with_version_1_the_quota_is_seen_at_once_and_the_period_later() {
     assert_eq!(watch.cpus(), 2.0);
     let tree = tree.file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "150000");
     assert_eq!(watch.cpus(), 1.5);
-    assert_eq!(watch.quota(), Some(Quota { quota_us: 150_000, period_us: 100_000, burst_us: 0 }));
+    let quota = Quota::new(Duration::from_millis(150), Duration::from_millis(100));
+    assert_eq!(watch.quota(), Some(quota));
     let _tree = tree.file("/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "300000");
     until(&mut watch, 0.5);
 }
@@ -112,9 +113,16 @@ fn a_controller_that_comes_later_is_seen() {
     until(&mut watch, 4.0);
 }
 
+/// A number of periods, the number of them in which the group was stopped, and for how long.
+fn throttled(periods: u64, throttled: u64, time: Duration) -> Throttled {
+    let mut found = Throttled::default();
+    (found.periods, found.throttled, found.throttled_time) = (periods, throttled, time);
+    found
+}
+
 #[test]
 fn what_the_group_used_and_how_often_it_was_stopped_is_read_where_it_is_written() {
-    let throttled = Throttled { periods: 9, throttled: 4, throttled_ns: 5_000_000 };
+    let (used_a, throttled_a) = (Duration::from_millis(7), throttled(9, 4, Duration::from_millis(5)));
     // The group with the least quota is `/a`.
     let tree = unified()
         .file(
@@ -123,18 +131,18 @@ fn what_the_group_used_and_how_often_it_was_stopped_is_read_where_it_is_written(
         )
         .file("/sys/fs/cgroup/a/b/cpu.stat", "usage_usec 1\nnr_periods 1\nnr_throttled 1\nthrottled_usec 1");
     let mut watch = BudgetWatch::detect(tree.root());
-    assert_eq!((watch.group_usage_ns(), watch.throttled()), (Some(7_000_000), Some(throttled)));
+    assert_eq!((watch.group_usage(), watch.throttled()), (Some(used_a), Some(throttled_a)));
     // Now it is `/a/b`.
     let _tree = tree.file("/sys/fs/cgroup/a/b/cpu.max", "100000 100000");
     assert_eq!(watch.cpus(), 1.0);
-    let throttled_b = Throttled { periods: 1, throttled: 1, throttled_ns: 1000 };
-    assert_eq!((watch.group_usage_ns(), watch.throttled()), (Some(1000), Some(throttled_b)));
+    let (used_b, throttled_b) = (Duration::from_micros(1), throttled(1, 1, Duration::from_micros(1)));
+    assert_eq!((watch.group_usage(), watch.throttled()), (Some(used_b), Some(throttled_b)));
 
     let tree = version_1()
         .file("/sys/fs/cgroup/cpu/a/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 5000000")
         .file("/sys/fs/cgroup/cpuacct/a/cpuacct.usage", "7000000");
     let mut watch = BudgetWatch::detect(tree.root());
-    assert_eq!((watch.group_usage_ns(), watch.throttled()), (Some(7_000_000), Some(throttled)));
+    assert_eq!((watch.group_usage(), watch.throttled()), (Some(used_a), Some(throttled_a)));
 }
 
 #[test]
@@ -143,7 +151,7 @@ fn nobody_knows_what_a_group_used_that_is_another_one_in_cpuacct() {
         .file("/proc/self/cgroup", "2:cpuacct:/x\n1:cpu:/a/b\n")
         .file("/sys/fs/cgroup/cpuacct/x/cpuacct.usage", "7000000");
     let mut watch = BudgetWatch::detect(tree.root());
-    assert_eq!((watch.cpus(), watch.group_usage_ns(), watch.throttled()), (2.0, None, None));
+    assert_eq!((watch.cpus(), watch.group_usage(), watch.throttled()), (2.0, None, None));
 }
 
 #[test]
@@ -151,7 +159,7 @@ fn without_a_quota_there_is_no_group_to_measure() {
     let tree = Tree::new().online("0-3");
     let mut watch = BudgetWatch::detect(tree.root());
     assert_eq!((watch.cpus(), watch.quota()), (4.0, None));
-    assert_eq!((watch.group_usage_ns(), watch.throttled()), (None, None));
+    assert_eq!((watch.group_usage(), watch.throttled()), (None, None));
 }
 
 #[test]

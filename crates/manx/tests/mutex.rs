@@ -73,7 +73,7 @@ fn a_limit_is_kept_and_a_mutex_that_comes_free_within_it_is_had() {
 /// Threads with limits of every length, so that some end just as the lock is handed over.
 #[test]
 fn limits_race_with_hand_over() {
-    let mutex = Mutex::from_raw(RawMutex::with_window_ns(5), 0_u64);
+    let mutex = Mutex::from_raw(RawMutex::with_window(Duration::from_nanos(5)), 0_u64);
     let passed = AtomicU64::new(0);
     thread::scope(|scope| {
         for number in 0..12_u64 {
@@ -188,7 +188,7 @@ fn run_queue_ns() -> Option<u64> {
 fn the_bound_holds() {
     const THREADS: u64 = 12;
     if run_queue_ns().is_none() {
-        println!("skipped: the kernel does not tell run queue waits (/proc/thread-self/schedstat)");
+        testing::skip("the kernel does not tell run queue waits (/proc/thread-self/schedstat)");
         return;
     }
     let watched = Watched {
@@ -232,7 +232,7 @@ fn the_bound_holds() {
 #[test]
 fn an_epoch_lends_a_mutex_its_window() {
     const HOUR_NS: u64 = 3_600_000_000_000;
-    slo::set_window_ns_max(HOUR_NS);
+    slo::set_window_max(Duration::from_nanos(HOUR_NS));
     let starving = |in_epoch: bool, held_ns: u64| {
         let mutex = RawMutex::new();
         assert!(mutex.try_acquire());

@@ -3,6 +3,7 @@
 //!
 //! What is observed is observed in the whole process, so these tests take turns.
 
+use lock_api::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use manx::lock::{LockStatistics, Mutex, Observe, RwLock, name, observe, observed, statistics, unname};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Barrier, MutexGuard, PoisonError, mpsc};
@@ -154,7 +155,7 @@ fn a_reader_that_reads_again_behind_a_writer_is_told() {
 }
 
 #[test]
-fn who_waits_with_a_limit_is_in_no_deadlock() {
+fn a_waiter_with_a_deadline_is_in_no_deadlock() {
     let _turn = observing(Observe::DEADLOCKS);
     let (first, second) = (Mutex::new(0), Mutex::new(0));
     let both = Barrier::new(2);
@@ -232,14 +233,14 @@ fn counts_are_right() {
     let counted = row("counted mutex");
     assert_eq!((counted.acquisitions, counted.shared, counted.contended), (11, 0, 0));
     assert_eq!((counted.hold.count(), counted.wait.count(), counted.gave_up), (11, 0, 0));
-    assert!(counted.hold.sum_ns() >= counted.hold.max_ns() && counted.hold.max_ns() > 0);
+    assert!(counted.hold.sum() >= counted.hold.max() && counted.hold.max() > Duration::ZERO);
     let counted = row("counted table");
     assert_eq!((counted.acquisitions, counted.shared), (11, 10));
     assert_eq!(counted.hold.count(), 12, "ten reads, a write, and what it became");
 }
 
 #[test]
-fn waits_and_those_who_give_up_are_counted() {
+fn waits_that_end_and_waits_that_time_out_are_counted() {
     let _turn = observing(Observe::STATISTICS);
     let mutex = Mutex::new(());
     name(&mutex, "waited for");
@@ -341,4 +342,25 @@ fn a_lock_may_be_used_while_observation_is_switched() {
     });
     assert_eq!(*mutex.lock(), 9_000);
     drop(turn);
+}
+
+#[test]
+fn an_upgrade_is_no_deadlock_unless_its_thread_reads_too() {
+    let _turn = observing(Observe::BOTH);
+    let lock = RwLock::new(0);
+    let upgraded = RwLockUpgradableReadGuard::upgrade(lock.upgradable_read());
+    drop(RwLockWriteGuard::downgrade_to_upgradable(upgraded));
+    // A reader is in the way, and leaves.
+    let reader = lock.read();
+    thread::scope(|scope| {
+        let upgrade = scope.spawn(|| *RwLockUpgradableReadGuard::upgrade(lock.upgradable_read()) += 1);
+        until("an upgradable reader", || lock.try_upgradable_read().is_none());
+        drop(reader);
+        upgrade.join().expect("no deadlock");
+    });
+    let reader = lock.read();
+    let own = lock.upgradable_read();
+    let message = panic_of(|| drop(RwLockUpgradableReadGuard::upgrade(own))).expect("would never end");
+    assert!(message.contains("would wait for itself"), "{message}");
+    drop(reader);
 }

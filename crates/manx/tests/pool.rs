@@ -1,8 +1,8 @@
-//! The pool: everything that is queued is done, whatever happens meanwhile.
+//! The pool: every queued job is run, whatever happens meanwhile.
 
 use manx::pool::{
-    BuildError, Control, FriendlyPool, JoinError, JoinHandle, Priority, Refused, Shutdown, Task,
-    block_in_place,
+    BuildError, Control, ExecuteError, FriendlyPool, JoinError, JoinHandle, Priority, Shutdown, Task,
+    TryExecuteError, block_in_place,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use testing::{LONG, until};
 
 fn pool(workers: usize) -> FriendlyPool {
-    FriendlyPool::builder().name("test").workers_max(workers).control(Control::Fixed).build().expect("a pool")
+    FriendlyPool::builder().name("test").num_threads(workers).control(Control::Fixed).build().expect("a pool")
 }
 
 /// A job that has begun, and ends when the channel is dropped.
@@ -21,7 +21,7 @@ fn hold<T: Send + 'static>(pool: &FriendlyPool, result: T) -> (Sender<()>, JoinH
     let (go, gone) = channel();
     let (begin, begun) = channel();
     let held = pool.submit(move || {
-        begin.send(()).expect("somebody hears");
+        begin.send(()).expect("a receiver");
         let _ = gone.recv();
         result
     });
@@ -43,9 +43,9 @@ fn threads_named(name: &str) -> usize {
 }
 
 #[test]
-fn every_job_is_done_once_whoever_queues_it() {
+fn every_job_runs_once_whichever_thread_queues_it() {
     for control in [Control::Pressure, Control::SHARE, Control::Fixed] {
-        let pool = FriendlyPool::builder().workers_max(4).control(control).build().expect("a pool");
+        let pool = FriendlyPool::builder().num_threads(4).control(control).build().expect("a pool");
         let done = Arc::new(AtomicU32::new(0));
         thread::scope(|scope| {
             for _ in 0..4 {
@@ -68,7 +68,7 @@ fn every_job_is_done_once_whoever_queues_it() {
 }
 
 #[test]
-fn jobs_of_jobs_are_done_before_a_drained_pool_ends() {
+fn jobs_of_jobs_run_before_a_drained_pool_ends() {
     let pool = Arc::new(pool(2));
     let done = Arc::new(AtomicU32::new(0));
     fn more(pool: &Arc<FriendlyPool>, done: &Arc<AtomicU32>, depth: u32) {
@@ -82,7 +82,7 @@ fn jobs_of_jobs_are_done_before_a_drained_pool_ends() {
     pool.execute(move || more(&theirs, &their_done, 9)).expect("open");
     until("jobs", || pool.shutdown(Shutdown::Drain, LONG).is_ok());
     assert_eq!(done.load(Ordering::Relaxed), (1 << 10) - 1);
-    assert_eq!(pool.execute(|| ()), Err(Refused::Closed));
+    assert_eq!(pool.execute(|| ()), Err(ExecuteError::Closed));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_burst_wakes_all_workers_at_once() {
 }
 
 #[test]
-fn no_more_workers_are_active_than_the_builder_says() {
+fn at_most_the_builders_number_of_workers_is_active() {
     let pool = pool(2);
     let (inside, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     for _ in 0..300 {
@@ -116,12 +116,12 @@ fn no_more_workers_are_active_than_the_builder_says() {
 }
 
 #[test]
-fn a_panic_is_contained_and_told() {
+fn a_panic_is_contained_and_reported() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let their = heard.clone();
     let pool = FriendlyPool::builder()
-        .workers_max(2)
-        .on_panic(move |text| {
+        .num_threads(2)
+        .panic_handler(move |text| {
             their.lock().expect("no poison").push(text.to_owned());
             panic!("a report that panics itself");
         })
@@ -132,7 +132,7 @@ fn a_panic_is_contained_and_told() {
     for (n, handle) in handles.into_iter().enumerate() {
         match handle.expect("open").join() {
             Ok(value) => assert_eq!(value, n),
-            Err(error) => assert_eq!(error.panic_text(), Some(&*format!("job {n}"))),
+            Err(error) => assert_eq!(error.panic_message(), Some(&*format!("job {n}"))),
         }
     }
     pool.execute(|| std::panic::panic_any(7)).expect("open");
@@ -142,7 +142,7 @@ fn a_panic_is_contained_and_told() {
 }
 
 #[test]
-fn a_panic_that_panics_when_it_is_dropped_kills_nobody() {
+fn a_payload_that_panics_in_drop_ends_no_worker() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -155,18 +155,17 @@ fn a_panic_that_panics_when_it_is_dropped_kills_nobody() {
 }
 
 #[test]
-fn a_full_queue_says_so_and_gives_the_job_back() {
-    let pool = FriendlyPool::builder().workers_max(1).queue_bound(2).build().expect("a pool");
+fn a_full_queue_returns_an_error_and_the_job() {
+    let pool = FriendlyPool::builder().num_threads(1).queue_capacity(2).build().expect("a pool");
     let (go, _held) = hold(&pool, ());
     pool.execute(|| ()).expect("room");
     pool.try_execute(|| ()).expect("room");
     let value = String::from("mine");
-    let rejected = pool.try_execute(move || drop(value)).expect_err("no room");
-    assert_eq!(rejected.why, Refused::Full);
-    let rejected = pool.execute_timeout(rejected.job, Duration::from_millis(5)).expect_err("no room");
-    assert_eq!(rejected.why, Refused::Full);
+    let Err(TryExecuteError::Full(job)) = pool.try_execute(move || drop(value)) else { panic!("room") };
+    let error = pool.execute_timeout(job, Duration::from_millis(5)).expect_err("no room");
+    assert!(matches!(error, TryExecuteError::Full(_)), "{error}");
     thread::scope(|scope| {
-        let waiting = scope.spawn(|| pool.execute(rejected.job));
+        let waiting = scope.spawn(|| pool.execute(error.into_inner()));
         drop(go);
         waiting.join().expect("no panic").expect("room at last");
     });
@@ -175,15 +174,15 @@ fn a_full_queue_says_so_and_gives_the_job_back() {
 }
 
 #[test]
-fn who_waits_for_room_is_told_that_the_pool_has_been_shut_down() {
-    let pool = FriendlyPool::builder().workers_max(1).queue_bound(1).build().expect("a pool");
+fn a_caller_that_waits_for_room_gets_an_error_at_shutdown() {
+    let pool = FriendlyPool::builder().num_threads(1).queue_capacity(1).build().expect("a pool");
     let (go, _held) = hold(&pool, ());
     pool.execute(|| ()).expect("room");
     thread::scope(|scope| {
         let waiting = scope.spawn(|| pool.execute(|| ()));
         thread::sleep(Duration::from_millis(5));
-        assert!(pool.shutdown(Shutdown::Drain, Duration::ZERO).is_err_and(|left| left.workers >= 1));
-        assert_eq!(waiting.join().expect("no panic"), Err(Refused::Closed));
+        assert!(pool.shutdown(Shutdown::Drain, Duration::ZERO).is_err_and(|left| left.threads >= 1));
+        assert_eq!(waiting.join().expect("no panic"), Err(ExecuteError::Closed));
         drop(go);
     });
     pool.shutdown(Shutdown::Drain, LONG).expect("ends");
@@ -191,7 +190,7 @@ fn who_waits_for_room_is_told_that_the_pool_has_been_shut_down() {
 }
 
 #[test]
-fn what_is_discarded_is_told_and_what_is_late_too() {
+fn discarded_and_late_jobs_return_errors() {
     let pool = pool(1);
     let (go, first) = hold(&pool, ());
     let late = pool.submit_task(Task::new(|| ()).within(Duration::ZERO)).expect("open");
@@ -225,7 +224,7 @@ fn a_blocked_worker_is_not_active() {
         let (tell, next) = channel();
         let own = std::mem::replace(&mut hear, next);
         handles.push(pool.submit(move || {
-            let value = block_in_place(|| own.recv().expect("told"));
+            let value = block_in_place(|| own.recv().expect("a message"));
             tell.send(value + 1).expect("heard");
         }));
     }
@@ -236,13 +235,14 @@ fn a_blocked_worker_is_not_active() {
     handles.into_iter().for_each(|handle| handle.expect("open").join().expect("done"));
     first = channel().0;
     drop(first);
-    until("nobody blocks", || pool.stats().blocked == 0 && pool.stats().active == 0);
+    until("no worker blocks", || pool.stats().blocked == 0 && pool.stats().active == 0);
 }
 
 #[test]
-fn jobs_that_wait_for_jobs_end_without_stand_ins_too() {
-    for stand_ins in [0, 1, 64] {
-        let pool = FriendlyPool::builder().workers_max(1).stand_ins(stand_ins).build().expect("a pool");
+fn jobs_that_wait_for_jobs_end_also_without_blocking_threads() {
+    for threads in [0, 1, 64] {
+        let pool =
+            FriendlyPool::builder().num_threads(1).max_blocking_threads(threads).build().expect("a pool");
         fn fib(pool: &FriendlyPool, n: u32) -> u32 {
             if n < 2 {
                 return n;
@@ -254,12 +254,12 @@ fn jobs_that_wait_for_jobs_end_without_stand_ins_too() {
             });
             one + two
         }
-        assert_eq!(fib(&pool, 14), 377, "{stand_ins}");
+        assert_eq!(fib(&pool, 14), 377, "{threads}");
     }
 }
 
 #[test]
-fn a_scope_ends_after_its_tasks_and_panics_like_them() {
+fn a_scope_ends_after_its_tasks_and_passes_on_their_panic() {
     let pool = pool(3);
     let mut values = vec![0; 64];
     pool.scope(|scope| {
@@ -289,7 +289,7 @@ fn a_scope_ends_after_its_tasks_and_panics_like_them() {
 }
 
 #[test]
-fn a_handle_can_be_awaited_and_given_up() {
+fn a_handle_can_be_awaited_and_dropped() {
     struct Unpark(thread::Thread);
     impl std::task::Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -321,9 +321,9 @@ fn a_handle_can_be_awaited_and_given_up() {
 }
 
 #[test]
-fn a_thousand_pools_leave_no_thread_behind() {
+fn a_thousand_pools_leave_no_threads() {
     for round in 0..1_000 {
-        let pool = FriendlyPool::builder().name("thousand").workers_max(2).build().expect("a pool");
+        let pool = FriendlyPool::builder().name("thousand").num_threads(2).build().expect("a pool");
         if round % 2 == 0 {
             assert_eq!(pool.submit(move || round).expect("open").join().expect("done"), round);
         }
@@ -348,13 +348,13 @@ fn a_pool_may_be_dropped_by_its_own_job() {
 }
 
 #[test]
-fn a_forks_child_is_told_that_the_workers_are_not_here() {
+fn a_forked_child_gets_an_error() {
     let pool = pool(2);
     let pending = pool.submit(|| thread::sleep(Duration::from_millis(50))).expect("open");
     // SAFETY: the child uses what is its own, and ends without running anything else.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let refused = pool.execute(|| ()) == Err(Refused::Forked);
+        let refused = pool.execute(|| ()) == Err(ExecuteError::Forked);
         let lost = matches!(pending.join(), Err(JoinError::Forked));
         let mut done = false;
         pool.scope(|scope| scope.spawn(|| done = true));
@@ -370,22 +370,24 @@ fn a_forks_child_is_told_that_the_workers_are_not_here() {
 }
 
 #[test]
-fn numbers_that_make_no_sense_are_refused_with_a_reason() {
+fn invalid_numbers_are_refused_with_a_reason() {
     let build = FriendlyPool::builder;
-    assert!(matches!(build().workers_max(0).build(), Err(BuildError::Workers(0))));
-    assert!(matches!(build().workers_max(1 << 20).build(), Err(BuildError::Workers(_))));
-    assert!(matches!(build().queue_bound(0).build(), Err(BuildError::EmptyQueue)));
+    assert!(matches!(build().num_threads(0).build(), Err(BuildError::NumThreads(0))));
+    assert!(matches!(build().num_threads(1 << 20).build(), Err(BuildError::NumThreads(_))));
+    assert!(matches!(build().queue_capacity(0).build(), Err(BuildError::QueueCapacity)));
     assert!(matches!(build().tick(Duration::ZERO).build(), Err(BuildError::Tick(_))));
+    let error = build().num_threads(0).build().expect_err("no threads");
+    assert_eq!(error.to_string(), "a pool needs 1 to 4096 threads, not 0");
     for overcommit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let share = Control::Share { overcommit, tick: manx::pool::TICK };
+        let share = Control::Share { overcommit, tick: manx::pool::DEFAULT_TICK };
         let error = build().control(share).build().expect_err("no number of workers");
         assert!(error.to_string().contains("overcommitment"), "{error}");
     }
 }
 
 #[test]
-fn an_idle_pool_does_nothing() {
-    let pool = FriendlyPool::builder().name("idling").workers_max(2).build().expect("a pool");
+fn an_idle_pool_uses_no_cpu_time() {
+    let pool = FriendlyPool::builder().name("idling").num_threads(2).build().expect("a pool");
     let both = Arc::new(Barrier::new(2));
     for _ in 0..2 {
         let both = both.clone();
@@ -414,9 +416,9 @@ fn an_idle_pool_does_nothing() {
 }
 
 #[test]
-fn each_worker_has_a_name_of_its_own() {
+fn each_worker_has_its_own_name() {
     let pool =
-        FriendlyPool::builder().name("named").workers_max(3).control(Control::Fixed).build().expect("a pool");
+        FriendlyPool::builder().name("named").num_threads(3).control(Control::Fixed).build().expect("a pool");
     let all = Arc::new(Barrier::new(3));
     let name = |all: Arc<Barrier>| {
         move || {
@@ -435,8 +437,9 @@ fn each_worker_has_a_name_of_its_own() {
 fn blocking_may_be_nested_and_mixed_with_waiting() {
     let pool = Arc::new(pool(1));
     let (tell, hear) = channel();
-    let nested =
-        pool.submit(move || block_in_place(|| block_in_place(|| hear.recv().expect("told")))).expect("open");
+    let nested = pool
+        .submit(move || block_in_place(|| block_in_place(|| hear.recv().expect("a message"))))
+        .expect("open");
     until("it blocks", || pool.stats().blocked == 1);
     pool.execute(move || tell.send(3).expect("heard")).expect("open");
     assert_eq!(nested.join().expect("done"), 3);
@@ -446,11 +449,11 @@ fn blocking_may_be_nested_and_mixed_with_waiting() {
         block_in_place(|| inner.join().expect("done"))
     });
     assert_eq!(joined.expect("open").join().expect("done"), 4);
-    until("nobody is active", || pool.stats().active == 0 && pool.stats().blocked == 0);
+    until("no worker is active", || pool.stats().active == 0 && pool.stats().blocked == 0);
 }
 
 #[test]
-fn a_panic_whose_panic_panics_kills_nobody_and_no_scope() {
+fn payloads_that_panic_in_drop_end_no_worker_and_no_scope() {
     struct Endless;
     impl Drop for Endless {
         fn drop(&mut self) {
@@ -479,8 +482,8 @@ fn a_panic_whose_panic_panics_kills_nobody_and_no_scope() {
 }
 
 #[test]
-fn many_tasks_that_wait_for_tasks_need_no_deep_stack() {
-    let pool = FriendlyPool::builder().workers_max(1).stack_bytes(256 * 1024).build().expect("a pool");
+fn many_tasks_that_wait_for_tasks_need_little_stack() {
+    let pool = FriendlyPool::builder().num_threads(1).stack_size(256 * 1024).build().expect("a pool");
     let done = AtomicU32::new(0);
     pool.scope(|outer| {
         outer.spawn(|| {
@@ -503,8 +506,9 @@ fn many_tasks_that_wait_for_tasks_need_no_deep_stack() {
 }
 
 #[test]
-fn pools_that_wait_for_room_in_each_other_go_on() {
-    let build = || Arc::new(FriendlyPool::builder().workers_max(1).queue_bound(1).build().expect("a pool"));
+fn pools_that_wait_for_room_in_each_other_make_progress() {
+    let build =
+        || Arc::new(FriendlyPool::builder().num_threads(1).queue_capacity(1).build().expect("a pool"));
     let (one, two) = (build(), build());
     let done = Arc::new(AtomicU32::new(0));
     for n in 0..100 {
@@ -523,8 +527,9 @@ fn pools_that_wait_for_room_in_each_other_go_on() {
 }
 
 #[test]
-fn jobs_of_a_draining_pool_still_stand_in_for_each_other() {
-    let pool = Arc::new(FriendlyPool::builder().workers_max(2).stand_ins(0).build().expect("a pool"));
+fn a_draining_pool_still_replaces_blocked_workers() {
+    let pool =
+        Arc::new(FriendlyPool::builder().num_threads(2).max_blocking_threads(0).build().expect("a pool"));
     let both = Arc::new(Barrier::new(2));
     let (own, their) = (pool.clone(), both.clone());
     // Both workers are born, and one is parked when the pool is closed.
@@ -547,7 +552,7 @@ fn jobs_of_a_draining_pool_still_stand_in_for_each_other() {
 }
 
 #[test]
-fn a_worker_runs_where_the_first_one_may_whoever_queued_its_job() {
+fn all_workers_have_the_affinity_of_the_first_one() {
     let pool = pool(2);
     let all = platform::cpu::count();
     let both = Arc::new(Barrier::new(2));

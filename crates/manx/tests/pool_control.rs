@@ -1,5 +1,5 @@
 //! What makes a pool grow and shrink: neighbours, quotas, affinity, a registry, make's tokens. Each
-//! test has a process of its own, because all of these are a process's.
+//! test runs in its own process, because all of these belong to a process.
 
 #[path = "common/groups.rs"]
 mod groups;
@@ -32,7 +32,7 @@ fn in_a_process_of_its_own(test: &str, environment: &[(&str, &str)]) -> bool {
 fn has_two_cpus() -> bool {
     let enough = platform::cpu::count() >= 2;
     if !enough {
-        println!("skipped: one CPU is not enough");
+        testing::skip("one CPU is not enough");
     }
     enough
 }
@@ -82,8 +82,8 @@ impl Drop for Flooded {
     }
 }
 
-fn flooded(builder: manx::pool::Builder) -> Flooded {
-    Flooded::new(builder.queue_bound(16).build().expect("a pool"))
+fn flooded(builder: manx::pool::FriendlyPoolBuilder) -> Flooded {
+    Flooded::new(builder.queue_capacity(16).build().expect("a pool"))
 }
 
 /// Processes that spin, and end with this.
@@ -140,12 +140,12 @@ fn a_pool_beside_neighbours_has_fewer_workers_and_more_again_when_they_are_gone(
         }
     }
     assert!(idle_looks < 20, "CPUs are idle, and the pool stays small: {:?}", flooded.pool.stats());
-    println!("skipped: the machine is busy with something else");
+    testing::skip("the machine is busy with something else");
 }
 
 #[test]
-fn the_papers_rules_give_way_too() {
-    if !in_a_process_of_its_own("the_papers_rules_give_way_too", &[]) || !has_two_cpus() {
+fn the_papers_rules_shrink_the_pool_too() {
+    if !in_a_process_of_its_own("the_papers_rules_shrink_the_pool_too", &[]) || !has_two_cpus() {
         return;
     }
     let flooded = flooded(FriendlyPool::builder().control(Control::SHARE));
@@ -176,7 +176,7 @@ fn a_quota_that_comes_and_goes_is_followed_and_paced() {
     until("it is free again", || flooded.pool.stats().limit == all);
     let paced = flooded.pool.stats().paced;
     until("it works on", || flooded.pool.stats().completed > 100);
-    assert!(flooded.pool.stats().paced <= paced + 1, "nobody sleeps any more");
+    assert!(flooded.pool.stats().paced <= paced + 1, "no worker sleeps any more");
     drop(flooded);
     group.expel(std::process::id());
     group.remove();
@@ -199,7 +199,7 @@ fn an_affinity_that_is_narrowed_is_followed() {
     // The control has to be there to be bound with all others.
     until("the control is born", || flooded.pool.stats().completed > 100);
     if !bind(&first) {
-        return println!("skipped: no taskset");
+        return testing::skip("taskset is not installed");
     }
     until("it follows", || flooded.pool.stats().limit == 1);
     assert!(bind("0-1023") || bind(&format!("0-{}", all - 1)));
@@ -212,7 +212,7 @@ fn members_of_a_registry_divide_the_cpus() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let registry = Registry::at(&folder.path().join("cpus")).expect("a registry");
+    let registry = Registry::at(folder.path().join("cpus")).expect("a registry");
     let cpus = platform::cpu::count() as u32;
     registry.set_cpus(f64::from(cpus));
     let member = || registry.join(1, f64::from(cpus)).expect("room");
@@ -253,9 +253,12 @@ fn there_are_as_many_workers_as_tokens() {
         return;
     }
     let tokens = Tokens::from_env().expect("a jobserver").expect("one is named");
-    let flooded = flooded(FriendlyPool::builder().workers_max(8).jobserver(tokens));
-    assert_eq!(flooded.pool.stats().limit, 1);
+    let builder = FriendlyPool::builder().num_threads(8).queue_capacity(16).jobserver(tokens);
+    let pool = builder.build().expect("a pool");
+    assert_eq!(pool.stats().limit, 1, "a pool that has nothing to do takes no token");
+    let flooded = Flooded::new(pool);
     until("it takes the token", || flooded.pool.stats().active == 2);
+    until("two jobs run at a time", || flooded.most.load(Ordering::Relaxed) >= 2);
     until("it works", || flooded.pool.stats().completed > 200);
     assert_eq!(flooded.most.load(Ordering::Relaxed), 2);
 }

@@ -1,5 +1,5 @@
-//! rayon's workers behind a gate: they park and come back, and nothing that they have begun stands
-//! still.
+//! rayon's workers behind a gate: they park and resume, and all that they have begun makes
+//! progress.
 
 #[path = "common/gate.rs"]
 mod gate;
@@ -25,7 +25,7 @@ fn fib(n: u32) -> u64 {
 }
 
 /// Returns when `count` jobs of the pool are in it at the same time.
-fn meet(pool: &Gated, count: usize) {
+fn run_at_once(pool: &Gated, count: usize) {
     let here = AtomicUsize::new(0);
     pool.in_place_scope(|scope| {
         for _ in 0..count {
@@ -38,9 +38,9 @@ fn meet(pool: &Gated, count: usize) {
 }
 
 #[test]
-fn workers_beyond_the_number_park_and_come_back() {
+fn workers_above_the_limit_park_and_resume() {
     let pool = pool(WORKERS);
-    meet(&pool, WORKERS);
+    run_at_once(&pool, WORKERS);
     for active in [1, 2, 3, 1, 4, 2] {
         pool.set_active(active);
         until("parked", || pool.gate().parked() == WORKERS - active);
@@ -56,10 +56,10 @@ fn workers_beyond_the_number_park_and_come_back() {
         });
         assert_eq!(done.load(SeqCst), 200);
         assert!(together.most.load(SeqCst) <= active, "{} at once", together.most.load(SeqCst));
-        meet(&pool, active);
+        run_at_once(&pool, active);
     }
     pool.set_active(WORKERS);
-    meet(&pool, WORKERS);
+    run_at_once(&pool, WORKERS);
     assert_eq!(pool.gate().parked(), 0);
 }
 
@@ -93,7 +93,7 @@ fn workers_park_while_there_is_work_for_all() {
 }
 
 #[test]
-fn a_worker_whose_join_waits_parks_and_yet_its_join_ends() {
+fn a_join_ends_although_its_worker_parks() {
     for _ in 0..20 {
         let (done, is_done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
@@ -122,7 +122,7 @@ fn a_worker_whose_join_waits_parks_and_yet_its_join_ends() {
 }
 
 #[test]
-fn recursion_goes_on_while_the_number_changes() {
+fn recursion_continues_while_the_limit_changes() {
     let pool = Arc::new(pool(WORKERS));
     let stop = Arc::new(AtomicBool::new(false));
     let changer = std::thread::spawn({
@@ -148,11 +148,11 @@ fn recursion_goes_on_while_the_number_changes() {
     println!("{rounds} rounds, {changes} changes");
     assert!(changes > 10);
     pool.set_active(WORKERS);
-    meet(&pool, WORKERS);
+    run_at_once(&pool, WORKERS);
 }
 
 #[test]
-fn a_broadcast_reaches_the_parked() {
+fn a_broadcast_reaches_parked_workers() {
     let pool = pool(WORKERS);
     pool.set_active(1);
     until("parked", || pool.gate().parked() == WORKERS - 1);
@@ -169,13 +169,13 @@ fn a_broadcast_reaches_the_parked() {
         }
     });
     until("a broadcast", || done.load(SeqCst) == WORKERS);
-    // By the pool's own method; the gate is not told of it.
+    // By the pool's own method; the gate does not learn of it.
     assert_eq!(rayon_core::ThreadPool::broadcast(&pool, |_| ()).len(), WORKERS);
     assert_eq!(pool.gate().parked(), WORKERS - 1);
 }
 
 #[test]
-fn jobs_that_panic_are_reported_and_leave_the_gate_as_it_was() {
+fn jobs_that_panic_are_reported_and_leave_the_gate_unchanged() {
     let panics = Arc::new(AtomicUsize::new(0));
     let builder = ThreadPoolBuilder::new().num_threads(WORKERS).panic_handler({
         let panics = Arc::clone(&panics);
@@ -194,7 +194,7 @@ fn jobs_that_panic_are_reported_and_leave_the_gate_as_it_was() {
     }
     until("reported", || panics.load(SeqCst) == 40);
     pool.set_active(WORKERS);
-    meet(&pool, WORKERS);
+    run_at_once(&pool, WORKERS);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! tokio's workers behind a gate: they park and come back, and no task, timer or socket is left
-//! with a parked worker.
+//! tokio's workers behind a gate: they park and resume, and a parked worker keeps no task, timer or
+//! socket.
 
 #[path = "common/gate.rs"]
 mod gate;
@@ -25,11 +25,11 @@ fn runtime() -> (Runtime, TokioGate) {
 fn end<T>(runtime: &Runtime, what: &str, task: impl Future<Output = T>) -> T {
     runtime
         .block_on(async { tokio::time::timeout(LONG, task).await })
-        .unwrap_or_else(|_| panic!("{what} stands still"))
+        .unwrap_or_else(|_| panic!("{what} does not end"))
 }
 
 /// Returns when `count` tasks are polled at the same time.
-fn meet(runtime: &Runtime, count: usize) {
+fn run_at_once(runtime: &Runtime, count: usize) {
     let here = Arc::new(AtomicUsize::new(0));
     let tasks: Vec<_> = (0..count)
         .map(|_| {
@@ -41,14 +41,14 @@ fn meet(runtime: &Runtime, count: usize) {
         })
         .collect();
     for task in tasks {
-        end(runtime, "a meeting", task).expect("no panic");
+        end(runtime, "tasks at once", task).expect("no panic");
     }
 }
 
 #[test]
-fn workers_beyond_the_number_park_and_come_back() {
+fn workers_above_the_limit_park_and_resume() {
     let (runtime, gate) = runtime();
-    meet(&runtime, WORKERS);
+    run_at_once(&runtime, WORKERS);
     for active in [1, 2, 3, 1, 4, 2] {
         gate.set_active(active);
         until("parked", || gate.gate().parked() == WORKERS - active);
@@ -67,17 +67,17 @@ fn workers_beyond_the_number_park_and_come_back() {
             end(&runtime, "work", task).expect("no panic");
         }
         assert!(together.most.load(SeqCst) <= active, "{} at once", together.most.load(SeqCst));
-        meet(&runtime, active);
+        run_at_once(&runtime, active);
     }
     gate.set_active(WORKERS);
-    meet(&runtime, WORKERS);
+    run_at_once(&runtime, WORKERS);
     assert_eq!(gate.gate().parked(), 0);
 }
 
 /// Tasks that a worker could take along when it parks: that yield, that were just woken, that are
 /// queued behind others.
 #[test]
-fn nothing_is_left_with_a_worker_that_parks() {
+fn a_worker_that_parks_keeps_no_task() {
     let (runtime, gate) = runtime();
     for round in 0..200 {
         gate.set_active(WORKERS);
@@ -95,11 +95,11 @@ fn nothing_is_left_with_a_worker_that_parks() {
                     let (back, mut answers) = mpsc::channel::<u32>(1);
                     tokio::spawn(async move {
                         while let Some(number) = from.recv().await {
-                            back.send(number + 1).await.expect("somebody asks");
+                            back.send(number + 1).await.expect("a receiver");
                         }
                     });
                     for number in 0..20 {
-                        to.send(number).await.expect("somebody answers");
+                        to.send(number).await.expect("a receiver");
                         assert_eq!(answers.recv().await, Some(number + 1));
                     }
                 })
@@ -114,7 +114,7 @@ fn nothing_is_left_with_a_worker_that_parks() {
 }
 
 #[test]
-fn timers_sockets_and_tasks_go_on_while_the_number_changes() {
+fn timers_sockets_and_tasks_continue_while_the_limit_changes() {
     let (runtime, gate) = runtime();
     let gate = Arc::new(gate);
     let stop = Arc::new(AtomicBool::new(false));
@@ -149,7 +149,7 @@ fn timers_sockets_and_tasks_go_on_while_the_number_changes() {
             tokio::spawn(async move {
                 let mut bytes = [0; 64];
                 while let Ok(count @ 1..) = stream.read(&mut bytes).await {
-                    stream.write_all(&bytes[..count]).await.expect("somebody reads");
+                    stream.write_all(&bytes[..count]).await.expect("a reader");
                 }
             });
         }
@@ -193,11 +193,11 @@ fn timers_sockets_and_tasks_go_on_while_the_number_changes() {
     println!("{ticks:?} ticks, {echoes:?} echoes, {yields:?} yields, {changes} changes");
     assert!(changes > 10);
     gate.set_active(WORKERS);
-    meet(&runtime, WORKERS);
+    run_at_once(&runtime, WORKERS);
 }
 
 #[test]
-fn tasks_that_panic_or_block_leave_the_gate_as_it_was() {
+fn tasks_that_panic_or_block_leave_the_gate_unchanged() {
     let (runtime, gate) = runtime();
     for round in 0..40 {
         gate.set_active(1 + round % WORKERS);
@@ -207,7 +207,7 @@ fn tasks_that_panic_or_block_leave_the_gate_as_it_was() {
         end(&runtime, "a block", blocking).expect("no panic");
     }
     gate.set_active(WORKERS);
-    meet(&runtime, WORKERS);
+    run_at_once(&runtime, WORKERS);
 }
 
 #[test]

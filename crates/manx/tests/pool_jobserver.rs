@@ -1,8 +1,8 @@
-//! Tokens of GNU make: from the real program, from a pipe with a name, and from whatever else
-//! `MAKEFLAGS` may tell of.
+//! Tokens of GNU make: from the real program, from a named pipe, and from other values of
+//! `MAKEFLAGS`.
 //!
-//! What make runs, and what needs an environment of its own, is this very program again, told by
-//! its environment what to do.
+//! The children of make, and tests that need their own environment, are this program again. Its
+//! environment names its role.
 
 use manx::pool::jobserver::{Allowance, JobserverError, Tokens};
 use std::ffi::CString;
@@ -26,7 +26,7 @@ fn this_program(role: &str) -> Command {
     command
 }
 
-/// What it is to do; nothing if it was not told.
+/// The role of this process, from its environment; none in a test run.
 #[test]
 fn role() {
     let Some(role) = std::env::var_os(ROLE) else { return };
@@ -36,7 +36,7 @@ fn role() {
             count();
             // A process that shares the pipe with us reads it as before: a blocking description is
             // one still.
-            let flags = std::env::var("MAKEFLAGS").expect("told");
+            let flags = std::env::var("MAKEFLAGS").expect("set by make");
             let read = flags.rsplit_once('=').expect("named").1.split(',').next().expect("a number");
             // SAFETY: asks for flags.
             let mode = unsafe { libc::fcntl(read.trim().parse().expect("a number"), libc::F_GETFL) };
@@ -45,7 +45,7 @@ fn role() {
         "panic" => {
             let tokens = tokens();
             let panicked = std::panic::catch_unwind(|| {
-                let _token = tokens.try_take().expect("one is there");
+                let _token = tokens.try_acquire().expect("one is there");
                 assert_eq!(tokens.available(), 0);
                 panic!("with a token");
             });
@@ -54,7 +54,7 @@ fn role() {
         }
         "fork" => {
             let tokens = tokens();
-            let token = tokens.try_take().expect("one is there");
+            let token = tokens.try_acquire().expect("one is there");
             // SAFETY: the child drops a token, which makes no system call in it, and ends.
             let child = unsafe { libc::fork() };
             if child == 0 {
@@ -72,11 +72,11 @@ fn role() {
         }
         "timeout" => {
             let tokens = tokens();
-            let token = tokens.take_timeout(Duration::from_secs(60)).expect("one is there");
-            assert!(tokens.take_timeout(Duration::from_millis(20)).is_none(), "there is one");
+            let token = tokens.acquire_timeout(Duration::from_secs(60)).expect("one is there");
+            assert!(tokens.acquire_timeout(Duration::from_millis(20)).is_none(), "there is one");
             let waiter = std::thread::spawn({
                 let tokens = tokens.clone();
-                move || tokens.take_timeout(Duration::from_secs(60)).is_some()
+                move || tokens.acquire_timeout(Duration::from_secs(60)).is_some()
             });
             drop(token);
             println!("got it {}", waiter.join().expect("it waited"));
@@ -102,7 +102,7 @@ fn count() {
     println!("one {}", allowance.fit(0));
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout) + &text(&output.stderr)
@@ -119,11 +119,11 @@ fn make(role: &str, prefix: &str, options: &[&str]) -> String {
     for variable in ["CARGO_MAKEFLAGS", "MAKEFLAGS", "MFLAGS"] {
         command.env_remove(variable);
     }
-    said(&command.output().expect("make runs"))
+    output_text(&command.output().expect("make runs"))
 }
 
 #[test]
-fn under_make_there_are_as_many_as_it_says() {
+fn under_make_the_number_of_tokens_is_that_of_its_option() {
     let said = make("count", "+", &["-j3"]);
     for line in ["active 3", "fewer 2", "again 3", "one 1"] {
         assert!(said.contains(line), "{said}");
@@ -140,7 +140,7 @@ fn under_make_without_a_limit_or_with_one_job_there_is_no_jobserver() {
 }
 
 #[test]
-fn make_does_not_pass_it_to_rules_that_do_not_ask() {
+fn make_does_not_pass_the_pipe_to_rules_without_plus() {
     let said = make("error", "", &["-j3"]);
     // Newer makes have a pipe with a name, which every process may use.
     let fine = said.contains("found true");
@@ -148,7 +148,7 @@ fn make_does_not_pass_it_to_rules_that_do_not_ask() {
 }
 
 #[test]
-fn a_shared_pipe_stays_as_it_is_for_those_who_share_it() {
+fn the_flags_of_a_shared_pipe_stay_unchanged() {
     let (reader, writer) = pipe();
     File::from(writer.try_clone().expect("cloned")).write_all(b"ab").expect("there is room");
     let (read, write) = (reader.as_raw_fd(), writer.as_raw_fd());
@@ -157,14 +157,14 @@ fn a_shared_pipe_stays_as_it_is_for_those_who_share_it() {
         command.env("MAKEFLAGS", format!("-j {name}={read},{write}"));
         // SAFETY: makes system calls only.
         unsafe { command.pre_exec(move || inherit(&[read, write])) };
-        let said = said(&command.output().expect("runs"));
+        let said = output_text(&command.output().expect("runs"));
         assert!(said.contains("active 3") && said.contains("blocking true"), "{said}");
     }
-    assert_eq!(rest(reader, writer), b"ab", "the very bytes");
+    assert_eq!(read_all(reader, writer), b"ab", "the very bytes");
 }
 
 #[test]
-fn a_pipe_with_a_name_works_and_gets_its_own_bytes_back() {
+fn a_named_pipe_gets_the_same_bytes_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = fifo(folder.path());
     let mut keeper = File::options().read(true).write(true).open(&path).expect("opened");
@@ -172,7 +172,7 @@ fn a_pipe_with_a_name_works_and_gets_its_own_bytes_back() {
         let mut command = this_program(role);
         command
             .env("MAKEFLAGS", format!(" -j --jobserver-auth=1,2 --jobserver-auth=fifo:{}", path.display()));
-        said(&command.output().expect("runs"))
+        output_text(&command.output().expect("runs"))
     };
     keeper.write_all(b"x").expect("there is room");
     assert!(run("panic").contains("available 1"));
@@ -188,7 +188,7 @@ fn a_pipe_with_a_name_works_and_gets_its_own_bytes_back() {
 }
 
 #[test]
-fn clients_never_have_more_than_there_is() {
+fn clients_never_hold_more_tokens_than_exist() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = fifo(folder.path());
     let mut keeper = File::options().read(true).write(true).open(&path).expect("opened");
@@ -197,7 +197,7 @@ fn clients_never_have_more_than_there_is() {
         .map(|_| {
             let mut command = this_program("count");
             command.env("MAKEFLAGS", format!("--jobserver-auth=fifo:{}", path.display()));
-            std::thread::spawn(move || said(&command.output().expect("runs")))
+            std::thread::spawn(move || output_text(&command.output().expect("runs")))
         })
         .collect();
     for client in clients {
@@ -209,11 +209,11 @@ fn clients_never_have_more_than_there_is() {
 }
 
 #[test]
-fn what_is_no_jobserver_is_said_to_be_none() {
+fn an_invalid_jobserver_is_reported_as_one() {
     let said_of = |value: &str| {
         let mut command = this_program("error");
         command.env("MAKEFLAGS", value);
-        said(&command.output().expect("runs"))
+        output_text(&command.output().expect("runs"))
     };
     let rule = "begin the rule's command with `+`";
     for value in ["--jobserver-auth=3,4", "--jobserver-auth=-2,-2", "-j --jobserver-fds=700,701"] {
@@ -242,14 +242,14 @@ fn two_pipes_are_not_taken_for_one() {
     command.env("MAKEFLAGS", format!("--jobserver-auth={read},{write}"));
     // SAFETY: makes system calls only.
     unsafe { command.pre_exec(move || inherit(&[read, write])) };
-    let said = said(&command.output().expect("runs"));
+    let said = output_text(&command.output().expect("runs"));
     assert!(said.contains("are not the two ends of one pipe"), "{said}");
-    assert_eq!(rest(reader, own_writer), b"eimn", "nothing was read");
+    assert_eq!(read_all(reader, own_writer), b"eimn", "nothing was read");
     drop((own_reader, writer));
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn errors_name_the_remedy() {
     let error = JobserverError::NotPassedOn { variable: "MAKEFLAGS", value: "-j3".into() };
     assert_eq!(
         error.to_string(),
@@ -279,7 +279,7 @@ fn inherit(descriptors: &[i32]) -> std::io::Result<()> {
 }
 
 /// What is in a pipe whose last writer this is.
-fn rest(reader: OwnedFd, writer: OwnedFd) -> Vec<u8> {
+fn read_all(reader: OwnedFd, writer: OwnedFd) -> Vec<u8> {
     drop(writer);
     let mut bytes = Vec::new();
     File::from(reader).read_to_end(&mut bytes).expect("read");

@@ -1,10 +1,9 @@
 //! The registry of CPUs, between real processes.
 //!
-//! A child is this very program, told by its environment which file to join and what to want; it
-//! says what it gets each time that it is asked by a line, and lives until its standard input ends
-//! or it is killed.
+//! A child is this program again. Its environment names the registry's file and its demand. It
+//! prints its share for each line of its standard input, and lives until that ends or it is killed.
 
-use manx::pool::registry::{Lost, Member, PLACES, Registry, RegistryError};
+use manx::pool::registry::{Member, MembershipError, PLACES, Registry, RegistryError};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use testing::eventually;
@@ -22,7 +21,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(FILE) else { return };
-    let demand: f64 = std::env::var(DEMAND).expect("told").parse().expect("a number");
+    let demand: f64 = std::env::var(DEMAND).expect("set by the test").parse().expect("a number");
     let registry = Registry::at(Path::new(&path)).expect("opened");
     let member = registry.join(1, 64.0).expect("joined");
     member.set_demand(demand).expect("a member");
@@ -61,7 +60,7 @@ fn swept(member: &Member) -> usize {
 }
 
 #[test]
-fn four_processes_divide_and_three_do_when_one_is_killed() {
+fn four_processes_divide_the_cpus_and_three_after_one_is_killed() {
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
     registry.set_cpus(4.0);
@@ -95,7 +94,7 @@ fn four_processes_divide_and_three_do_when_one_is_killed() {
 }
 
 #[test]
-fn who_leaves_leaves_its_share_to_others() {
+fn the_share_of_a_member_that_leaves_goes_to_the_others() {
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
     registry.set_cpus(3.0);
@@ -112,7 +111,7 @@ fn who_leaves_leaves_its_share_to_others() {
 }
 
 #[test]
-fn a_full_registry_says_so_and_has_room_again() {
+fn a_full_registry_returns_an_error_until_a_member_leaves() {
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
     let mut members: Vec<_> = (0..PLACES).map(|_| registry.join(1, 1.0).expect("room")).collect();
@@ -130,7 +129,7 @@ fn a_full_registry_says_so_and_has_room_again() {
 }
 
 #[test]
-fn a_fork_is_no_member_and_ends_nothing_of_its_parents() {
+fn a_forked_child_is_no_member_and_does_not_end_its_parents_membership() {
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
     registry.set_cpus(2.0);
@@ -140,13 +139,14 @@ fn a_fork_is_no_member_and_ends_nothing_of_its_parents() {
     // running anything of the harness.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let told = member.share() == Err(Lost::Forked) && member.set_demand(1.0) == Err(Lost::Forked);
+        let forked = Err(MembershipError::Forked);
+        let refused = member.share().map(drop) == forked && member.set_demand(1.0) == forked;
         drop(member);
         let own = std::mem::ManuallyDrop::new(registry.join(1, 2.0));
         let share = own.as_ref().ok().and_then(|own| own.set_demand(2.0).and_then(|()| own.share()).ok());
         let shared = share.is_some_and(|share| share.cpus() == 1.0);
         // SAFETY: ends the process.
-        unsafe { libc::_exit(if told && shared { 0 } else { 1 }) };
+        unsafe { libc::_exit(if refused && shared { 0 } else { 1 }) };
     }
     let mut status = -1;
     // SAFETY: waits for the child of a moment ago.
@@ -158,7 +158,7 @@ fn a_fork_is_no_member_and_ends_nothing_of_its_parents() {
 }
 
 #[test]
-fn what_is_no_registry_is_refused_and_left_alone() {
+fn a_file_that_is_no_registry_is_refused_and_not_changed() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let (folder, path) = folder();
     let why = |path: &Path| match Registry::at(path).expect_err("refused") {
@@ -200,7 +200,7 @@ fn what_is_no_registry_is_refused_and_left_alone() {
 }
 
 #[test]
-fn nonsense_in_the_file_spoils_the_division_and_nothing_else() {
+fn random_bytes_in_the_file_only_change_the_division() {
     use std::os::unix::fs::FileExt;
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
@@ -214,7 +214,7 @@ fn nonsense_in_the_file_spoils_the_division_and_nothing_else() {
     }
     file.write_all_at(&[0; 5184 - 8], 8).expect("written");
     registry.set_cpus(2.0);
-    assert_eq!(member.share(), Err(Lost::Evicted));
+    assert_eq!(member.share(), Err(MembershipError::Evicted));
     drop(member);
     let again = registry.join(1, 2.0).expect("room");
     again.set_demand(2.0).expect("a member");
@@ -222,19 +222,19 @@ fn nonsense_in_the_file_spoils_the_division_and_nothing_else() {
 }
 
 #[test]
-fn a_removed_file_is_noticed() {
+fn a_removed_file_is_detected() {
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
     let member = registry.join(1, 2.0).expect("room");
     std::fs::remove_file(&path).expect("removed");
     let anew = Registry::at(&path).expect("made anew");
     assert_eq!(registry.join(1, 1.0).map(drop), Err(RegistryError::Replaced { path }));
-    assert_eq!(member.sweep(), Err(Lost::Removed));
+    assert_eq!(member.sweep(), Err(MembershipError::Removed));
     anew.join(1, 1.0).expect("room");
 }
 
 #[test]
-fn who_is_stopped_wants_nothing_until_it_goes_on() {
+fn a_stopped_member_has_no_demand_until_it_continues() {
     use std::os::unix::fs::FileExt;
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
@@ -257,7 +257,7 @@ fn who_is_stopped_wants_nothing_until_it_goes_on() {
 /// A look at the share is to be cheap: this prints how cheap, and only looks that it works for
 /// eight.
 #[test]
-fn eight_members_look_at_their_shares() {
+fn eight_members_read_their_shares() {
     let (_folder, path) = folder();
     let registry = Registry::at(&path).expect("made");
     registry.set_cpus(2.0);

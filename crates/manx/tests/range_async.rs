@@ -14,14 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 use testing::future::{Caller, block_on, poll};
 use testing::until;
 
 /// Keys are blocks.
 const SMALL: Options = Options::new().block_log2(0);
 /// No waiter may be overtaken, or every one for ever.
-const STRICT: Options = SMALL.window_ns(0);
-const LENIENT: Options = SMALL.window_ns(u64::MAX);
+const STRICT: Options = SMALL.window(Duration::ZERO);
+const LENIENT: Options = SMALL.window(Duration::MAX);
 const KEYS: u64 = 24;
 
 type Lock = RangeLock<u64, 8, 1>;
@@ -48,7 +49,7 @@ fn draw_access(draw: &mut Rng) -> Access {
 #[test]
 fn a_storm_of_cancellations_leaves_nothing_behind() {
     let rounds = if testing::full() { 2_000_000 } else { 20_000 };
-    for options in [SMALL.window_ns(0), SMALL, SMALL.window_ns(u64::MAX)] {
+    for options in [SMALL.window(Duration::ZERO), SMALL, SMALL.window(Duration::MAX)] {
         let lock = &Lock::with(options);
         thread::scope(|scope| {
             for me in 1..=3 {
@@ -93,7 +94,7 @@ fn a_storm_of_cancellations_leaves_nothing_behind() {
 /// Tasks and threads have their ranges in turns.
 #[test]
 fn tasks_and_threads_take_turns() {
-    for options in [SMALL.window_ns(0), SMALL, SMALL.window_ns(u64::MAX)] {
+    for options in [SMALL.window(Duration::ZERO), SMALL, SMALL.window(Duration::MAX)] {
         let lock = &Lock::with(options);
         let inside = &AtomicU64::new(0);
         thread::scope(|scope| {
@@ -104,7 +105,7 @@ fn tasks_and_threads_take_turns() {
                         let wanted = span((me + turn) % 6, 6 + turn % 10);
                         let guard = match me % 2 {
                             0 => block_on(lock.lock_async(wanted, Access::Exclusive)),
-                            _ => lock.lock_as(wanted, Access::Exclusive, None),
+                            _ => lock.lock_as(wanted, Access::Exclusive),
                         };
                         let guard = guard.expect("nothing but time is in the way");
                         assert_eq!(inside.swap(1, Ordering::Relaxed), 0);
@@ -121,8 +122,8 @@ fn tasks_and_threads_take_turns() {
 /// The last waker that was given is called, once, and no other.
 #[test]
 fn the_last_waker_is_called() {
-    for window_ns in [0, u64::MAX] {
-        let lock = Lock::with(SMALL.window_ns(window_ns));
+    for window in [Duration::ZERO, Duration::MAX] {
+        let lock = Lock::with(SMALL.window(window));
         let held = lock.lock(3..5).unwrap();
         let ((first, first_waker), (second, second_waker)) = (Caller::new(), Caller::new());
         let mut future = pin!(lock.lock_async(span(4, 9), Access::Shared));
@@ -141,7 +142,7 @@ fn the_last_waker_is_called() {
 /// A range that was handed to a future is given back by dropping that, and goes to the next one.
 #[test]
 fn what_was_handed_to_a_dropped_future_goes_on() {
-    let lock = Lock::with(SMALL.window_ns(0));
+    let lock = Lock::with(SMALL.window(Duration::ZERO));
     let held = lock.lock(0..4).unwrap();
     let (caller, waker) = Caller::new();
     let mut context = Context::from_waker(&waker);
@@ -175,8 +176,8 @@ fn wakers_may_use_the_lock() {
             drop(self.0.try_lock(21..22));
         }
     }
-    for window_ns in [0, u64::MAX] {
-        let lock = Arc::new(Lock::with(SMALL.window_ns(window_ns)));
+    for window in [Duration::ZERO, Duration::MAX] {
+        let lock = Arc::new(Lock::with(SMALL.window(window)));
         let waker = || Waker::from(Arc::new(Nosy(Arc::clone(&lock))));
         let held = lock.lock(0..4).unwrap();
         let mut future = Box::pin(lock.lock_async(span(2, 6), Access::Exclusive));
@@ -197,7 +198,7 @@ fn wakers_may_use_the_lock() {
 /// A future may be sent, and finish elsewhere than where it began.
 #[test]
 fn a_future_is_sent_while_it_waits() {
-    let lock = &Lock::with(SMALL.window_ns(0));
+    let lock = &Lock::with(SMALL.window(Duration::ZERO));
     let held = lock.lock(0..4).unwrap();
     let mut future = Box::pin(lock.lock_async(span(2, 6), Access::Exclusive));
     assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -215,7 +216,7 @@ fn a_future_is_sent_while_it_waits() {
 }
 
 #[test]
-fn a_future_is_told_that_there_is_no_room() {
+fn a_future_gets_an_error_if_there_is_no_room() {
     let lock = RangeLock::<u64, 1, 1>::with(SMALL.spill_max(0));
     let held = lock.lock(0..1).unwrap();
     let full = block_on(lock.lock_async(span(1, 2), Access::Shared));
@@ -325,7 +326,7 @@ fn a_forgotten_wait_takes_along_what_the_owner_held() {
 }
 
 #[test]
-fn of_two_owners_that_upgrade_the_second_is_told() {
+fn of_two_owners_that_upgrade_the_second_gets_an_error() {
     for options in [STRICT, LENIENT, STRICT.detecting_deadlocks()] {
         let lock = Lock::with(options);
         let (mut one, mut other) = (lock.owner(), lock.owner());
@@ -334,14 +335,14 @@ fn of_two_owners_that_upgrade_the_second_is_told() {
         other.lock_shared(2..6).unwrap();
         let mut waits = Box::pin(one.lock_async(0..4));
         assert!(poll(waits.as_mut()).is_pending());
-        let Poll::Ready(told) = poll(pin!(other.lock_as_async(span(2, 6), Exclusive))) else {
+        let Poll::Ready(answer) = poll(pin!(other.lock_as_async(span(2, 6), Exclusive))) else {
             panic!("one of the two has to give way")
         };
-        match told {
+        match answer {
             Err(LockError::Deadlock(circle)) => {
                 assert_eq!((circle.links.len(), circle.links[0].holder_tag), (2, Some(1)));
             }
-            told => assert_eq!(told, Err(LockError::UpgradeDeadlock)),
+            answer => assert_eq!(answer, Err(LockError::UpgradeDeadlock)),
         }
         assert_eq!(other.held().count(), 1, "it has what it had");
         drop(other);

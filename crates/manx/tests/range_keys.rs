@@ -2,7 +2,6 @@
 //! of these panics.
 
 use manx::range::{Access, Key, Options, RangeLock, Span, SpanSet};
-use platform::futex::Deadline;
 use std::cell::Cell;
 use std::cmp::Ordering as Order;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -58,7 +57,7 @@ fn keys_are_dropped_as_often_as_they_are_made() {
                     let mut owner = lock.owner().escalating(4);
                     for turn in 0..500 {
                         let first = (me * 3 + turn) % 20;
-                        let guard = lock.lock_as(span(first, first + 3), Access::Exclusive, None).unwrap();
+                        let guard = lock.lock_as(span(first, first + 3), Access::Exclusive).unwrap();
                         let (low, high) = guard.split_at(Counted::new(first + 1)).unwrap();
                         drop(low.downgrade().unwrap());
                         drop(high);
@@ -80,7 +79,7 @@ fn keys_are_dropped_as_often_as_they_are_made() {
         });
         let dump = lock.dump();
         assert!(dump.held.is_empty() && dump.waiting.is_empty());
-        drop(lock.lock_as(Span::all(), Access::Exclusive, None).unwrap());
+        drop(lock.lock_as(Span::all(), Access::Exclusive).unwrap());
         // What is left is in slots that were not used since: two ends each.
         let slots = 4 * 2 + lock.statistics().spilled as i64;
         let alive = ALIVE.load(Ordering::Relaxed);
@@ -94,7 +93,7 @@ thread_local! {
     static FUSE: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A key that panics when it is told to.
+/// A key that panics on demand.
 #[derive(Debug)]
 struct Touchy(u64);
 
@@ -160,8 +159,8 @@ fn a_key_that_panics_breaks_nothing() {
     let asks: [Ask; 6] = [
         |lock| drop(lock.try_lock_as(span(2, 3), Access::Exclusive)),
         |lock| drop(lock.try_lock_as(span(2, 40), Access::Shared)),
-        |lock| drop(lock.lock_as(span(0, 4), Access::Exclusive, Some(Deadline::after(Duration::ZERO)))),
-        |lock| drop(lock.lock_as(span(4, 30), Access::Exclusive, Some(Deadline::after(Duration::ZERO)))),
+        |lock| drop(lock.lock_timeout(span(0, 4), Duration::ZERO)),
+        |lock| drop(lock.lock_timeout(span(4, 30), Duration::ZERO)),
         |lock| {
             let set = SpanSet::merged([span(3, 5), span(5, 9), span(20, 22)]).expect("it has members");
             drop(lock.try_lock_many(set, Access::Exclusive));
@@ -180,15 +179,15 @@ fn a_key_that_panics_breaks_nothing() {
     }));
     for (nth, ask) in asks.iter().enumerate() {
         for fuse in 1..40 {
-            let lock = Lock::with(SMALL.window_ns(0));
-            let held = lock.lock_as(span(0, 2), Access::Exclusive, None).unwrap();
+            let lock = Lock::with(SMALL.window(Duration::ZERO));
+            let held = lock.lock_as(span(0, 2), Access::Exclusive).unwrap();
             let result = catch_unwind(AssertUnwindSafe(|| {
                 FUSE.with(|it| it.set(fuse));
                 ask(&lock);
             }));
             FUSE.with(|it| it.set(0));
             let dump = lock.dump();
-            assert!(dump.waiting.is_empty(), "call {nth}, operation {fuse}: somebody waits: {dump}");
+            assert!(dump.waiting.is_empty(), "call {nth}, operation {fuse}: a thread waits: {dump}");
             assert_eq!(dump.held.len(), 1, "call {nth}, operation {fuse}: {dump}");
             drop(held);
             assert!(lock.try_lock_as(Span::all(), Access::Exclusive).is_ok());

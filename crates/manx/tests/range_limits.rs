@@ -10,9 +10,9 @@ mod free;
 
 use free::assert_free;
 use manx::range::{
-    Access, Deadline, InvalidRange, LockError, ManyGuard, Options, Owner, RangeGuard, RangeLock, Span,
-    SpanSet,
+    Access, InvalidRange, LockError, ManyGuard, Options, Owner, RangeGuard, RangeLock, Span, SpanSet,
 };
+use platform::futex::Deadline;
 use std::thread;
 use std::time::{Duration, Instant};
 use testing::until;
@@ -22,7 +22,7 @@ type Lock = RangeLock<u64, 8, 2>;
 /// Keys are blocks, so that there are ranges within one shard, over several, and wide ones.
 const SMALL: Options = Options::new().block_log2(0);
 /// No waiter may be overtaken, or every one for ever.
-const WINDOWS: [Options; 2] = [SMALL.window_ns(0), SMALL.window_ns(u64::MAX)];
+const WINDOWS: [Options; 2] = [SMALL.window(Duration::ZERO), SMALL.window(Duration::MAX)];
 /// Within a block, over several, and wide.
 const WIDTHS: [u64; 3] = [1, 4, 50];
 
@@ -59,7 +59,9 @@ fn owned<'a>(
 const ALONE: [Ask; 8] = [
     |lock, span, limit| lock.lock_timeout(span, limit).map(Got::One),
     |lock, span, limit| lock.lock_until(span, Instant::now() + limit).map(Got::One),
-    |lock, span, limit| lock.lock_as(span, Access::Exclusive, Some(Deadline::after(limit))).map(Got::One),
+    |lock, span, limit| {
+        lock.lock_by_deadline(span, Access::Exclusive, Some(Deadline::after(limit))).map(Got::One)
+    },
     |lock, span, limit| lock.lock_many_timeout(set(span), Access::Exclusive, limit).map(Got::Many),
     |lock, span, limit| {
         lock.lock_many_until(set(span), Access::Exclusive, Instant::now() + limit).map(Got::Many)
@@ -118,7 +120,7 @@ fn a_limit_ends_a_wait_and_not_before() {
 }
 
 #[test]
-fn who_waits_within_a_limit_is_served() {
+fn a_waiter_within_its_limit_is_served() {
     each(|ask, _, lock, span| {
         let held = lock.lock(3..4).unwrap();
         thread::scope(|scope| {
@@ -159,7 +161,7 @@ fn a_point_in_the_past_is_no_time() {
     assert_eq!(lock.lock_shared_until(5..6, past).err(), Some(LockError::TimedOut));
     assert_eq!(lock.owner().lock_until(5..6, past), Err(LockError::TimedOut));
     let none = Some(Deadline::after(Duration::ZERO));
-    assert_eq!(lock.lock_as(Span::all(), Access::Shared, none).err(), Some(LockError::TimedOut));
+    assert_eq!(lock.lock_by_deadline(Span::all(), Access::Shared, none).err(), Some(LockError::TimedOut));
     drop(reader);
     assert_free(&lock);
 }
@@ -238,9 +240,10 @@ fn an_upgrade_that_takes_too_long_leaves_what_was_shared() {
     }
 }
 
-/// Of two that share a range and want it alone, the second is told, whether it has time or none.
+/// Of two that share a range and want it alone, the second gets an error, whether it has time or
+/// none.
 #[test]
-fn the_deadlock_of_upgrades_is_told_before_the_limit() {
+fn the_deadlock_of_upgrades_is_reported_before_the_limit() {
     for limit in [Duration::ZERO, LONG] {
         let lock = Lock::with(SMALL);
         let (one, other) = (lock.lock_shared(0..9).unwrap(), lock.lock_shared(5..20).unwrap());
@@ -256,7 +259,7 @@ fn the_deadlock_of_upgrades_is_told_before_the_limit() {
     }
 }
 
-/// What is no range is told at once; so is a circle, if the lock looks for such.
+/// An invalid range is reported at once; so is a circle, if the lock looks for circles.
 #[test]
 fn other_errors_come_before_the_limit() {
     let lock = Lock::with(SMALL.detecting_deadlocks());
@@ -274,7 +277,7 @@ fn other_errors_come_before_the_limit() {
 /// A waiter that gives up lets the waiters go on that only it was in the way of. Of the waiters
 /// behind the others none is lost.
 #[test]
-fn limits_that_end_in_crowds_leave_nobody_behind() {
+fn many_limits_that_end_leave_no_waiter_behind() {
     for options in [SMALL, WINDOWS[0], WINDOWS[1]] {
         let lock = &Lock::with(options);
         thread::scope(|scope| {

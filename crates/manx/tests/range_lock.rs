@@ -1,5 +1,5 @@
 //! The default range lock does what every range lock does, and what it promises beyond that: which
-//! waiters may be overtaken, that no thread waits for a stranger, which deadlocks are told, and
+//! waiters may be overtaken, that no thread waits for a stranger, which deadlocks are reported, and
 //! what is left as it was when something fails.
 //!
 //! Nothing here depends on how fast a thread is. Windows are empty or endless; and a test that
@@ -14,7 +14,6 @@ use free::assert_free;
 use manx::range::{
     Access, InvalidRange, LockError, Options, RangeGuard, RangeLock, RangeMutex, Span, SpanSet,
 };
-use platform::futex::Deadline;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -29,9 +28,9 @@ common::range::every_range_lock! {
 /// Keys are blocks, so that there are ranges within one shard, over several, and wide ones.
 const SMALL: Options = Options::new().block_log2(0);
 /// No waiter may be overtaken …
-const STRICT: Options = SMALL.window_ns(0);
+const STRICT: Options = SMALL.window(Duration::ZERO);
 /// … or every one for ever.
-const LENIENT: Options = SMALL.window_ns(u64::MAX);
+const LENIENT: Options = SMALL.window(Duration::MAX);
 
 type Lock = RangeLock<u64, 8, 2>;
 type Guard<'a> = RangeGuard<'a, u64, 8, 2>;
@@ -44,15 +43,11 @@ fn until_waiting(lock: &Lock, count: usize, starving: bool) {
     });
 }
 
-fn soon() -> Option<Deadline> {
-    Some(Deadline::after(Duration::from_millis(2)))
-}
-
 // Which waiters may be overtaken.
 
 /// A holds 1..3, B waits for 2..7, C comes for 4..5.
 #[test]
-fn who_waits_is_overtaken_within_its_window() {
+fn a_waiter_is_overtaken_within_its_window() {
     let lock = Lock::with(LENIENT);
     let held = lock.lock(1..3).unwrap();
     thread::scope(|scope| {
@@ -69,7 +64,7 @@ fn who_waits_is_overtaken_within_its_window() {
 
 /// The same once B's window is over.
 #[test]
-fn nobody_overtakes_who_is_starving() {
+fn no_thread_overtakes_a_starving_waiter() {
     let lock = Lock::with(STRICT);
     let order = std::sync::Mutex::new(Vec::new());
     let held = lock.lock(1..3).unwrap();
@@ -168,7 +163,7 @@ fn a_request_for_all_keys_is_served_among_small_ones() {
 
 /// A starving waiter waits for a thread's range; that thread takes more of what the waiter wants.
 #[test]
-fn a_thread_does_not_queue_behind_who_waits_for_it() {
+fn a_thread_does_not_queue_behind_a_waiter_for_it() {
     let lock = Lock::with(STRICT);
     let mut held = vec![lock.lock_shared(0..2).unwrap()];
     thread::scope(|scope| {
@@ -185,7 +180,7 @@ fn a_thread_does_not_queue_behind_who_waits_for_it() {
 }
 
 #[test]
-fn an_owner_does_not_queue_behind_who_waits_for_it() {
+fn an_owner_does_not_queue_behind_a_waiter_for_it() {
     let lock = Lock::with(STRICT);
     let mut owner = lock.owner();
     owner.lock(0..2).unwrap();
@@ -206,7 +201,7 @@ fn an_owner_does_not_queue_behind_who_waits_for_it() {
 /// behind that thread, which waits for the first; when the first comes to wait for the second, the
 /// second has to be let pass.
 #[test]
-fn a_circle_by_way_of_who_waits_for_several_is_opened() {
+fn a_circle_by_way_of_a_waiter_for_several_is_opened() {
     let lock = Lock::with(STRICT);
     let mut first = lock.owner();
     first.lock(0..1).unwrap();
@@ -228,16 +223,13 @@ fn a_circle_by_way_of_who_waits_for_several_is_opened() {
 
 /// A waiter that gives up leaves nothing closed, and lets the waiters behind it go on.
 #[test]
-fn who_gives_up_leaves_nothing_behind() {
+fn a_waiter_that_gives_up_leaves_nothing_behind() {
     for options in [STRICT, LENIENT] {
         let lock = Lock::with(options);
         let held = lock.lock(0..1).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                assert_eq!(
-                    lock.lock_as((..9).into(), Access::Exclusive, soon()).err(),
-                    Some(LockError::TimedOut)
-                )
+                assert_eq!(lock.lock_timeout(..9, Duration::from_millis(2)).err(), Some(LockError::TimedOut));
             });
             scope.spawn(|| lock.lock(3..5).map(drop).unwrap());
         });
@@ -248,10 +240,10 @@ fn who_gives_up_leaves_nothing_behind() {
     }
 }
 
-// What is told, and what fails and leaves everything as it was.
+// Errors, and failures that leave everything as it was.
 
 #[test]
-fn a_circle_of_waiters_is_told_with_its_ranges() {
+fn a_circle_of_waiters_is_reported_with_its_ranges() {
     let lock = Lock::with(LENIENT.detecting_deadlocks());
     let mut owners: Vec<_> = (0..3).map(|_| lock.owner()).collect();
     for (key, owner) in (0..).zip(&mut owners) {
@@ -281,7 +273,7 @@ fn a_circle_of_waiters_is_told_with_its_ranges() {
 }
 
 #[test]
-fn a_thread_that_would_wait_for_itself_is_told() {
+fn a_thread_that_would_wait_for_itself_gets_an_error() {
     let lock = Lock::with(LENIENT.detecting_deadlocks());
     let held = lock.lock(0..2).unwrap();
     assert!(matches!(lock.lock(1..3), Err(LockError::Deadlock(_))));
@@ -290,7 +282,7 @@ fn a_thread_that_would_wait_for_itself_is_told() {
 }
 
 #[test]
-fn the_second_who_upgrades_is_told_and_keeps_its_share() {
+fn the_second_upgrade_gets_an_error_and_keeps_its_share() {
     for options in [STRICT, LENIENT] {
         let lock = Lock::with(options);
         let one = lock.lock_shared(0..4).unwrap();
@@ -423,7 +415,7 @@ fn a_range_without_keys_is_refused_and_locks_nothing() {
 /// `..0` has no key of integers, which the lock cannot tell. Whatever it is taken for, its waiter
 /// is woken.
 #[test]
-fn who_waits_for_a_range_up_to_the_lowest_key_is_woken() {
+fn a_waiter_for_a_range_up_to_the_lowest_key_is_woken() {
     let lock = Lock::with(LENIENT);
     let held = lock.lock(0..1).unwrap();
     let done = AtomicBool::new(false);
@@ -457,7 +449,7 @@ fn what_was_given_back_is_free_while_the_rest_is_held() {
 
 /// Escalation does not take what a starving waiter waits for.
 #[test]
-fn an_escalating_owner_does_not_overtake_who_is_starving() {
+fn an_escalating_owner_does_not_overtake_a_starving_waiter() {
     let lock = Lock::with(STRICT);
     let mut owner = lock.owner();
     owner.lock(1..2).unwrap();
@@ -467,7 +459,7 @@ fn an_escalating_owner_does_not_overtake_who_is_starving() {
         let set = SpanSet::disjoint([Span::new(4, 8).unwrap(), Span::point(15)]).unwrap();
         scope.spawn(|| lock.lock_many(set).map(drop).unwrap());
         until_waiting(&lock, 1, true);
-        assert_eq!(owner.escalate(), 0, "somebody starving wants what lies between");
+        assert_eq!(owner.escalate(), 0, "a starving waiter wants what lies between");
         drop(held);
     });
     assert_eq!(owner.escalate(), 1);
@@ -531,11 +523,11 @@ fn elements_are_lent_disjointly() {
     assert!(numbers.lock(64..64).unwrap().is_empty());
 }
 
-/// Outlines are coarse in a block of 2^20 positions: those of neighbours meet.
+/// Outlines are coarse in a block of 2^20 positions: those of neighbours overlap.
 #[test]
-fn neighbours_with_the_same_outline_are_in_nobodys_way() {
+fn neighbours_with_the_same_outline_do_not_conflict() {
     let lock = RangeLock::<u64, 1, 4>::with(Options::new().block_log2(20));
-    let low = lock.try_lock(0..8).expect("nobody has anything");
+    let low = lock.try_lock(0..8).expect("nothing is held");
     let high = lock.try_lock_shared(8..16).expect("only a neighbour is there");
     assert_eq!(lock.try_lock(7..9).err(), Some(LockError::WouldBlock));
     assert!(lock.try_lock_shared(9..12).is_ok());
@@ -552,7 +544,7 @@ fn neighbours_with_the_same_outline_are_in_nobodys_way() {
 fn a_waiter_does_not_wait_for_the_holders_next_range() {
     const ROUNDS: usize = 100;
     let to_the_room = (0..ROUNDS).filter(|_| {
-        let lock = RangeLock::<u64, 1, 8>::with(Options::new().window_ns(u64::MAX));
+        let lock = RangeLock::<u64, 1, 8>::with(Options::new().window(Duration::MAX));
         let (waits, done) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|scope| {
             let first = lock.lock(0..8).unwrap();

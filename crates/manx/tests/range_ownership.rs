@@ -64,7 +64,7 @@ type Guard<'a, const SHARDS: usize, const SLOTS: usize> = RangeGuard<'a, u64, SH
 impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     /// Uses keys that are held, for some `rounds`; returns how many were written.
     fn work(&self, span: &Span<u64>, access: Access, rounds: u64) -> u64 {
-        let keys = || self.keys.iter().zip(0..).filter(|(_, key)| span.has(key));
+        let keys = || self.keys.iter().zip(0..).filter(|(_, key)| span.contains(key));
         let mut written = 0;
         for (key, number) in keys() {
             // Relaxed, here and below: an order of memory is what the lock has to bring.
@@ -110,12 +110,12 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
             0 => self.lock.try_lock_as(span, access).ok(),
             1 => {
                 let deadline = Deadline::after(Duration::from_micros(draw.u64(..200)));
-                let answer = self.lock.lock_as(span, access, Some(deadline));
+                let answer = self.lock.lock_by_deadline(span, access, Some(deadline));
                 assert!(answer.is_ok() || matches!(answer, Err(LockError::TimedOut)));
                 answer.ok()
             }
             2 => Some(block_on(self.lock.lock_async(span, access)).expect("in the end")),
-            _ => Some(self.lock.lock_as(span, access, None).expect("in the end")),
+            _ => Some(self.lock.lock_as(span, access).expect("in the end")),
         }
     }
 
@@ -126,7 +126,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
                 let set =
                     SpanSet::merged((0..1 + draw.u64(..4)).map(|_| draw_span(draw))).expect("it has members");
                 let access = draw_access(draw);
-                let guard = self.lock.lock_many_as(set, access, None).expect("there is no deadline");
+                let guard = self.lock.lock_many_as(set, access).expect("there is no deadline");
                 self.use_set(&guard, access)
             }
             1 if self.owners && draw.u64(..3) == 0 => self.as_task(draw),
@@ -251,8 +251,8 @@ fn all_locks(threads: u64) {
     let time = if full() { Duration::from_secs(12) } else { Duration::from_millis(250) };
     let small = Options::new().block_log2(1);
     holders_are_alone::<1, 1>(small, threads, time);
-    holders_are_alone::<4, 1>(small.window_ns(0), threads, time);
-    holders_are_alone::<16, 2>(small.window_ns(u64::MAX), threads, time);
+    holders_are_alone::<4, 1>(small.window(Duration::ZERO), threads, time);
+    holders_are_alone::<16, 2>(small.window(Duration::MAX), threads, time);
     holders_are_alone::<64, 8>(Options::new(), threads, time);
     holders_are_alone::<64, 8>(small.recorded(), threads, time);
 }

@@ -8,6 +8,7 @@ use fastrand::Rng;
 use manx::range::{Access, Key, Options, RangeGuard, RangeLock, RawRangeLock, Span, SpanSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// A lock of strings behind the interface of integers: numbers of a fixed width, behind the same 24
 /// bytes, or without anything.
@@ -53,7 +54,7 @@ unsafe impl<const SHARDS: usize, const SLOTS: usize, const PREFIXED: bool> RawRa
     }
 
     fn lock(&self, span: &Span<u64>, access: Access) -> Held {
-        Held(self.0.lock_as(Self::span(span), access, None).expect("there is room").into_raw())
+        Held(self.0.lock_as(Self::span(span), access).expect("there is room").into_raw())
     }
 
     unsafe fn unlock(&self, held: Held) {
@@ -172,7 +173,7 @@ fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>(
                             }
                         }
                         1 => {
-                            let held = lock.lock_as(span, Access::Shared, None).unwrap();
+                            let held = lock.lock_as(span, Access::Shared).unwrap();
                             use_rows(rows, Access::Shared);
                             drop(held);
                         }
@@ -187,7 +188,7 @@ fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>(
                         }
                         3 => {
                             let mut owner = lock.owner();
-                            owner.lock_as(span, Access::Exclusive, None).unwrap();
+                            owner.lock_as(span, Access::Exclusive).unwrap();
                             use_rows(rows, Access::Exclusive);
                             let (other, more) = draw(keys, &mut numbers);
                             if owner.try_lock_as(other, Access::Exclusive).is_ok() {
@@ -195,7 +196,7 @@ fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>(
                             }
                         }
                         _ => {
-                            let held = lock.lock_as(span, Access::Exclusive, None).unwrap();
+                            let held = lock.lock_as(span, Access::Exclusive).unwrap();
                             use_rows(rows, Access::Exclusive);
                             drop(held);
                         }
@@ -215,7 +216,7 @@ fn holders_are_alone_while_scales_change() {
     holders_are_alone(&RangeLock::<Vec<u8>, 4, 1>::new(), 3);
     holders_are_alone(&RangeLock::<Vec<u8>, 1, 2>::new(), 2);
     // Waiters may not be overtaken: shards are closed, and ranges handed over.
-    holders_are_alone(&RangeLock::<Vec<u8>, 8, 2>::with(Options::new().window_ns(0)), 3);
+    holders_are_alone(&RangeLock::<Vec<u8>, 8, 2>::with(Options::new().window(Duration::ZERO)), 3);
     // The first eight bytes, for ever.
     holders_are_alone(&RangeLock::<Vec<u8>, 4, 2>::with(Options::new().block_log2(3)), 2);
 }
@@ -230,7 +231,7 @@ fn holders_are_alone_with_a_sample() {
 /// Takes single rows one after the other.
 fn use_rows<K: Key>(lock: &RangeLock<K>, times: usize, row: impl Fn(usize) -> Span<K>) {
     for turn in 0..times {
-        drop(lock.lock_as(row(turn), Access::Exclusive, None).unwrap());
+        drop(lock.lock_as(row(turn), Access::Exclusive).unwrap());
     }
 }
 
@@ -255,7 +256,7 @@ fn a_lock_learns_when_its_keys_are_of_one_place_and_again_when_they_change() {
 #[test]
 fn a_lock_learns_nothing_while_something_is_held() {
     let lock: RangeLock<Vec<u8>> = RangeLock::new();
-    let held = lock.lock_as(row_of("zz", 1), Access::Exclusive, None).unwrap();
+    let held = lock.lock_as(row_of("zz", 1), Access::Exclusive).unwrap();
     use_rows(&lock, 20_000, |turn| row_of("app/customers/2026/", turn));
     assert_eq!(lock.statistics().rescaled, 0);
     drop(held);
@@ -264,7 +265,7 @@ fn a_lock_learns_nothing_while_something_is_held() {
 }
 
 #[test]
-fn what_is_told_is_not_learnt() {
+fn a_set_block_size_and_a_right_sample_are_kept() {
     let lock: RangeLock<Vec<u8>> = RangeLock::with(Options::new().block_log2(8));
     use_rows(&lock, 20_000, |turn| row_of("app/customers/2026/", turn));
     assert_eq!(lock.statistics().rescaled, 0);

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 use testing::future::poll;
 use testing::until;
 
@@ -24,8 +25,8 @@ use Access::{Exclusive, Shared};
 /// Keys are blocks, so that there are ranges within one shard, over several, and wide ones.
 const SMALL: Options = Options::new().block_log2(0);
 /// No waiter may be overtaken, or every one for ever.
-const STRICT: Options = SMALL.window_ns(0);
-const LENIENT: Options = SMALL.window_ns(u64::MAX);
+const STRICT: Options = SMALL.window(Duration::ZERO);
+const LENIENT: Options = SMALL.window(Duration::MAX);
 
 type Lock = RangeLock<u64, 8, 2>;
 
@@ -58,7 +59,7 @@ fn holders(dump: &Dump<u64>) -> Vec<Holder> {
     dump.held.iter().map(|held| held.holder).collect()
 }
 
-/// The circle that was told.
+/// The circle that was reported.
 fn circle<T>(answer: Result<T, LockError>) -> Deadlock {
     match answer {
         Err(LockError::Deadlock(circle)) => *circle,
@@ -85,7 +86,7 @@ fn what_a_task_locks_is_the_tasks() {
     });
     let holder = task.holder();
     assert!(holder.task_number().is_some() && holder.thread().is_none() && holder.owner_number().is_none());
-    let Poll::Ready(dump) = poll(pin!(task)) else { panic!("nobody is in the way") };
+    let Poll::Ready(dump) = poll(pin!(task)) else { panic!("no holder is in the way") };
     assert_eq!(holders(&dump), [holder; 4]);
     let name = format!("task {}", holder.task_number().unwrap());
     assert!(dump.to_string().contains(&name) && dump.to_json().contains(&name), "{dump}");
@@ -93,7 +94,7 @@ fn what_a_task_locks_is_the_tasks() {
 }
 
 #[test]
-fn what_is_polled_in_no_task_is_nobodys() {
+fn a_future_outside_of_tasks_has_no_identity() {
     let lock = Lock::with(SMALL);
     let Poll::Ready(guard) = poll(pin!(lock.lock_async(span(0, 1), Exclusive))) else { panic!("it is free") };
     assert_eq!(holders(&lock.dump()), [Holder::NOBODY]);
@@ -202,19 +203,19 @@ fn a_panic_brings_the_thread_back() {
     struct Panics;
     impl Drop for Panics {
         fn drop(&mut self) {
-            panic!("as told");
+            panic!("on purpose");
         }
     }
     let thread = Holder::current();
     let outer = task(async {
         let me = Holder::current();
-        let panics = async { panic!("as told") };
+        let panics = async { panic!("on purpose") };
         assert!(catch_unwind(AssertUnwindSafe(|| poll(pin!(task(panics))).map(|(): ()| ()))).is_err());
         assert_eq!(Holder::current(), me);
         let dropped = task(future::ready(Panics));
         assert!(catch_unwind(AssertUnwindSafe(|| drop(dropped))).is_err());
         assert_eq!(Holder::current(), me);
-        panic!("as told, too");
+        panic!("on purpose, too");
     });
     assert!(catch_unwind(AssertUnwindSafe(|| poll(pin!(outer)).map(|(): ()| ()))).is_err());
     assert_eq!(Holder::current(), thread);
@@ -223,7 +224,7 @@ fn a_panic_brings_the_thread_back() {
 // Deadlocks.
 
 #[test]
-fn tasks_that_lock_in_opposite_orders_are_told() {
+fn tasks_that_lock_in_opposite_orders_get_an_error() {
     for options in [STRICT, LENIENT] {
         let lock = &Lock::with(options.detecting_deadlocks());
         let transfer = |from: u64, to: u64| {
@@ -239,8 +240,8 @@ fn tasks_that_lock_in_opposite_orders_are_told() {
         let (mut one, mut other) = (Box::pin(one), Box::pin(other));
         assert!(poll(one.as_mut()).is_pending() && poll(other.as_mut()).is_pending());
         assert!(poll(one.as_mut()).is_pending(), "it waits for the other one");
-        let Poll::Ready(told) = poll(other.as_mut()) else { panic!("nobody could go on") };
-        let circle = circle(told);
+        let Poll::Ready(answer) = poll(other.as_mut()) else { panic!("no task could go on") };
+        let circle = circle(answer);
         assert_eq!(circle.links.len(), 2);
         assert_eq!((circle.links[0].waiter, circle.links[0].holder), (second, first));
         assert_eq!((circle.links[1].waiter, circle.links[1].holder), (first, second));
@@ -255,7 +256,7 @@ fn tasks_that_lock_in_opposite_orders_are_told() {
 
 /// A circle through a task, a thread and an owner.
 #[test]
-fn a_circle_of_all_kinds_is_told() {
+fn a_circle_of_all_kinds_is_reported() {
     let lock = &Lock::with(LENIENT.detecting_deadlocks());
     let mut owner = lock.owner();
     owner.set_tag(17);
@@ -277,9 +278,9 @@ fn a_circle_of_all_kinds_is_told() {
         });
         until("two waiters", || lock.dump().waiting.len() == 2);
         let mut waits = Box::pin(owner.lock_async(20..21));
-        let Poll::Ready(told) = poll(waits.as_mut()) else { panic!("nobody could go on") };
+        let Poll::Ready(answer) = poll(waits.as_mut()) else { panic!("no task could go on") };
         drop(waits);
-        let circle = circle(told);
+        let circle = circle(answer);
         let waiters: Vec<Holder> = circle.links.iter().map(|link| link.waiter).collect();
         assert_eq!((waiters[0], waiters[2]), (name, holder));
         assert!(waiters[1].thread().is_some());
@@ -294,14 +295,14 @@ fn a_circle_of_all_kinds_is_told() {
 /// A task has a future that came first and that it does not poll, and waits for another one behind
 /// that.
 #[test]
-fn a_task_that_waits_behind_itself_is_told() {
+fn a_task_that_waits_behind_itself_gets_an_error() {
     let lock = &Lock::with(STRICT.detecting_deadlocks());
     let stranger = lock.lock(0..1).unwrap();
     let waits = task(async {
         let mut forgotten = Box::pin(lock.lock_async(span(0, 5), Exclusive));
         assert!(poll(forgotten.as_mut()).is_pending());
-        let told = lock.lock_async(span(4, 9), Exclusive).await;
-        circle(told)
+        let answer = lock.lock_async(span(4, 9), Exclusive).await;
+        circle(answer)
     });
     let holder = waits.holder();
     let Poll::Ready(circle) = poll(pin!(waits)) else { panic!("it is behind itself") };
@@ -314,7 +315,7 @@ fn a_task_that_waits_behind_itself_is_told() {
 
 /// A starving waiter waits for a task, which takes more of the wanted range.
 #[test]
-fn a_task_does_not_queue_behind_who_waits_for_it() {
+fn a_task_does_not_queue_behind_a_waiter_for_it() {
     let lock = &Lock::with(STRICT);
     let body = || async {
         let first = lock.lock_async(span(0, 1), Exclusive).await.unwrap();
@@ -351,7 +352,7 @@ fn a_task_does_not_queue_behind_who_waits_for_it() {
 /// that one, which waits for the first; when the first comes to wait for the second, the second is
 /// let pass.
 #[test]
-fn a_circle_by_way_of_who_waits_for_several_is_opened() {
+fn a_circle_by_way_of_a_waiter_for_several_is_opened() {
     let lock = &Lock::with(STRICT);
     let takes = |first: u64, then: u64| {
         Box::pin(task(async move {
@@ -473,10 +474,10 @@ fn tasks_lock_in_the_order_of_keys() {
     }
 }
 
-/// A task that locks in any order is told of circles, gives all back, and tries again until it has
-/// all.
+/// A task that locks in any order gives all back when it gets a circle, and tries again until it
+/// has all.
 #[test]
-fn tasks_lock_in_any_order_and_are_told_of_circles() {
+fn tasks_lock_in_any_order_and_circles_are_reported() {
     for options in [STRICT, SMALL, LENIENT] {
         let lock: &'static Lock = Box::leak(Box::new(Lock::with(options.detecting_deadlocks())));
         let circles: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
@@ -509,7 +510,7 @@ fn tasks_lock_in_any_order_and_are_told_of_circles() {
                 }
             }
         });
-        assert!(circles.load(Ordering::Relaxed) > 0, "nobody met anybody");
+        assert!(circles.load(Ordering::Relaxed) > 0, "no two tasks met");
         assert_free(lock);
     }
 }

@@ -4,36 +4,40 @@
 //! have one, these tests say so, and check nothing.
 
 use manx::wait::{Action, Adaptive, Policy, Yield};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-/// Gives the calling thread a scheduling class, or says why not.
-fn become_real_time(policy: libc::c_int) -> bool {
+/// Gives the calling thread a scheduling class.
+fn become_real_time(policy: libc::c_int) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: 1 };
     // SAFETY: changes the calling thread only, with a valid parameter.
-    if unsafe { libc::sched_setscheduler(0, policy, &parameter) } == 0 {
-        return true;
+    let result = unsafe { libc::sched_setscheduler(0, policy, &parameter) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits for a thread that checks something in a real-time class; if it got none, the test is
+/// skipped.
+fn join(thread: thread::JoinHandle<io::Result<()>>) {
+    if let Err(error) = thread.join().expect("checked") {
+        testing::skip(format_args!("no real-time class for this process: {error}"));
     }
-    println!("not checked: no real-time class for this process: {}", std::io::Error::last_os_error());
-    false
 }
 
 /// Runs in a thread of its own, because a class is a thread's.
 fn in_real_time(policy: libc::c_int, check: impl FnOnce() + Send + 'static) {
-    let thread = thread::spawn(move || {
-        if become_real_time(policy) {
-            check();
-        }
-    });
-    thread.join().expect("checked");
+    join(thread::spawn(move || become_real_time(policy).map(|()| check())));
 }
 
 #[test]
 fn an_adaptive_waiter_sleeps_right_after_spinning() {
     for class in [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK] {
         in_real_time(class, || {
-            let mut backoff = Adaptive::DEFAULT.step_ns(1_000).ceiling_ns(2_000).start();
-            for _ in 0..Adaptive::DEFAULT.spins + 5 {
+            let [step, ceiling] = [1, 2].map(Duration::from_micros);
+            let adaptive = Adaptive::DEFAULT.spins(10).step(step).ceiling(ceiling);
+            let mut backoff = adaptive.start();
+            for _ in 0..15 {
                 backoff.wait();
             }
             let counts = backoff.counts();
@@ -44,9 +48,9 @@ fn an_adaptive_waiter_sleeps_right_after_spinning() {
 
 #[test]
 fn its_first_sleep_is_the_shortest() {
-    let ordinary = Adaptive::DEFAULT;
-    let real_time = ordinary.yields(0);
-    assert_eq!(real_time.action(ordinary.spins), Action::Sleep { ns: ordinary.step_ns });
+    let step = Duration::from_micros(100);
+    let real_time = Adaptive::DEFAULT.spins(10).yields(0).step(step);
+    assert_eq!(real_time.action(10), Action::Sleep(step));
 }
 
 #[test]
@@ -73,9 +77,7 @@ fn the_one_waited_for_runs_on_the_same_cpu() {
         // SAFETY: changes where the calling thread and the threads that it starts run; a CPU that
         // was taken away is an error without harm.
         unsafe { libc::sched_setaffinity(0, size_of_val(&one), &one) };
-        if !become_real_time(libc::SCHED_FIFO) {
-            return;
-        }
+        become_real_time(libc::SCHED_FIFO)?;
         let ordinary = thread::spawn(|| {
             let normal = libc::sched_param { sched_priority: 0 };
             // SAFETY: changes the calling thread only, back to the ordinary class.
@@ -85,6 +87,7 @@ fn the_one_waited_for_runs_on_the_same_cpu() {
         let counts = Adaptive::DEFAULT.until(|| READY.load(Ordering::Acquire));
         assert_eq!(counts.yields, 0);
         ordinary.join().expect("the ordinary thread ran");
+        Ok(())
     });
-    waiter.join().expect("the waiter ended");
+    join(waiter);
 }

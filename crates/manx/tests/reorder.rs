@@ -8,14 +8,15 @@
 mod beneath;
 
 use beneath::{
-    FOR_EVER_NS, a_big_one_overtakes, a_try_ends_at_once_from_a_little_core,
-    an_slo_of_nothing_is_the_order_beneath, await_one_more_in_line, locks_are_nested,
-    no_window_is_the_order_beneath, unlock, who_stood_by_gets_in_line,
+    FOR_EVER, a_big_one_overtakes, a_thread_that_stood_by_gets_in_line,
+    a_try_ends_at_once_from_a_little_core, an_slo_of_nothing_is_the_order_beneath, await_one_more_in_line,
+    locks_are_nested, no_window_is_the_order_beneath, unlock,
 };
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::lock::{Asl, Fifo, FutexMutex, Mcs, RawLock, Reorderable};
 use manx::slo;
 use std::thread;
+use std::time::Duration;
 
 #[test]
 fn without_a_window_the_order_is_that_of_the_lock_beneath() {
@@ -29,7 +30,7 @@ fn a_big_one_overtakes_a_little_one_that_stands_by() {
 
 #[test]
 fn one_that_stood_by_stands_in_line_when_the_window_is_over() {
-    who_stood_by_gets_in_line::<Mcs>();
+    a_thread_that_stood_by_gets_in_line::<Mcs>();
 }
 
 #[test]
@@ -51,20 +52,20 @@ fn a_try_from_a_little_core() {
 #[test]
 fn the_longest_window_bounds_every_other() {
     let lock = &Reorderable::<Mcs>::new();
-    assert_eq!(lock.window_ns_max(), slo::WINDOW_NS_MAX);
-    lock.set_window_ns_max(Some(10_000));
+    assert_eq!(lock.window_max(), slo::WINDOW_MAX);
+    lock.set_window_max(Some(Duration::from_micros(10)));
     let held = lock.lock();
     thread::scope(|scope| {
         let before = lock.beneath().last_in_line();
         scope.spawn(move || {
-            let held = lock.lock_reorder(FOR_EVER_NS);
+            let held = lock.lock_reorder(FOR_EVER);
             unlock(lock, held);
         });
         await_one_more_in_line(lock.beneath(), before);
         unlock(lock, held);
     });
-    lock.set_window_ns_max(None);
-    assert_eq!(lock.window_ns_max(), slo::WINDOW_NS_MAX);
+    lock.set_window_max(None);
+    assert_eq!(lock.window_max(), slo::WINDOW_MAX);
 }
 
 /// The window is that of the epoch that the thread is in when it comes, inner epochs and their ends
@@ -74,7 +75,7 @@ fn the_innermost_epochs_window_rules() {
     const OUTER: u64 = 1;
     const INNER: u64 = 2;
     let lock = &Asl::<Mcs>::new();
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
+    lock.set_window_max(Some(FOR_EVER));
     let line = lock.reorderable().beneath();
     let held = lock.lock();
     thread::scope(|scope| {
@@ -103,10 +104,10 @@ fn the_innermost_epochs_window_rules() {
 /// Others wait for the holder of a lock, so it does not stand by for a second one; once it holds
 /// none it does again.
 #[test]
-fn who_holds_such_a_lock_does_not_stand_by_for_another() {
+fn a_holder_of_such_a_lock_does_not_stand_by_for_another() {
     let (outer, inner) = (&Asl::<Mcs>::new(), &Asl::<Mcs>::new());
-    outer.set_window_ns_max(Some(FOR_EVER_NS));
-    inner.set_window_ns_max(Some(FOR_EVER_NS));
+    outer.set_window_max(Some(FOR_EVER));
+    inner.set_window_max(Some(FOR_EVER));
     let line = inner.reorderable().beneath();
     let held = inner.lock();
     thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! The readers-writer lock on the machine: against a model, under stress with a record of the
 //! threads inside, and its bound.
 
-use lock_api::RwLockWriteGuard;
+use lock_api::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use manx::lock::bounded::{UNBOUNDED_NS, Wait};
 use manx::lock::{RawRwLock, RwLock};
 use manx::slo;
@@ -24,6 +24,13 @@ enum Step {
     ReleaseReadFair,
     ReleaseWriteFair,
     Downgrade,
+    TryReadUpgradably,
+    ReadUpgradablyUntilNow,
+    TryUpgrade,
+    UpgradeUntilNow,
+    ReleaseUpgradable,
+    DowngradeUpgradable,
+    DowngradeToUpgradable,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -38,6 +45,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Just(ReleaseReadFair),
         Just(ReleaseWriteFair),
         Just(Downgrade),
+        Just(TryReadUpgradably),
+        Just(ReadUpgradablyUntilNow),
+        Just(TryUpgrade),
+        Just(UpgradeUntilNow),
+        Just(ReleaseUpgradable),
+        Just(DowngradeUpgradable),
+        Just(DowngradeToUpgradable),
     ];
     proptest::collection::vec(step, 0..100)
 }
@@ -50,9 +64,9 @@ fn until_now(starving: bool) -> Wait {
 
 proptest! {
     #[test]
-    fn it_does_what_a_count_of_readers_and_a_flag_do(steps in steps(), starving: bool) {
+    fn it_does_what_a_count_of_readers_and_two_flags_do(steps in steps(), starving: bool) {
         let lock = RawRwLock::new();
-        let (mut readers, mut written) = (0_u32, false);
+        let (mut readers, mut upgradable, mut written) = (0_u32, false, false);
         for step in steps {
             match step {
                 Step::TryRead | Step::ReadUntilNow => {
@@ -68,7 +82,7 @@ proptest! {
                         Step::TryWrite => lock.try_write(),
                         _ => lock.write_slow(&until_now(starving)).is_ok(),
                     };
-                    prop_assert_eq!(entered, !written && readers == 0, "{:?}", step);
+                    prop_assert_eq!(entered, !written && !upgradable && readers == 0, "{:?}", step);
                     written |= entered;
                 }
                 Step::ReleaseRead if readers > 0 => {
@@ -96,10 +110,44 @@ proptest! {
                     unsafe { lock.downgrade() };
                     (readers, written) = (1, false);
                 }
+                Step::TryReadUpgradably | Step::ReadUpgradablyUntilNow => {
+                    let entered = match step {
+                        Step::TryReadUpgradably => lock.try_read_upgradably(),
+                        _ => lock.read_upgradably_slow(&until_now(starving)).is_ok(),
+                    };
+                    prop_assert_eq!(entered, !written && !upgradable, "{:?}", step);
+                    upgradable |= entered;
+                }
+                Step::TryUpgrade | Step::UpgradeUntilNow if upgradable => {
+                    // SAFETY: the model says that this thread is the upgradable reader.
+                    let upgraded = unsafe {
+                        match step {
+                            Step::TryUpgrade => lock.try_upgrade(),
+                            _ => lock.upgrade_slow(&until_now(starving)).is_ok(),
+                        }
+                    };
+                    prop_assert_eq!(upgraded, readers == 0, "{:?}", step);
+                    (upgradable, written) = (!upgraded, upgraded);
+                }
+                Step::ReleaseUpgradable if upgradable => {
+                    // SAFETY: as above.
+                    unsafe { lock.release_upgradable() };
+                    upgradable = false;
+                }
+                Step::DowngradeUpgradable if upgradable => {
+                    // SAFETY: as above.
+                    unsafe { lock.downgrade_upgradable() };
+                    (readers, upgradable) = (readers + 1, false);
+                }
+                Step::DowngradeToUpgradable if written => {
+                    // SAFETY: the model says that this thread writes.
+                    unsafe { lock.downgrade_to_upgradable() };
+                    (upgradable, written) = (true, false);
+                }
                 _ => {}
             }
             prop_assert_eq!(lock.is_written(), written);
-            prop_assert_eq!(lock.is_held(), written || readers > 0);
+            prop_assert_eq!(lock.is_held(), written || upgradable || readers > 0);
         }
     }
 }
@@ -145,7 +193,7 @@ fn readers_share_and_writers_are_alone_whatever_is_mixed() {
             scope.spawn(move || {
                 let write = |guard| drop(write(guard, inside, written));
                 for round in 0..ROUNDS {
-                    match (round + number) % 8 {
+                    match (round + number) % 10 {
                         0 => write(lock.write()),
                         1 => {
                             let read =
@@ -163,6 +211,30 @@ fn readers_share_and_writers_are_alone_whatever_is_mixed() {
                             }
                         }
                         5 => RwLockWriteGuard::unlock_fair(self::write(lock.write(), inside, written)),
+                        6 | 7 => {
+                            let guard = lock.upgradable_read();
+                            let before = *guard;
+                            inside.read(10);
+                            let limit = Duration::from_micros(50);
+                            let upgraded = if round % 2 == 0 {
+                                Ok(RwLockUpgradableReadGuard::upgrade(guard))
+                            } else {
+                                RwLockUpgradableReadGuard::try_upgrade_for(guard, limit)
+                            };
+                            match upgraded {
+                                Ok(guard) => {
+                                    assert_eq!(*guard, before, "no thread writes in between");
+                                    let guard = self::write(guard, inside, written);
+                                    let guard = RwLockWriteGuard::downgrade_to_upgradable(guard);
+                                    inside.read(10);
+                                    assert_eq!(*guard, before + 1);
+                                }
+                                Err(guard) => {
+                                    let guard = RwLockUpgradableReadGuard::downgrade(guard);
+                                    assert_eq!(*guard, before);
+                                }
+                            }
+                        }
                         _ => {
                             let guard = lock.read();
                             let before = *guard;
@@ -371,16 +443,16 @@ const HOLD: Duration = Duration::from_millis(40);
 #[test]
 fn a_lock_keeps_a_window_of_its_own() {
     assert!(is_starving(&RawRwLock::new(), HOLD, Wait::default));
-    assert!(is_starving(&RawRwLock::with_window_ns(5), HOLD, Wait::default));
-    assert!(!is_starving(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, Wait::default));
+    assert!(is_starving(&RawRwLock::with_window(Duration::from_nanos(5)), HOLD, Wait::default));
+    assert!(!is_starving(&RawRwLock::with_window(Duration::MAX), HOLD, Wait::default));
     // A window that the caller asks for is the first.
     let told = || Wait { window_ns: Some(0), ..Wait::default() };
-    assert!(is_starving(&RawRwLock::with_window_ns(UNBOUNDED_NS), HOLD, told));
+    assert!(is_starving(&RawRwLock::with_window(Duration::MAX), HOLD, told));
 }
 
 #[test]
 fn a_window_of_its_own_is_there_whatever_has_happened() {
-    let lock = RawRwLock::with_window_ns(UNBOUNDED_NS);
+    let lock = RawRwLock::with_window(Duration::MAX);
     for _ in 0..3 {
         assert!(lock.try_write() && !lock.try_read() && lock.is_written());
         // SAFETY: this thread writes, and then reads.
@@ -408,5 +480,5 @@ fn an_epochs_window_stands_in_for_the_default_one_only() {
         Wait::default()
     };
     assert!(!is_starving(&RawRwLock::new(), HOLD, in_epoch));
-    assert!(is_starving(&RawRwLock::with_window_ns(5), HOLD, in_epoch));
+    assert!(is_starving(&RawRwLock::with_window(Duration::from_nanos(5)), HOLD, in_epoch));
 }

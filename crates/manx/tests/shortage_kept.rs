@@ -32,7 +32,7 @@ fn crowd_on_one_cpu(done: impl Fn() -> bool) {
 #[test]
 fn a_crowd_on_one_cpu_is_noticed_and_the_last_keeper_takes_it_back() {
     if ThreadPressure::of_this_thread().is_none() {
-        println!("not checked: the kernel does not tell how long a thread waits for a CPU");
+        testing::skip("the kernel does not tell how long a thread waits for a CPU");
         return;
     }
     // No keeper keeps the word, so it does not change.

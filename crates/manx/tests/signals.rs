@@ -63,7 +63,7 @@ fn take_turns<P: Policy + Send + Sync + 'static>(lock: &Arc<Lock<P>>, signal: fn
             thread::spawn(move || {
                 for _ in 0..TURNS {
                     if number % 3 == 0 {
-                        while !lock.freed.until_for(20_000, || lock.try_lock()) {}
+                        while !lock.freed.until_for(Duration::from_micros(20), || lock.try_lock()) {}
                     } else {
                         lock.freed.until(|| lock.try_lock());
                     }
@@ -140,7 +140,7 @@ fn spinning_in_vain_closes_the_window_and_late_sleepers_open_it() {
         let never = Mutable::new();
         // Two millisecond-long waits: a spinner gives up long before.
         for _ in 0..2 {
-            assert!(!never.until_for(2_000_000, || false));
+            assert!(!never.until_for(Duration::from_millis(2), || false));
         }
         assert_eq!(never.window(), 0);
         // A waiter that parks because none may spin, and is signalled at once, was late. How soon

@@ -23,6 +23,7 @@ use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicBool, Ordering};
 use platform::cell::UnsafeCell;
 use platform::thread;
+use std::time::Duration;
 
 /// A number that no atomic protects, and a flag that says whether a thread has it.
 struct Guarded<P> {
@@ -64,7 +65,7 @@ fn counts_alone<P: Policy + Sync + Send + 'static>(policy: P, signal: fn(&P)) {
 fn every_policy_orders_memory() {
     counts_alone(Spin, |_| ());
     counts_alone(Yield, |_| ());
-    counts_alone(FixedSleep::new(1_000), |_| ());
+    counts_alone(FixedSleep::new(Duration::from_micros(1)), |_| ());
     counts_alone(Adaptive::DEFAULT.yields(10), |_| ());
     counts_alone(Event::new(), Event::signal_one);
     counts_alone(Event::new(), Event::signal_all);

@@ -96,7 +96,7 @@ fn each_level_sees_what_it_says() {
 }
 
 #[test]
-fn the_first_one_wins_and_the_other_learns_who_it_was() {
+fn the_first_writer_wins_and_the_other_learns_its_id() {
     for store in stores() {
         put(&store, "a", "0");
         for isolation in [Snapshot, ReadCommitted] {
@@ -109,9 +109,9 @@ fn the_first_one_wins_and_the_other_learns_who_it_was() {
             assert_eq!(error, Error::Conflict { key: (*b"a").into(), with: id });
             assert!(error.is_retryable() && error.to_string().contains("\"a\""), "{error}");
             assert_eq!(second.get(b"a"), Err(Error::Failed));
-            assert_eq!(second.commit(), Err(error), "so who does not look learns of it");
+            assert_eq!(second.commit(), Err(error), "a caller that did not look at the error gets it here");
             first.commit().unwrap();
-            // Only a transaction that may not see it is told of what is over.
+            // Only a transaction that may not see the first one conflicts with it.
             let mut third = two.begin(isolation).unwrap();
             third.put(b"a", b"3").expect("it is over");
         }
@@ -182,9 +182,9 @@ fn only_the_serializable_are_safe_from_skewed_writes() {
     for store in stores() {
         assert_eq!(skew(&store, Snapshot), [Ok(()), Ok(())], "that is what a snapshot allows");
         let both = skew(&store, Serializable);
-        let told: Vec<_> = both.iter().filter_map(|result| result.as_ref().err()).collect();
-        assert_eq!(told.len(), 1, "one of the two: {both:?}");
-        assert!(told[0].is_retryable(), "{told:?}");
+        let refused: Vec<_> = both.iter().filter_map(|result| result.as_ref().err()).collect();
+        assert_eq!(refused.len(), 1, "one of the two: {both:?}");
+        assert!(refused[0].is_retryable(), "{refused:?}");
     }
 }
 
@@ -262,7 +262,7 @@ fn a_range_is_deleted_for_the_serializable_also_where_nothing_was() {
 }
 
 #[test]
-fn a_deadlock_has_one_victim_who_learns_of_the_circle() {
+fn a_deadlock_has_one_victim_which_learns_of_the_circle() {
     for store in stores() {
         let both = Barrier::new(2);
         let results = thread::scope(|scope| {
@@ -298,7 +298,7 @@ fn a_deadlock_has_one_victim_who_learns_of_the_circle() {
 
 /// Two that have read the same want to write it.
 #[test]
-fn a_deadlock_of_readers_who_write_names_the_key() {
+fn a_deadlock_of_readers_that_write_names_the_key() {
     for store in stores() {
         let both = Barrier::new(2);
         let results = thread::scope(|scope| {
@@ -321,7 +321,7 @@ fn a_deadlock_of_readers_who_write_names_the_key() {
 #[test]
 fn accounts_add_up_in_every_snapshot_whatever_the_protocol() {
     for protocol in Protocol::ALL {
-        let options = Options { protocol, ..Options::default() };
+        let options = Options::new().protocol(protocol);
         for store in [Store::in_memory(options), Store::open(options, Box::new(Map::default()))] {
             transfers(&store, 8, 100);
         }
@@ -376,8 +376,7 @@ fn transfers(store: &Store, accounts: u64, rounds: u64) {
 
 #[test]
 fn sessions_come_and_go_by_thousands() {
-    let options = Options { sessions_max: 10_000, ..Options::default() };
-    let store = Store::in_memory(options);
+    let store = Store::in_memory(Options::new().sessions_max(10_000));
     let mut sessions: Vec<_> = (0..10_000).map(|_| store.session().unwrap()).collect();
     assert_eq!(store.session().map(drop), Err(Error::TooManySessions { limit: 10_000 }));
     let mut at_work: Vec<_> = sessions.iter_mut().map(|session| session.begin(Snapshot).unwrap()).collect();
@@ -395,8 +394,7 @@ fn sessions_come_and_go_by_thousands() {
 
 #[test]
 fn no_more_are_at_work_than_may_be() {
-    let options =
-        Options { active_max: Some(2), active_wait: Duration::from_millis(50), ..Options::default() };
+    let options = Options::new().active_max(2).active_wait(Duration::from_millis(50));
     let store = Store::in_memory(options);
     let mut sessions: Vec<_> = (0..3).map(|_| store.session().unwrap()).collect();
     let [one, two, three] = &mut sessions[..] else { unreachable!("three") };

@@ -19,7 +19,8 @@ use std::time::Duration;
 use testing::{Stop, until};
 use wrapped::{Fault, Wrapped};
 
-const OPTIONS: DurableOptions = DurableOptions { log_bytes: 64 << 10, cache_bytes: 1 << 20, check: false };
+const LOG_BYTES: usize = 64 << 10;
+const OPTIONS: DurableOptions = DurableOptions::new().log_bytes(LOG_BYTES).cache_bytes(1 << 20);
 /// What stands still goes on after this time, and the test has failed.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -62,7 +63,7 @@ impl Gate {
     }
 
     /// Until a checkpoint stands still here.
-    fn until_somebody_waits(&self) {
+    fn until_a_thread_waits(&self) {
         let state = self.state.lock().unwrap();
         let (state, _) = self.changed.wait_timeout_while(state, LIMIT, |state| state.waiting == 0).unwrap();
         assert!(state.waiting > 0, "no checkpoint was begun");
@@ -113,7 +114,7 @@ fn commits_go_on_while_a_checkpoint_stands_still_and_are_seen_and_kept() {
     gate.close();
     thread::scope(|scope| {
         let checkpoint = scope.spawn(|| store.checkpoint());
-        gate.until_somebody_waits();
+        gate.until_a_thread_waits();
         store.apply(&[put("b", "2"), delete("d"), put("e", "2")], true).expect("applied");
         store.apply(&[put("c", "3"), put("c", "4"), delete("f"), delete("nothing")], false).expect("applied");
         let expected = ["a=1", "b=2", "c=4", "e=2"];
@@ -144,10 +145,10 @@ fn commits_go_on_while_a_checkpoint_stands_still_and_are_seen_and_kept() {
 /// Two files are all there are: a thread that fills the second one waits until the first one is
 /// free.
 #[test]
-fn who_fills_the_other_file_too_waits_for_the_checkpoint() {
+fn a_thread_that_fills_the_other_file_too_waits_for_the_checkpoint() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, gate) = gated(folder.path());
-    let large = "x".repeat(OPTIONS.log_bytes / 5);
+    let large = "x".repeat(LOG_BYTES / 5);
     let apply = |number: u32| store.apply(&[put(&format!("{number:03}"), &large)], true).expect("applied");
     gate.close();
     let applied = AtomicU32::new(0);
@@ -158,10 +159,10 @@ fn who_fills_the_other_file_too_waits_for_the_checkpoint() {
                 applied.fetch_add(1, SeqCst);
             }
         });
-        gate.until_somebody_waits();
+        gate.until_a_thread_waits();
         // Four are in one file, four in the other.
         until("eight", || applied.load(SeqCst) >= 8);
-        assert_eq!(applied.load(SeqCst), 8, "as long as there is room nobody waits, and then everybody does");
+        assert_eq!(applied.load(SeqCst), 8, "as long as there is room no thread waits, and then all do");
         let copy = copied(folder.path());
         assert!(scanned(&Durable::open(copy.path(), OPTIONS).expect("opened"), false, usize::MAX).len() >= 8);
         gate.open();
@@ -184,14 +185,14 @@ fn after_a_checkpoint_that_failed_nothing_is_taken_and_all_is_still_there() {
     gate.close();
     thread::scope(|scope| {
         let checkpoint = scope.spawn(|| store.checkpoint());
-        gate.until_somebody_waits();
+        gate.until_a_thread_waits();
         store.apply(&[put("b", "2")], true).expect("applied");
         gate.broken.store(true, SeqCst);
         gate.open();
-        let error = checkpoint.join().expect("no panic").expect_err("the sync failed").0;
+        let error = checkpoint.join().expect("no panic").expect_err("the sync failed").to_string();
         assert!(error.contains("I/O error") && error.contains("open it again"), "{error}");
     });
-    let error = store.apply(&[put("c", "3")], true).expect_err("refused").0;
+    let error = store.apply(&[put("c", "3")], true).expect_err("refused").to_string();
     assert!(error.contains("takes no changes"), "{error}");
     assert_eq!(scanned(&store, false, usize::MAX), ["a=1", "b=2"]);
     gate.broken.store(false, SeqCst);
@@ -205,7 +206,7 @@ fn after_a_checkpoint_that_failed_nothing_is_taken_and_all_is_still_there() {
 #[test]
 fn a_group_is_seen_whole_before_during_and_after_checkpoints() {
     let folder = tempfile::tempdir().expect("a folder");
-    let options = DurableOptions { log_bytes: 4 << 10, ..OPTIONS };
+    let options = OPTIONS.log_bytes(4 << 10);
     let store = Durable::open(folder.path(), options).expect("made");
     let over = AtomicBool::new(false);
     let group = |number: u32| {
@@ -243,7 +244,11 @@ fn a_group_is_seen_whole_before_during_and_after_checkpoints() {
         for number in 1..=1_500 {
             store.apply(&group(number), number.is_multiple_of(16)).expect("applied");
             let found = store.get(b"a").expect("read");
-            assert_eq!(found.as_ref().map(text), Some(format!("{number:06}")), "told before it is seen");
+            assert_eq!(
+                found.as_ref().map(text),
+                Some(format!("{number:06}")),
+                "acknowledged before it is seen"
+            );
         }
     });
 }

@@ -33,11 +33,11 @@ use wrapped::{Fault, Wrapped};
 
 const THREADS: u64 = 4;
 /// A log that is full after some tens of groups.
-const SHORT: DurableOptions = DurableOptions { log_bytes: 8 << 10, cache_bytes: 1 << 20, check: false };
+const SHORT: DurableOptions = DurableOptions::new().log_bytes(8 << 10).cache_bytes(1 << 20);
 /// Some groups are longer than the log.
 const FILLING: (u64, usize) = (200, 9_000);
 
-/// What a child is told: the folder, and where to die.
+/// What a child gets: the folder, and where to die.
 const FOLDER: &str = "MANX_CRASH_FOLDER";
 const POINT: &str = "MANX_CRASH_POINT";
 
@@ -159,7 +159,7 @@ fn spawn(folder: &Path, point: Option<&str>) -> Child {
 
 /// Reads what a child says until it is dead: the last transfer of each thread that is done. Calls
 /// `first` when there is something.
-fn read(child: &mut Child, told: &mut [u64], first: impl FnOnce()) {
+fn read(child: &mut Child, acknowledged: &mut [u64], first: impl FnOnce()) {
     let mut first = Some(first);
     let mut text = String::new();
     for line in BufReader::new(child.stderr.take().expect("piped")).lines() {
@@ -168,7 +168,7 @@ fn read(child: &mut Child, told: &mut [u64], first: impl FnOnce()) {
         text.push_str(&line);
         text.push('\n');
         if let ["done", thread, transfer] = line.split(' ').collect::<Vec<_>>()[..] {
-            told[thread.parse::<usize>().expect("a thread")] = transfer.parse().expect("a number");
+            acknowledged[thread.parse::<usize>().expect("a thread")] = transfer.parse().expect("a number");
         }
     }
     assert!(text.lines().all(|line| line.starts_with("done ")), "the child said: {text}");
@@ -203,8 +203,8 @@ fn round(folder: &Path, models: &mut [Model], point: Option<&str>, moment: Momen
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
     });
-    let mut told: Vec<_> = models.iter().map(|model| model.transfers).collect();
-    read(&mut child, &mut told, move || {
+    let mut acknowledged: Vec<_> = models.iter().map(|model| model.transfers).collect();
+    read(&mut child, &mut acknowledged, move || {
         // A killer with a moment of its own does not listen.
         let _ = first.send(());
     });
@@ -212,9 +212,9 @@ fn round(folder: &Path, models: &mut [Model], point: Option<&str>, moment: Momen
     let status = child.wait().expect("waited for");
     assert_eq!(status.signal(), Some(libc::SIGKILL), "it ended in another way: {status}");
     let store = Durable::open(folder, SHORT).unwrap_or_else(|error| panic!("{error}"));
-    for (model, told) in models.iter_mut().zip(told) {
+    for (model, acknowledged) in models.iter_mut().zip(acknowledged) {
         // One transfer more may be there for each thread: the transfer that it was in.
-        model.find(&store, told, told + 1).unwrap_or_else(|what| panic!("{what}"));
+        model.find(&store, acknowledged, acknowledged + 1).unwrap_or_else(|what| panic!("{what}"));
     }
 }
 
@@ -269,7 +269,7 @@ fn what_is_lost_or_torn_is_seen() {
     let store = Durable::open(folder.path(), SHORT).expect("made");
     let first = Model::new(0, FILLING).transfer();
     store.apply(&first, true).expect("applied");
-    let sees = |told, begun| Model::new(0, FILLING).find(&store, told, begun).is_err();
+    let sees = |acknowledged, begun| Model::new(0, FILLING).find(&store, acknowledged, begun).is_err();
     assert!(!sees(1, 1));
     assert!(sees(2, 2), "a loss");
     assert!(sees(0, 0), "one that nobody began");

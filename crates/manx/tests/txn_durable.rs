@@ -9,7 +9,7 @@ mod wrapped;
 use copied::copied;
 use fastrand::Rng;
 use manx::txn::durable::{Durable, DurableOptions, Folder, Medium};
-use manx::txn::{Change, Data, DataError, Entry, Value};
+use manx::txn::{Change, Data, Entry, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use wrapped::{Fault, Wrapped};
 
 /// A short log, so that laps and checkpoints are really walked.
-const SHORT: DurableOptions = DurableOptions { log_bytes: 4 << 10, cache_bytes: 1 << 20, check: false };
+const SHORT: DurableOptions = DurableOptions::new().log_bytes(4 << 10).cache_bytes(1 << 20);
 
 fn put(key: &[u8], value: &[u8]) -> Change {
     Change::Put { key: key.into(), value: value.into() }
@@ -137,7 +137,7 @@ fn values_of_megabytes_and_an_empty_key_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let large: Vec<u8> = (0..5_000_000_u32).map(|number| (number / 7) as u8).collect();
     // A value that goes through the log, and a value that is longer than it.
-    for options in [DurableOptions { log_bytes: 16 << 20, ..SHORT }, SHORT] {
+    for options in [SHORT.log_bytes(16 << 20), SHORT] {
         let store = Durable::open(folder.path(), options).expect("opened");
         store
             .apply(&[put(b"", b"empty"), put(b"large", &large), put(b"small", b"1")], true)
@@ -163,7 +163,7 @@ fn what_many_threads_apply_is_all_there() {
                 for number in 0..50_u8 {
                     store.apply(&[put(&[thread, number], &[number])], number % 3 == 0).expect("applied");
                     let found = store.get(&[thread, number]).expect("read");
-                    assert_eq!(found.as_deref(), Some(&[number][..]), "told before it can be seen");
+                    assert_eq!(found.as_deref(), Some(&[number][..]), "acknowledged before it can be seen");
                 }
             });
         }
@@ -177,7 +177,7 @@ fn what_many_threads_apply_is_all_there() {
 }
 
 fn refused(path: &Path) -> String {
-    Durable::open(path, SHORT).map(drop).expect_err("refused").0
+    Durable::open(path, SHORT).map(drop).expect_err("refused").to_string()
 }
 
 #[test]
@@ -236,9 +236,10 @@ fn damage_is_an_error_and_never_a_panic() {
             }
         }
         std::fs::write(folder.path().join("data.redb"), bytes).expect("written");
-        let check = DurableOptions { check: true, ..SHORT };
+        let check = SHORT.check(true);
         match Durable::open(folder.path(), check) {
-            Err(DataError(why)) => {
+            Err(error) => {
+                let why = error.to_string();
                 assert!(why.contains("data.redb"), "{why}");
                 seen += 1;
             }
@@ -304,7 +305,7 @@ fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
         store.apply(&[put(b"a", b"1")], true).expect("applied");
         disk.full.store(true, SeqCst);
         let error = store.apply(&[put(b"a", b"2"), put(b"b", &[1; 300])], true).expect_err("full");
-        assert!(error.0.contains("make room"), "{error}");
+        assert!(error.to_string().contains("make room"), "{error}");
         assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
         let copy = copied(folder.path());
         assert_eq!(keys_of(&Durable::open(copy.path(), SHORT).expect("opened")), [b"a"], "and a crash");
@@ -328,9 +329,9 @@ fn a_disk_that_is_full_at_a_checkpoint_loses_nothing() {
         store.apply(&[put(&number.to_be_bytes(), &value(number))], false).expect("applied");
     }
     disk.full.store(true, SeqCst);
-    let error = store.checkpoint().expect_err("full").0;
+    let error = store.checkpoint().expect_err("full").to_string();
     assert!(error.contains("make room") && error.contains("data.redb"), "{error}");
-    let error = store.apply(&[put(b"later", b"1")], true).expect_err("refused").0;
+    let error = store.apply(&[put(b"later", b"1")], true).expect_err("refused").to_string();
     assert!(error.contains("takes no changes"), "{error}");
     drop(store);
     disk.full.store(false, SeqCst);
@@ -380,22 +381,22 @@ fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
     let (store, disk) = failing(folder.path(), DurableOptions::default());
     store.apply(&[put(b"a", b"1")], true).expect("applied");
     disk.broken.store(true, SeqCst);
-    // All of a group are told.
-    let told = std::thread::scope(|scope| {
+    // Each member of a group gets the error.
+    let errors = std::thread::scope(|scope| {
         let tell = |thread: u8| {
             let store = &store;
-            move || store.apply(&[put(&[b'b', thread], b"2")], true).expect_err("the sync failed").0
+            move || store.apply(&[put(&[b'b', thread], b"2")], true).expect_err("the sync failed").to_string()
         };
         let threads: Vec<_> = (0..8).map(|thread| scope.spawn(tell(thread))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
     });
-    assert!(told.iter().any(|why| why.contains("not known")), "{told:?}");
+    assert!(errors.iter().any(|why| why.contains("not known")), "{errors:?}");
     assert!(
-        told.iter().all(|why| why.contains("open it again") || why.contains("open the store again")),
-        "{told:?}"
+        errors.iter().all(|why| why.contains("open it again") || why.contains("open the store again")),
+        "{errors:?}"
     );
     disk.broken.store(false, SeqCst);
-    let later = store.apply(&[put(b"c", b"3")], true).expect_err("still refused").0;
+    let later = store.apply(&[put(b"c", b"3")], true).expect_err("still refused").to_string();
     assert!(later.contains("takes no changes") && later.contains("I/O error"), "{later}");
     assert!(store.checkpoint().is_err());
     assert_eq!(store.get(b"a").expect("reads go on").as_deref(), Some(&b"1"[..]));

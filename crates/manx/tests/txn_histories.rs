@@ -48,5 +48,6 @@ fn rank(isolation: Isolation) -> u32 {
         Isolation::ReadCommitted => 1,
         Isolation::Snapshot => 2,
         Isolation::Serializable => 3,
+        other => unreachable!("{other:?} has no histories here"),
     }
 }

@@ -5,8 +5,8 @@
 //! snapshot isolation sees the first ones of them up to its number, without commits with a later
 //! timestamp than it reads at, and over that what it wrote itself. Lower levels see all of them,
 //! and the lowest one also what others have not committed. A transaction that writes a key that
-//! another one at work has written, or another one since its snapshot, is told of that one.
-//! Serializable transactions wait for each other, so they cannot take turns: they are in
+//! another one at work has written, or another one since its snapshot, gets an error that names
+//! that one. Serializable transactions wait for each other, so they cannot take turns: they are in
 //! `txn_histories.rs`. `MANX_FULL` runs a hundred times as many.
 
 #[path = "common/map.rs"]
@@ -203,7 +203,7 @@ fn value(bytes: &Value) -> u8 {
 
 /// A session, and a thread that does one step at a time in it.
 fn serve(store: &Store, steps: &Receiver<Step>, said: &Sender<Said>) {
-    let mut session = store.session().expect("a seat");
+    let mut session = store.session().expect("a session");
     // `Begin` and `BeginAt` come only while there is no transaction, the others only while there is
     // one.
     while let Ok(step) = steps.recv() {
@@ -211,7 +211,7 @@ fn serve(store: &Store, steps: &Receiver<Step>, said: &Sender<Said>) {
             Step::Begin(isolation) => session.begin(isolation),
             Step::BeginAt(timestamp) => session.begin_at(timestamp),
             _ => {
-                session = store.session().expect("a seat");
+                session = store.session().expect("a session");
                 said.send(Said::Nothing).expect("waited for");
                 continue;
             }
@@ -274,10 +274,10 @@ impl Model {
     fn write_all(&mut self, session: usize, changes: &[(u8, Option<u8>)], error: Option<&Error>) {
         for &(key, value) in changes {
             if let Err(id) = self.check_write(session, key) {
-                let Some(Error::Conflict { key: told, with }) = error else {
+                let Some(Error::Conflict { key: conflicting, with }) = error else {
                     panic!("{error:?} instead of a conflict about {key} with {id}");
                 };
-                assert_eq!(**told, *name(key));
+                assert_eq!(**conflicting, *name(key));
                 assert!(id == 0 || id == *with, "{with} instead of {id}");
                 self.it(session).failed = error.cloned();
                 return;
@@ -360,8 +360,8 @@ impl Model {
         let bad = has_timestamp && timestamp <= above && (above == self.oldest || open.failed.is_none());
         match (step, said) {
             (Step::Rollback, _) => {}
-            (_, Err(Error::BadTimestamp { asked, above: told })) => {
-                assert!(bad && *asked == timestamp && *told == above)
+            (_, Err(Error::BadTimestamp { asked, above: reported })) => {
+                assert!(bad && *asked == timestamp && *reported == above)
             }
             (_, Err(error)) => assert!(!bad && open.failed.as_ref() == Some(error), "{error}"),
             (_, Ok(id)) => {
@@ -446,7 +446,7 @@ fn play(store: &Store, steps: &[(usize, Step)]) -> State {
     model.open = Default::default();
     model.begin(0, Isolation::Snapshot, None);
     let state = model.state(0);
-    let mut session = store.session().expect("a seat");
+    let mut session = store.session().expect("a session");
     let mut it = session.begin(Isolation::Snapshot).expect("as many as like to");
     let entries: Vec<_> = it.scan::<[u8], _>(..).map(|entry| entry.expect("readable")).collect();
     let expected: Vec<_> =

@@ -26,7 +26,7 @@ use testing::setting;
 use transfers::Model;
 
 /// A log that is full after some tens of groups.
-const SHORT: DurableOptions = DurableOptions { log_bytes: 4 << 10, cache_bytes: 1 << 20, check: false };
+const SHORT: DurableOptions = DurableOptions::new().log_bytes(4 << 10).cache_bytes(1 << 20);
 /// Some groups are longer than the log.
 const FILLING: (u64, usize) = (60, 4_500);
 
@@ -44,17 +44,18 @@ fn faults(random: &mut Rng, power: u64) -> Faults {
     faults
 }
 
-/// What a thread knows of its transfers: how many were begun, and not refused; how many were told
-/// to be durable; how many were refused for want of room.
+/// What a thread knows of its transfers: how many were begun, and not refused; how many were
+/// acknowledged as durable; how many were refused for want of room.
 #[derive(Debug)]
 struct Counts {
     begun: AtomicU64,
-    told: AtomicU64,
+    acknowledged: AtomicU64,
     refused: AtomicU64,
 }
 
 /// Whether a change was not made, and never will be.
-fn is_refused(DataError(why): &DataError) -> bool {
+fn is_refused(error: &DataError) -> bool {
+    let why = error.to_string();
     why.contains("takes no changes") || !why.contains("it is not known whether")
 }
 
@@ -68,11 +69,12 @@ fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Rng) {
         match store.apply(&batch, sync) {
             // A transfer that was not to be durable is, once a later one is; it was not promised
             // before.
-            Ok(()) if sync => counts.told.store(model.transfers, SeqCst),
+            Ok(()) if sync => counts.acknowledged.store(model.transfers, SeqCst),
             Ok(()) => {}
             Err(error) if is_refused(&error) => {
                 counts.begun.store(before.transfers, SeqCst);
-                if !error.0.contains("make room") || error.0.contains("takes no changes") {
+                let why = error.to_string();
+                if !why.contains("make room") || why.contains("takes no changes") {
                     break;
                 }
                 counts.refused.fetch_add(1, SeqCst);
@@ -93,7 +95,7 @@ fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Rng) -> Resu
     machine.expect(faults(random, power));
     let new = |model: &Model| Counts {
         begun: model.transfers.into(),
-        told: model.transfers.into(),
+        acknowledged: model.transfers.into(),
         refused: 0.into(),
     };
     let counts: Vec<_> = models.iter().map(new).collect();
@@ -119,11 +121,13 @@ fn round(machine: &Arc<Machine>, models: &mut [Model], random: &mut Rng) -> Resu
         drop(Durable::open_on(machine.disk(), SHORT));
         machine.restart();
     }
-    let store = Durable::open_on(machine.disk(), SHORT).map_err(|error| error.0)?;
+    let store = Durable::open_on(machine.disk(), SHORT).map_err(|error| error.to_string())?;
     for (model, counts) in models.iter_mut().zip(&counts) {
-        model.find(&store, counts.told.load(SeqCst), counts.begun.load(SeqCst))?;
+        model.find(&store, counts.acknowledged.load(SeqCst), counts.begun.load(SeqCst))?;
     }
-    let all = store.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX).map_err(|error| error.0)?;
+    let all = store
+        .scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX)
+        .map_err(|error| error.to_string())?;
     let known = [&b"account"[..], b"count", b"filling"];
     if let Some((key, _)) = all.iter().find(|(key, _)| !known.iter().any(|known| key.starts_with(known))) {
         return Err(format!("nobody wrote {:?}", key.escape_ascii().to_string()));
@@ -152,7 +156,7 @@ fn seeded(seed: u64, threads: u64) -> u64 {
     }
 }
 
-/// Runs `count` rounds, unless told otherwise.
+/// Runs `count` rounds, unless the environment names another number.
 fn rounds(count: u64, threads: u64) {
     let seeds = match setting("MANX_POWER_SEED", 0) {
         0 => 1..setting("MANX_POWER_ROUNDS", count) / 5 + 1,
@@ -163,12 +167,12 @@ fn rounds(count: u64, threads: u64) {
 }
 
 #[test]
-fn one_thread_loses_nothing_it_was_told_of() {
+fn one_thread_loses_nothing_acknowledged() {
     rounds(500, 1);
 }
 
 #[test]
-fn four_threads_lose_nothing_they_were_told_of() {
+fn four_threads_lose_nothing_acknowledged() {
     rounds(150, 4);
 }
 

@@ -47,7 +47,7 @@ impl Data for Hooked {
 }
 
 #[test]
-fn who_reads_below_looks_above_once_more() {
+fn a_reader_of_the_data_component_looks_above_once_more() {
     for is_scan in [false, true] {
         let data = Hooked::default();
         let before = [Change::Put { key: (*b"k").into(), value: (*b"old").into() }];

@@ -49,7 +49,7 @@ fn what_is_below_has_what_was_committed_and_nothing_else() {
 }
 
 #[test]
-fn versions_that_nobody_can_see_are_freed_and_those_in_use_are_not() {
+fn versions_that_no_transaction_can_see_are_freed_and_others_are_not() {
     let store = Store::in_memory(Options::default());
     put(&store, "kept", "old");
     let value: Value = vec![0; 1 << 20].into();
@@ -84,7 +84,7 @@ fn versions_that_nobody_can_see_are_freed_and_those_in_use_are_not() {
 }
 
 #[test]
-fn values_that_nobody_can_see_are_freed_on_the_way_and_all_at_the_end() {
+fn values_that_no_transaction_can_see_are_freed_on_the_way_and_all_at_the_end() {
     let store = Store::in_memory(Options::default());
     let mut values = Vec::new();
     let mut write = |store: &Store, session: &mut Session, rounds: u8| {
@@ -117,7 +117,7 @@ fn values_that_nobody_can_see_are_freed_on_the_way_and_all_at_the_end() {
 }
 
 #[test]
-fn who_reads_at_a_timestamp_sees_what_was_then() {
+fn a_reader_at_a_timestamp_sees_what_was_then() {
     for store in stores() {
         let mut writer = store.session().unwrap();
         for timestamp in [10, 20, 30] {
@@ -269,9 +269,8 @@ fn what_only_timestamps_kept_leaves_when_they_do() {
 }
 
 #[test]
-fn who_forgets_a_transaction_keeps_nobody_out_and_nothing_back() {
-    let options =
-        Options { active_max: Some(1), active_wait: Duration::from_millis(20), ..Options::default() };
+fn a_forgotten_transaction_blocks_no_other_and_keeps_nothing() {
+    let options = Options::new().active_max(1).active_wait(Duration::from_millis(20));
     let store = Store::in_memory(options);
     let mut session = store.session().unwrap();
     let mut forgetful = store.session().unwrap();
@@ -384,7 +383,7 @@ fn what_a_session_left_undone_is_done_by_others() {
 
 /// Also what the oldest reader has just not seen.
 #[test]
-fn what_ended_after_somebody_began_is_cleaned_when_they_have_gone() {
+fn what_ended_after_a_reader_began_is_cleaned_when_it_has_ended() {
     let store = Store::in_memory(Options::default());
     put(&store, "gone", "1");
     let (mut session, mut reading) = (store.session().unwrap(), store.session().unwrap());
@@ -404,7 +403,7 @@ struct Unreadable;
 
 impl Data for Unreadable {
     fn get(&self, _: &[u8]) -> Result<Option<Value>, DataError> {
-        Err(DataError("a bad block".into()))
+        Err(DataError::new("a bad block"))
     }
 
     fn scan(&self, _: Bounds<'_>, _: bool, _: usize) -> Result<Vec<Entry>, DataError> {

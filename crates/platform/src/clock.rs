@@ -14,6 +14,7 @@
 //!    calls it first.
 
 use crate::atomic::{AtomicU8, AtomicU64, Ordering};
+pub use crate::duration::duration_ns;
 use crate::syscall::syscall2;
 
 /// Nanoseconds in a second.

@@ -17,6 +17,18 @@ pub fn pause() {
     core::hint::spin_loop();
 }
 
+/// How often a loop may spin that would like to spin `wanted` times: as often as it likes. On a
+/// twin it is 0 or hardly more, because there a spin proves nothing and hides what happens after
+/// it.
+///
+/// ```
+/// assert_eq!(platform::spin_bound(10), 10);
+/// ```
+#[inline(always)]
+pub const fn spin_bound(wanted: u32) -> u32 {
+    wanted
+}
+
 /// The most CPUs that [`count`] can count.
 pub const COUNT_MAX: usize = 8192;
 

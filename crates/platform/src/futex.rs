@@ -19,72 +19,8 @@
 //! short waits are better spun.
 
 use crate::atomic::{AtomicU32, AtomicU64};
+pub use crate::deadline::{ANY_SET, Clock, Deadline, Outcome};
 use crate::syscall::{check, syscall3, syscall4, syscall6};
-
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Somebody woke this thread (or the kernel did for no reason, which it may).
-    Woken,
-    /// The time was up.
-    TimedOut,
-    /// The word had another value to begin with.
-    Changed,
-    /// A signal handler ran.
-    Interrupted,
-}
-
-/// The clock that a [`Deadline`] is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// [`crate::clock::now_ns`]
-    Monotonic,
-    /// [`crate::clock::unix_time_ns`]: a wait ends earlier or later if somebody sets it meanwhile.
-    Realtime,
-}
-
-/// A point in time at which a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline {
-    /// The clock that says so.
-    pub clock: Clock,
-    /// Nanoseconds of that clock.
-    pub ns: u64,
-}
-
-impl Deadline {
-    /// So long from now, by the monotonic clock; never, if that is more than 500 years.
-    ///
-    /// ```
-    /// use platform::futex::Deadline;
-    /// use std::time::Duration;
-    ///
-    /// assert!(Deadline::after(Duration::from_secs(60)).remaining_ns() > 0);
-    /// ```
-    pub fn after(time: core::time::Duration) -> Deadline {
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let ns = crate::clock::now_ns().saturating_add(ns).min(i64::MAX as u64);
-        Deadline { clock: Clock::Monotonic, ns }
-    }
-
-    /// How long it is until then, in nanoseconds; 0 if it is over.
-    ///
-    /// ```
-    /// use platform::futex::{Clock, Deadline};
-    ///
-    /// assert_eq!(Deadline { clock: Clock::Realtime, ns: 0 }.remaining_ns(), 0);
-    /// ```
-    pub fn remaining_ns(self) -> u64 {
-        let now_ns = match self.clock {
-            Clock::Monotonic => crate::clock::now_ns(),
-            Clock::Realtime => crate::clock::unix_time_ns(),
-        };
-        self.ns.saturating_sub(now_ns)
-    }
-}
-
-/// Every set: whoever waits with it is woken by everybody, and the other way round.
-pub const ANY_SET: u32 = u32::MAX;
 
 const WAIT: usize = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
 const WAIT_UNTIL: usize = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG) as usize;
@@ -259,7 +195,7 @@ mod tests {
     use crate::atomic::Ordering;
 
     #[test]
-    fn who_changes_the_word_and_wakes_misses_nobody() {
+    fn a_change_of_the_word_and_a_wake_miss_no_waiter() {
         static WORD: AtomicU32 = AtomicU32::new(0);
         const ROUNDS: u32 = 2_000;
         let waiter = std::thread::spawn(|| {
@@ -277,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_counts_who_it_woke() {
+    fn a_wake_counts_the_threads_that_it_woke() {
         static WORD: AtomicU32 = AtomicU32::new(0);
         assert_eq!(wake_all(&WORD), 0);
         let waiters: Vec<_> =

@@ -17,12 +17,19 @@
 //! | layout and `const` tables exist here only | [`os_only!`] around them, [`twins_only!`] around what stands for them |
 //! | thread-locals die with an execution there | [`thread_local!`] |
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("manx runs on Linux only: it waits by the kernel's futexes");
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("manx runs on x86-64 and AArch64 only: its system calls are written for these");
+
 pub mod atomic;
 #[cfg(target_arch = "x86_64")]
 pub mod cancel;
 pub mod cell;
 pub mod clock;
 pub mod cpu;
+mod deadline;
+mod duration;
 pub mod epoll;
 pub mod file;
 mod file_lock;
@@ -42,17 +49,7 @@ pub mod syscall;
 pub mod thread;
 pub mod usage;
 
-/// How often a loop may spin that would like to spin `wanted` times: as often as it likes. On a
-/// twin it is 0 or hardly more, because there a spin proves nothing and hides what happens after
-/// it.
-///
-/// ```
-/// assert_eq!(platform::spin_bound(10), 10);
-/// ```
-#[inline(always)]
-pub const fn spin_bound(wanted: u32) -> u32 {
-    wanted
-}
+pub use cpu::spin_bound;
 
 /// Whether the execution that this code belongs to has failed, so that destructors must leave
 /// shared state alone: never. A model checker ends an execution by unwinding its threads, outside

@@ -25,6 +25,29 @@ macro_rules! const_fn {
     };
 }
 
+/// What a lock begins as: the constant `INIT` of its trait here, and the function `new` on twins.
+/// By `inner => over` it is what the function `over` makes of what the type `inner` begins as.
+///
+/// ```
+/// trait Lock {
+///     const INIT: Self;
+/// }
+/// impl Lock for u32 {
+///     platform::initial! { 0 }
+/// }
+/// assert_eq!(<u32 as Lock>::INIT, 0);
+/// ```
+#[macro_export]
+macro_rules! initial {
+    ($value:expr) => {
+        #[allow(clippy::declare_interior_mutable_const)]
+        const INIT: Self = $value;
+    };
+    ($inner:ident => $over:path) => {
+        $crate::initial! { $over(<$inner>::INIT) }
+    };
+}
+
 /// Items that exist on the machine only: assertions about layout, constants with atomics in them.
 ///
 /// ```

@@ -10,8 +10,14 @@
 //! the error says so (`ENOENT`). Where there are more counters than the processor has, each one
 //! runs for a part of the time only, and [`Reading::estimate`] says what it would have been, or
 //! that it never ran.
+//!
+//! A [`Sampler`] notes where in its code another thread is, each time that this thread has run for
+//! a while. The kernel's own clock does that, so it works on every machine. The thread may be of
+//! another process that this one may look at, as `ptrace` would have it; nothing is stopped.
 
-use crate::syscall::{check, syscall1, syscall3, syscall5};
+use crate::memory;
+use crate::syscall::{check, syscall, syscall1, syscall3, syscall5};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,10 +157,149 @@ impl Drop for Counter {
     }
 }
 
+/// Where a thread was at a moment in which it ran outside the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The address of the instruction.
+    pub address: u64,
+    /// The thread, as this process numbers it.
+    pub thread: u32,
+}
+
+/// Notes where a thread is, each time that it has run for a period; closed when dropped.
+///
+/// The kernel writes each sample into a ring of one page behind a page of its own, and this reads
+/// them. What does not fit is lost, and counted.
+///
+/// 1. The ring is mapped for as long as this lives, so every address in it is valid.
+/// 2. The kernel writes only between `data_tail` and `data_head` plus what is free. It does not
+///    overwrite what lies from `data_tail` to `data_head`, which only this reads.
+///
+/// Memory orderings: the kernel writes records before `data_head`, so a reader that acquires
+/// `data_head` sees them. The reader releases `data_tail`, so the kernel overwrites a record only
+/// after it was read.
+#[derive(Debug)]
+pub struct Sampler {
+    descriptor: i32,
+    ring: *mut u8,
+    page: usize,
+    lost: u64,
+}
+
+// SAFETY: the mapping is the value's own, and no thread has a claim on it.
+unsafe impl Send for Sampler {}
+
+impl Sampler {
+    const CPU_CLOCK: (u32, u64) = (1, 0);
+    /// The address of the instruction, then the process and the thread.
+    const ADDRESS_AND_THREAD: u64 = 1 << 0 | 1 << 1;
+    /// Where the kernel's page holds how much it has written, and how much was read.
+    const HEAD: usize = 1024;
+    const TAIL: usize = 1032;
+    const LOST_RECORD: u32 = 2;
+    const SAMPLE_RECORD: u32 = 9;
+    /// The longest record that is looked at: a header and two words.
+    const RECORD_BYTES: usize = 24;
+
+    /// Samples a thread from now on, each time that it has run for `period_ns`.
+    ///
+    /// # Errors
+    /// The error number of `perf_event_open` or `mmap`: `ESRCH` if there is no such thread,
+    /// `EACCES`, `EPERM` or `ENOSYS` if this process may not.
+    pub fn of_thread(thread: u32, period_ns: u64) -> Result<Sampler, i32> {
+        let (kind, config) = Sampler::CPU_CLOCK;
+        let attributes = Attributes {
+            kind,
+            size: size_of::<Attributes>() as u32,
+            config,
+            sample_period: period_ns,
+            sample_type: Sampler::ADDRESS_AND_THREAD,
+            read_format: 0,
+            flags: EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
+            wakeup_events: 0,
+            breakpoint_type: 0,
+            config_1: 0,
+        };
+        let any_cpu = usize::MAX;
+        let no_group = usize::MAX;
+        // SAFETY: the kernel reads `size` bytes of the attributes; a new descriptor disturbs
+        // nothing.
+        let result = unsafe {
+            let place = (&raw const attributes).addr();
+            syscall5(libc::SYS_perf_event_open, place, thread as usize, any_cpu, no_group, CLOSE_ON_EXEC)
+        };
+        let descriptor = check(result)?;
+        let page = memory::page_bytes();
+        let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let arguments = [0, 2 * page, rights, libc::MAP_SHARED as usize, descriptor, 0];
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing.
+        let mapped = check(unsafe { syscall(libc::SYS_mmap, arguments) });
+        let descriptor = descriptor as i32;
+        match mapped {
+            Ok(address) => {
+                let ring = core::ptr::with_exposed_provenance_mut(address);
+                Ok(Sampler { descriptor, ring, page, lost: 0 })
+            }
+            Err(error) => {
+                // SAFETY: the descriptor is ours.
+                let _ = unsafe { syscall1(libc::SYS_close, descriptor as usize) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Calls `each` with the samples since the last call, the oldest first.
+    pub fn drain(&mut self, mut each: impl FnMut(Sample)) {
+        let head = self.word(Sampler::HEAD).load(Ordering::Acquire);
+        let mut tail = self.word(Sampler::TAIL).load(Ordering::Relaxed);
+        while tail < head {
+            let mut words = [0u64; Sampler::RECORD_BYTES / 8];
+            for (at, word) in words.iter_mut().enumerate() {
+                // Records are made of words of eight bytes, and the ring has a whole number of
+                // them: only whole words wrap.
+                let offset = (tail as usize + 8 * at) % self.page;
+                // SAFETY: the word lies in the ring's page, which is mapped, by rule 1; the kernel
+                // does not write what lies below `head`, by rule 2.
+                *word = unsafe { self.ring.add(self.page + offset).cast::<u64>().read() };
+            }
+            let (kind, bytes) = (words[0] as u32, words[0] >> 48);
+            match kind {
+                Sampler::SAMPLE_RECORD => {
+                    each(Sample { address: words[1], thread: (words[2] >> 32) as u32 });
+                }
+                Sampler::LOST_RECORD => self.lost += words[2],
+                _ => {}
+            }
+            // A record of no length would never end.
+            tail += bytes.max(8);
+        }
+        self.word(Sampler::TAIL).store(head, Ordering::Release);
+    }
+
+    /// How many samples were lost because nobody read them in time.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the kernel's page is mapped, by rule 1, and has an aligned word there.
+        unsafe { AtomicU64::from_ptr(self.ring.add(offset).cast()) }
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        // SAFETY: the mapping and the descriptor are ours, and nothing refers to them any more.
+        let _ = unsafe {
+            let _ = memory::unmap(self.ring, 2 * self.page);
+            syscall1(libc::SYS_close, self.descriptor as usize)
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory;
 
     const REFUSALS: [i32; 6] =
         [libc::ENOENT, libc::EOPNOTSUPP, libc::EACCES, libc::EPERM, libc::ENOSYS, libc::ENODEV];
@@ -197,6 +342,30 @@ mod tests {
                 Err(error) => assert!(REFUSALS.contains(&error), "{event:?}: error {error}"),
             }
         }
+    }
+
+    #[test]
+    fn a_thread_that_runs_is_sampled_where_it_runs() {
+        let thread = crate::thread::id();
+        let mut sampler = match Sampler::of_thread(thread, 1_000_000) {
+            Ok(sampler) => sampler,
+            Err(error) => return assert!(REFUSALS.contains(&error), "error {error}"),
+        };
+        let mut samples = Vec::new();
+        // It ends when the kernel has noted something, however long that takes.
+        while samples.len() < 300 {
+            (0..100_000).for_each(|round| {
+                core::hint::black_box(round);
+            });
+            sampler.drain(|sample| samples.push(sample));
+        }
+        assert!(samples.iter().all(|sample| sample.thread == thread && sample.address != 0));
+    }
+
+    #[test]
+    fn there_is_nothing_to_sample_of_a_thread_that_is_not_there() {
+        let error = Sampler::of_thread(u32::MAX >> 1, 1_000_000).map(|_| ()).unwrap_err();
+        assert!(error == libc::ESRCH || REFUSALS.contains(&error), "error {error}");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! cpus=auto  cpus=keep  cpus=3  cpus_also=affinity+configured+java
 //! ```
 
+use crate::escape::number;
+use crate::words::words;
 use core::fmt;
 
 /// The count that a program is told.
@@ -34,7 +36,7 @@ impl Cpus {
         match word {
             b"auto" => Some(Cpus::Auto),
             b"keep" => Some(Cpus::Keep),
-            digits => crate::escape::number(digits).and_then(Cpus::of),
+            digits => number(digits).and_then(Cpus::of),
         }
     }
 
@@ -55,31 +57,18 @@ impl fmt::Display for Cpus {
     }
 }
 
-/// One place where the count is told only if it was asked for, because a program may need the truth
-/// of the machine there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Place {
-    /// The affinity mask, whoever asks for it.
-    Affinity = 1,
-    /// The number of configured CPUs, by which programs size tables that they index by the CPU's
-    /// number.
-    Configured = 2,
-    /// `JAVA_TOOL_OPTIONS`, because every Java program then says on standard error that it was set.
-    Java = 4,
-}
-
-impl Place {
-    /// Every place, in the order in which they are written.
-    pub const ALL: [Place; 3] = [Place::Affinity, Place::Configured, Place::Java];
-
-    /// The word for it in the options string and on the command line.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Place::Affinity => "affinity",
-            Place::Configured => "configured",
-            Place::Java => "java",
-        }
+words! {
+    /// One place where the count is told only if it was asked for, because a program may need the
+    /// truth of the machine there.
+    pub enum Place {
+        /// The affinity mask, for every caller.
+        Affinity = 1 => "affinity",
+        /// The number of configured CPUs, by which programs size tables that they index by the
+        /// CPU's number.
+        Configured = 2 => "configured",
+        /// `JAVA_TOOL_OPTIONS`, because every Java program then says on standard error that it was
+        /// set.
+        Java = 4 => "java",
     }
 }
 
@@ -103,10 +92,8 @@ impl Places {
         if text.is_empty() {
             return Some(Places::NONE);
         }
-        text.split(|&b| b == b'+').try_fold(Places::NONE, |places, word| {
-            let place = Place::ALL.into_iter().find(|place| place.word().as_bytes() == word)?;
-            Some(places.with(place))
-        })
+        text.split(|&b| b == b'+')
+            .try_fold(Places::NONE, |places, word| Some(places.with(Place::from_word(word)?)))
     }
 
     /// These and one more.

@@ -1,14 +1,15 @@
 //! The parts of an options string: numbers, and bytes that it cannot hold as they are (`%XX`).
 
 /// A number in decimal digits, if it is one.
-pub(crate) fn number(value: &[u8]) -> Option<u32> {
+pub(crate) fn number<N: TryFrom<u64>>(value: &[u8]) -> Option<N> {
     if value.is_empty() {
         return None;
     }
-    value.iter().try_fold(0u32, |n, &b| match b {
-        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u32::from(b - b'0')),
+    let number = value.iter().try_fold(0_u64, |n, &b| match b {
+        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(b - b'0')),
         _ => None,
-    })
+    });
+    N::try_from(number?).ok()
 }
 
 /// Undoes the `%XX` encoding of `value` into `into` and returns the decoded bytes, or `None` if

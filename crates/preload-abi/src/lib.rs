@@ -11,18 +11,20 @@
 pub mod cpus;
 mod escape;
 pub mod filter;
+pub mod histogram;
 pub mod live;
 pub mod options;
 pub mod render;
 pub mod slo;
+mod words;
 
 /// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in
 /// a way that an older launcher or library would misread.
-pub const VERSION_SYMBOL: &str = "manx_preload_abi_5";
+pub const VERSION_SYMBOL: &str = "manx_preload_abi_6";
 
 /// The library that sees requests exports a symbol of this name. It goes with the preload library
 /// of the same number.
-pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi_5";
+pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi_6";
 
 /// The environment variable that carries [`options::Options`].
 pub const OPTIONS_VARIABLE: &str = "MANX_OPTIONS";
@@ -36,8 +38,8 @@ pub const SWITCH_VARIABLE: &str = "MANX";
 /// The file name of the preload library.
 pub const LIBRARY_NAME: &str = "libmanx_preload.so";
 
-/// The file name of the library that shows it requests which nobody marked. It lies beside the
-/// preload library.
+/// The file name of the library that finds requests which the program does not mark, and reports
+/// them to the preload library. It lies beside that library.
 pub const REQUESTS_LIBRARY_NAME: &str = "libmanx_requests.so";
 
 /// A folder in the user's cache folder. The library keeps there what it finds, and the launcher

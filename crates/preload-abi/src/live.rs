@@ -1,5 +1,5 @@
-//! The live statistics file: a header page, one record for each loop that was looked at, and a
-//! table of the locks that threads waited for.
+//! The live statistics file: a header page, one record for each loop that was looked at, a table of
+//! the locks that threads waited for, and one of the epochs and requests that ended.
 //!
 //! The library maps the file shared and counts into it with relaxed atomic adds, so whatever kills
 //! the program loses nothing; `manx stats` maps or reads the same bytes, while it runs or
@@ -9,24 +9,30 @@
 //! | --- | --- |
 //! | 0 | [`Header`], 4096 bytes |
 //! | 4096 + 256 n | [`Site`] n, for n below `Header::sites` |
-//! | 4096 + 256 × [`CAPACITY`] + 192 n | [`Lock`] n, for n below [`LOCKS`], if its address is not 0 |
+//! | 4096 + 256 × [`CAPACITY`] + 1920 n | [`Lock`] n, for n below [`LOCKS`], if its address is not 0 |
+//! | behind the locks, + 1792 n | [`Epoch`] n, for n below [`EPOCHS`], if its key is not 0 |
 //!
 //! Invariants:
 //! 1. A file without [`MAGIC`] at its start, or with another [`FORMAT`], is not read.
 //! 2. A site is written in full before `Header::sites` counts it (release), so a reader that loads
 //!    the count (acquire) sees whole records. Counters change at any time and are read one by one.
-//! 3. A lock's record belongs to the address that was stored there first, by one atomic step. Who
-//!    made that step alone writes the names and the kind, then sets `Lock::named` (release);
-//!    whoever reads them loads that first (acquire).
-//! 4. Everything is zero where nothing was written; names end at the first zero byte or at their
+//! 3. A lock's record belongs to the address that was stored there first, by one atomic step. Only
+//!    the thread that made that step writes the names and the kind, and then sets `Lock::named`
+//!    (release). A reader of them loads that first (acquire).
+//! 4. A record of an epoch belongs to the key that was stored there first, by one atomic step. All
+//!    else in it are counters.
+//! 5. Everything is zero where nothing was written; names end at the first zero byte or at their
 //!    end.
 
+use crate::histogram::Histogram;
+use crate::words::words;
+use core::fmt::{self, Display};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The first eight bytes of the file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"MANXLIVE");
 /// The layout's version.
-pub const FORMAT: u32 = 4;
+pub const FORMAT: u32 = 5;
 /// The most sites that one file records; what is found beyond them is counted in `Header::dropped`.
 pub const CAPACITY: usize = 4096;
 /// The most locks that one file records, a power of two; waits for others are counted in
@@ -34,8 +40,17 @@ pub const CAPACITY: usize = 4096;
 pub const LOCKS: usize = 1024;
 /// How many mutexes that are passed on one file counts, a power of two.
 pub const PASSED_ON: usize = 256;
-/// The file's size in bytes. It is sparse: pages that hold nothing take no room.
-pub const FILE_BYTES: usize = size_of::<Header>() + CAPACITY * size_of::<Site>() + LOCKS * size_of::<Lock>();
+/// The number of epochs, told apart by their ids, that one file records, a power of two; ends of
+/// others are counted in `Header::epochs_dropped`.
+pub const EPOCHS: usize = 64;
+/// Where the table of locks begins, in bytes.
+pub const LOCKS_AT: usize = size_of::<Header>() + CAPACITY * size_of::<Site>();
+/// Where the table of epochs begins, in bytes.
+pub const EPOCHS_AT: usize = LOCKS_AT + LOCKS * size_of::<Lock>();
+/// The file's size in bytes.
+pub const FILE_BYTES: usize = EPOCHS_AT + EPOCHS * size_of::<Epoch>();
+/// The id of the epochs that are requests, which the program does not mark.
+pub const REQUESTS_ID: u64 = u64::MAX;
 
 /// `Header::state`: the program runs, or was ended from outside.
 pub const RUNNING: u32 = 1;
@@ -73,6 +88,8 @@ pub struct Header {
     pub lock_waits_dropped: AtomicU64,
     /// Modules that were repaired as an earlier start did, without a search.
     pub cached: AtomicU64,
+    /// Ends of epochs that found no room in the file.
+    pub epochs_dropped: AtomicU64,
     /// The program's path.
     pub program: [u8; 512],
     /// Addresses of mutexes that threads have locked and that are the C library's in every mode,
@@ -81,36 +98,15 @@ pub struct Header {
     pub passed_on: [AtomicU64; PASSED_ON],
 }
 
-/// How a site is waited at. `Site::how`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum How {
-    /// Nothing was changed; `Site::reason` says why.
-    Left = 0,
-    /// A jump to a copy.
-    Jump = 1,
-    /// Its library has been closed.
-    Closed = 2,
-}
-
-impl How {
-    /// The value as stored, or `None` for a number that no version wrote.
-    pub const fn from_number(number: u32) -> Option<How> {
-        Some(match number {
-            0 => How::Left,
-            1 => How::Jump,
-            2 => How::Closed,
-            _ => return None,
-        })
-    }
-
-    /// One word for tables and JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            How::Left => "left",
-            How::Jump => "jump",
-            How::Closed => "closed",
-        }
+words! {
+    /// How a site is waited at. `Site::how`.
+    pub enum How {
+        /// Nothing was changed; `Site::reason` says why.
+        Left = 0 => "left",
+        /// A jump to a copy.
+        Jump = 1 => "jump",
+        /// Its library has been closed.
+        Closed = 2 => "closed",
     }
 }
 
@@ -143,37 +139,17 @@ pub struct Site {
     pub reason: [u8; 64],
 }
 
-/// The kind of a lock. `Lock::kind`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Kind {
-    /// `PTHREAD_MUTEX_NORMAL`, which is the default.
-    Normal = 0,
-    /// `PTHREAD_MUTEX_RECURSIVE`
-    Recursive = 1,
-    /// `PTHREAD_MUTEX_ERRORCHECK`
-    ErrorCheck = 2,
-    /// `PTHREAD_MUTEX_ADAPTIVE_NP`
-    Adaptive = 3,
-}
-
-impl Kind {
-    /// Every kind, in the order of its number.
-    pub const ALL: [Kind; 4] = [Kind::Normal, Kind::Recursive, Kind::ErrorCheck, Kind::Adaptive];
-
-    /// The value as stored, or `None` for a number that no version wrote.
-    pub fn from_number(number: u32) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| *kind as u32 == number)
-    }
-
-    /// One word for tables and JSON.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Kind::Normal => "normal",
-            Kind::Recursive => "recursive",
-            Kind::ErrorCheck => "errorcheck",
-            Kind::Adaptive => "adaptive",
-        }
+words! {
+    /// The kind of a lock. `Lock::kind`.
+    pub enum Kind {
+        /// `PTHREAD_MUTEX_NORMAL`, which is the default.
+        Normal = 0 => "normal",
+        /// `PTHREAD_MUTEX_RECURSIVE`
+        Recursive = 1 => "recursive",
+        /// `PTHREAD_MUTEX_ERRORCHECK`
+        ErrorCheck = 2 => "errorcheck",
+        /// `PTHREAD_MUTEX_ADAPTIVE_NP`
+        Adaptive = 3 => "adaptive",
     }
 }
 
@@ -203,10 +179,74 @@ pub struct Lock {
     pub module: [u8; 64],
     /// The function of that call, and the offset in it, if the module names it.
     pub symbol: [u8; 64],
+    /// How long the waits took.
+    pub histogram: Histogram,
 }
 
-const _: () = assert!(size_of::<Header>() == 4096 && size_of::<Site>() == 256 && size_of::<Lock>() == 192);
-const _: () = assert!(LOCKS.is_power_of_two() && PASSED_ON.is_power_of_two());
+/// The epochs of one id: stretches of work with a latency target, such as requests.
+#[repr(C, align(64))]
+pub struct Epoch {
+    /// [`Epoch::key_of`] its id; 0: there is no epoch here.
+    pub key: AtomicU64,
+    /// The bound of the latency target when the last one ended, in nanoseconds.
+    pub target_ns: AtomicU64,
+    /// The percentile of the target, in hundredths of a percent.
+    pub percentile: AtomicU64,
+    /// Epochs that took longer than their bound.
+    pub missed: AtomicU64,
+    /// The latencies, all together.
+    pub total_ns: AtomicU64,
+    /// The longest latency.
+    pub longest_ns: AtomicU64,
+    /// When the first one ended, in ticks.
+    pub first_ticks: AtomicU64,
+    /// When the last one ended, in ticks.
+    pub last_ticks: AtomicU64,
+    /// The latencies.
+    pub histogram: Histogram,
+}
+
+impl Epoch {
+    /// The key of an id; 0 for 2^64 - 2, which is not recorded.
+    ///
+    /// ```
+    /// use preload_abi::live::{Epoch, REQUESTS_ID};
+    ///
+    /// assert_eq!((Epoch::key_of(0), Epoch::key_of(REQUESTS_ID)), (2, 1));
+    /// ```
+    pub const fn key_of(id: u64) -> u64 {
+        id.wrapping_add(2)
+    }
+
+    /// The id, unless there is no epoch here.
+    pub fn id(&self) -> Option<u64> {
+        // Relaxed: the key says by itself whose record it is.
+        match self.key.load(Ordering::Relaxed) {
+            0 => None,
+            key => Some(key.wrapping_sub(2)),
+        }
+    }
+}
+
+/// The name of the epochs with an id: the id, or `requests`.
+///
+/// ```
+/// use preload_abi::live::{EpochName, REQUESTS_ID};
+///
+/// assert_eq!((EpochName(7).to_string(), EpochName(REQUESTS_ID).to_string()), ("7".into(), "requests".into()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochName(pub u64);
+
+impl Display for EpochName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == REQUESTS_ID { f.pad("requests") } else { Display::fmt(&self.0, f) }
+    }
+}
+
+const _: () = assert!(size_of::<Header>() == 4096 && size_of::<Site>() == 256);
+const _: () = assert!(size_of::<Lock>() == 1920 && size_of::<Epoch>() == 1792);
+const _: () = assert!(LOCKS.is_power_of_two() && PASSED_ON.is_power_of_two() && EPOCHS.is_power_of_two());
 
 /// Reads a name that ends at its first zero byte.
 pub fn name(bytes: &[u8]) -> &[u8] {
@@ -218,6 +258,7 @@ pub struct Live<'a> {
     header: &'a Header,
     sites: &'a [Site],
     locks: &'a [Lock],
+    epochs: &'a [Epoch],
 }
 
 impl<'a> Live<'a> {
@@ -235,12 +276,12 @@ impl<'a> Live<'a> {
         // SAFETY: the length and alignment were just checked, and each part's size is a multiple of
         // the next one's alignment; all types are made of atomics and bytes, for which every bit
         // pattern is valid and which may change under us.
-        let (header, sites, locks) = unsafe {
-            let header = &*bytes.as_ptr().cast::<Header>();
-            let sites = bytes.as_ptr().add(size_of::<Header>()).cast::<Site>();
-            let locks = sites.add(CAPACITY).cast::<Lock>();
-            let sites = core::slice::from_raw_parts(sites, CAPACITY);
-            (header, sites, core::slice::from_raw_parts(locks, LOCKS))
+        let (header, sites, locks, epochs) = unsafe {
+            let start = bytes.as_ptr();
+            let sites = core::slice::from_raw_parts(start.add(size_of::<Header>()).cast::<Site>(), CAPACITY);
+            let locks = core::slice::from_raw_parts(start.add(LOCKS_AT).cast::<Lock>(), LOCKS);
+            let epochs = core::slice::from_raw_parts(start.add(EPOCHS_AT).cast::<Epoch>(), EPOCHS);
+            (&*start.cast::<Header>(), sites, locks, epochs)
         };
         if header.magic.load(Ordering::Acquire) != MAGIC {
             return Err("not a statistics file of Manx");
@@ -248,7 +289,7 @@ impl<'a> Live<'a> {
         if header.format.load(Ordering::Relaxed) != FORMAT {
             return Err("written by another version of Manx");
         }
-        Ok(Live { header, sites, locks })
+        Ok(Live { header, sites, locks, epochs })
     }
 
     /// The header.
@@ -271,5 +312,10 @@ impl<'a> Live<'a> {
     /// The table of locks, with its empty places (Invariant 3).
     pub fn lock_table(&self) -> &'a [Lock] {
         self.locks
+    }
+
+    /// The table of epochs, with its empty places (Invariant 4).
+    pub fn epochs(&self) -> &'a [Epoch] {
+        self.epochs
     }
 }

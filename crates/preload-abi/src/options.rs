@@ -14,117 +14,50 @@ use crate::escape::number;
 pub use crate::escape::{decode, encode};
 use crate::filter::Filters;
 use crate::slo::Slos;
+use crate::words::words;
 
-/// How the guard against busy waiting works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Guard {
-    /// Repair busy-wait loops when the program creates its first thread.
-    #[default]
-    On,
-    /// Touch nothing.
-    Off,
-    /// As `On`, but already when the library is loaded (for programs that share memory between
-    /// processes or create threads without the C library).
-    Always,
-}
-
-impl Guard {
-    /// The word for it in the options string.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Guard::On => "on",
-            Guard::Off => "off",
-            Guard::Always => "always",
-        }
+words! {
+    /// How the guard against busy waiting works.
+    #[derive(Default)]
+    pub enum Guard {
+        /// Repair busy-wait loops when the program creates its first thread.
+        #[default]
+        On = 0 => "on",
+        /// Touch nothing.
+        Off = 1 => "off",
+        /// As `On`, but already when the library is loaded (for programs that share memory between
+        /// processes or create threads without the C library).
+        Always = 2 => "always",
     }
 
-    /// The guard that `word` names.
-    pub fn from_word(word: &[u8]) -> Option<Guard> {
-        [Guard::On, Guard::Off, Guard::Always].into_iter().find(|g| g.word().as_bytes() == word)
-    }
-}
-
-/// What the program's mutexes and condition variables become.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[repr(u32)]
-pub enum Lock {
-    /// Bounded reordering: whoever runs may overtake those who sleep, for at most a window.
-    #[default]
-    Manx = 0,
-    /// Any running thread may take a free lock, without a bound; waiting is adaptive.
-    Adaptive = 1,
-    /// The SLO-guided lock for asymmetric cores: as `Manx`, but threads on little cores let those
-    /// on big ones pass for the window of their epoch.
-    Asl = 2,
-    /// In the order of arrival: a queue of nodes on the waiters' stacks, which spin, then sleep.
-    Fifo = 3,
-    /// Those of the C library, untouched.
-    Glibc = 4,
-}
-
-impl Lock {
-    /// Every kind, in the order of its number.
-    pub const ALL: [Lock; 5] = [Lock::Manx, Lock::Adaptive, Lock::Asl, Lock::Fifo, Lock::Glibc];
-
-    /// The word for it in the options string.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Lock::Manx => "manx",
-            Lock::Adaptive => "adaptive",
-            Lock::Asl => "asl",
-            Lock::Fifo => "fifo",
-            Lock::Glibc => "glibc",
-        }
+    /// What the program's mutexes and condition variables become.
+    #[derive(Default)]
+    pub enum Lock {
+        /// Bounded reordering: running threads may overtake sleeping ones, for at most a window.
+        #[default]
+        Manx = 0 => "manx",
+        /// Any running thread may take a free lock, without a bound; waiting is adaptive.
+        Adaptive = 1 => "adaptive",
+        /// The SLO-guided lock for asymmetric cores: as `Manx`, but threads on little cores let
+        /// threads on big cores pass for the window of their epoch.
+        Asl = 2 => "asl",
+        /// In the order of arrival: a queue of nodes on the waiters' stacks, which spin, then
+        /// sleep.
+        Fifo = 3 => "fifo",
+        /// Those of the C library, untouched.
+        Glibc = 4 => "glibc",
     }
 
-    /// The kind that `word` names.
-    pub fn from_word(word: &[u8]) -> Option<Lock> {
-        Lock::ALL.into_iter().find(|lock| lock.word().as_bytes() == word)
-    }
-
-    /// The value as stored, or `None` for a number that no version wrote.
-    #[inline]
-    pub const fn from_number(number: u32) -> Option<Lock> {
-        match number {
-            0 => Some(Lock::Manx),
-            1 => Some(Lock::Adaptive),
-            2 => Some(Lock::Asl),
-            3 => Some(Lock::Fifo),
-            4 => Some(Lock::Glibc),
-            _ => None,
-        }
-    }
-}
-
-/// Whether CPUs are taken to be short: whether waits that spin are to sleep instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[repr(u32)]
-pub enum Short {
-    /// The library finds out, again and again.
-    #[default]
-    Auto = 0,
-    /// They are, whatever the machine says: for tests.
-    Always = 1,
-    /// They are not: every wait spins as its author wrote.
-    Never = 2,
-}
-
-impl Short {
-    /// Every answer, in the order of its number.
-    pub const ALL: [Short; 3] = [Short::Auto, Short::Always, Short::Never];
-
-    /// The word for it in the options string.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Short::Auto => "auto",
-            Short::Always => "always",
-            Short::Never => "never",
-        }
-    }
-
-    /// The answer that `word` names.
-    pub fn from_word(word: &[u8]) -> Option<Short> {
-        Short::ALL.into_iter().find(|short| short.word().as_bytes() == word)
+    /// Whether CPUs are taken to be short: whether waits that spin are to sleep instead.
+    #[derive(Default)]
+    pub enum Short {
+        /// The library finds out, again and again.
+        #[default]
+        Auto = 0 => "auto",
+        /// They are, whatever the machine says: for tests.
+        Always = 1 => "always",
+        /// They are not: every wait spins as its author wrote.
+        Never = 2 => "never",
     }
 }
 

@@ -1,20 +1,21 @@
 //! The table and the JSON that show a [`Live`] file; the library writes them at a normal exit, and
 //! `manx stats` at any time, from this one definition.
 //!
-//! At an exit this runs inside somebody else's program, on a stack of unknown size, while other
+//! At an exit this runs inside a program that is not ours, on a stack of unknown size, while other
 //! threads may still count:
-//! 1. Nothing is allocated, and the largest thing on the stack is a bit for each site.
+//! 1. Nothing is allocated, and the largest thing on the stack is a histogram's counts (2 KiB).
 //! 2. Each site and each lock is shown once, whatever happens to its counters meanwhile: they are
 //!    picked in falling order of the time waited, and a bit remembers those that were picked.
 //! 3. Names are the program's bytes: what is not UTF-8 or not printable is replaced or escaped, so
 //!    that they can neither break the JSON nor reach a terminal as control sequences.
 
 mod columns;
+mod epochs;
 mod locks;
 mod text;
 
 use crate::live::{CAPACITY, ENDED, How, Live, Site, name};
-use columns::{Falling, line, pad_after, width};
+use columns::{Falling, pad_after, width};
 use core::fmt::{self, Display, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
 use text::{Bytes, Count, Duration, Place, Quoted, QuotedOrNull, Shown, times};
@@ -30,12 +31,12 @@ const HEADS: [&str; 9] =
 /// The columns of text, which stand to the left; numbers stand to the right.
 const TEXT_COLUMNS: usize = 3;
 
-/// Writes a table of every site, those waited at longest first, and one of the locks most waited
-/// for.
+/// Writes a table of every site, those waited at longest first, one of the locks most waited for,
+/// and one of the epochs that ended.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
+pub fn table<'a>(live: &Live<'a>, out: &mut impl Write) -> fmt::Result {
     let header = live.header();
     let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
     let (pid, state) = (header.pid.load(Ordering::Relaxed), header.state.load(Ordering::Acquire));
@@ -61,24 +62,11 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
     let left = live.sites().iter().filter(|site| is_left(site)).count();
     let waited = live.sites().len() - left;
     if waited > 0 {
-        let mut widths = HEADS.map(|head| head.len());
-        for site in live.sites().iter().filter(|site| !is_left(site)) {
-            Row::read(site, rate).cells(|column, cell| widths[column] = widths[column].max(width(cell)));
-        }
-        writeln!(out)?;
-        line(out, &widths, TEXT_COLUMNS, |column, put| put(&HEADS[column]))?;
-        for site in falling(live).filter(|site| !is_left(site)) {
-            let row = Row::read(site, rate);
-            line(out, &widths, TEXT_COLUMNS, |column, put| {
-                let mut result = Ok(());
-                row.cells(|at, cell| {
-                    if at == column {
-                        result = put(cell);
-                    }
-                });
-                result
-            })?;
-        }
+        let waited_at = |site: &&'a Site| !is_left(site);
+        let read = |site: &'a Site| Row::read(site, rate);
+        let measured = live.sites().iter().filter(waited_at).map(read);
+        let shown = falling(live).filter(waited_at).map(read);
+        columns::table(out, &HEADS, TEXT_COLUMNS, measured, shown, Row::cells)?;
     }
     if left > 0 {
         writeln!(out, "\nleft alone:")?;
@@ -100,13 +88,15 @@ pub fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
         0 => {}
         dropped => writeln!(out, "\nand {}: the file was full", Count(dropped, "more site", "more sites"))?,
     }
-    locks::table(live, out)
+    locks::table(live, out)?;
+    epochs::table(live, out)
 }
 
 /// Writes one JSON object and a line break. Times are in nanoseconds, `null` where the clock's rate
 /// is not known; `mutexes_passed_on` is [`PASSED_ON`](crate::live::PASSED_ON) if there may be more;
 /// a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`. The `module`,
-/// `symbol` and `offset` of a lock are where it was first waited for.
+/// `symbol` and `offset` of a lock are where it was first waited for. An epoch has the `name` that
+/// the table shows, and its `percentile` is in percent.
 ///
 /// # Errors
 /// Those of `out`.
@@ -126,6 +116,7 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
         ("sites_dropped", load(&header.dropped)),
         ("modules_cached", load(&header.cached)),
         ("lock_waits_dropped", load(&header.lock_waits_dropped)),
+        ("epochs_dropped", load(&header.epochs_dropped)),
         ("mutexes_passed_on", live.passed_on() as u64),
     ] {
         writeln!(out, "  \"{key}\": {value},")?;
@@ -148,6 +139,7 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
     }
     out.write_str(if separator.is_empty() { "],\n" } else { "\n  ],\n" })?;
     locks::json(live, out)?;
+    epochs::json(live, out)?;
     out.write_str("}\n")
 }
 
@@ -190,7 +182,7 @@ impl<'a> Row<'a> {
     }
 
     /// Shows each cell of the table's line to `each`, with its column.
-    fn cells(&self, mut each: impl FnMut(usize, &dyn Display)) {
+    fn cells(&self, each: &mut dyn FnMut(usize, &dyn Display)) {
         each(0, &self.module);
         each(1, &self.place);
         each(2, &self.how);

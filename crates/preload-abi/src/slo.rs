@@ -8,13 +8,15 @@
 //! percent, with the id of the epochs that it is for before them; without an id it is for requests:
 //! from the return of a read from a socket to the next write to it.
 
+use crate::escape::number;
+
 /// How many targets there may be.
 pub const SLOS_MAX: usize = 64;
 
 /// A latency target: a share of the epochs with this id that are to end within a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slo {
-    /// Which epochs; `None`: requests that nobody annotated.
+    /// Which epochs; `None`: requests that the program does not annotate.
     pub id: Option<u64>,
     /// The bound, in nanoseconds.
     pub bound_ns: u64,
@@ -31,7 +33,7 @@ impl Slo {
 
     fn parse(entry: &[u8]) -> Option<Slo> {
         let mut parts = entry.rsplit(|&b| b == b':');
-        let percentile = u16::try_from(number(parts.next()?)?).ok()?;
+        let percentile = number(parts.next()?)?;
         let bound_ns = number(parts.next()?)?;
         let id = match parts.next() {
             Some(id) => Some(number(id)?),
@@ -88,7 +90,7 @@ impl<'a> Slos<'a> {
         self.0.is_empty()
     }
 
-    /// The target for requests that nobody annotated; the last one given.
+    /// The target for requests that the program does not annotate; the last one given.
     pub fn requests(self) -> Option<Slo> {
         self.iter().filter(|slo| slo.id.is_none()).last()
     }
@@ -103,16 +105,6 @@ impl core::fmt::Display for Slos<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(core::str::from_utf8(self.0).map_err(|_| core::fmt::Error)?)
     }
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |n, &b| match b {
-        b'0'..=b'9' => n.checked_mul(10)?.checked_add(u64::from(b - b'0')),
-        _ => None,
-    })
 }
 
 #[cfg(test)]

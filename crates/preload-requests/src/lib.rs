@@ -1,10 +1,10 @@
 //! libmanx_requests.so: shows libmanx_preload.so what a program reads from sockets and writes to
 //! them.
 //!
-//! To see requests that nobody marked, the C library's functions for sockets have to be wrapped,
-//! and with them `read`, `write`, `close` and `dup2`, which every program calls, some of them in
-//! places where little is allowed. So the wrappers are in a library of their own, which `manx run`
-//! preloads only if there is a latency target for requests (`--slo 2ms`).
+//! To see requests that the program does not mark, the C library's functions for sockets have to be
+//! wrapped, and with them `read`, `write`, `close` and `dup2`, which every program calls, some of
+//! them in places where little is allowed. So the wrappers are in a library of their own, which
+//! `manx run` preloads only if there is a latency target for requests (`--slo 2ms`).
 //!
 //! Each wrapper passes its arguments on as they are, and the result back, with `errno` as it was.
 //! Most of them are cancellation points: a thread that is cancelled is unwound through these
@@ -26,11 +26,11 @@ unsafe extern "C" {
     fn manx_requests_next(name: *const c_char, dynamic: usize) -> usize;
     /// A descriptor was made.
     safe fn manx_requests_made(descriptor: c_int);
-    /// So much was read from a descriptor.
+    /// This number of bytes was read from a descriptor.
     safe fn manx_requests_read(descriptor: c_int, result: ssize_t);
     /// Something is about to be written to a descriptor.
     safe fn manx_requests_answers(descriptor: c_int);
-    /// So much was written to it.
+    /// This number of bytes was written to it.
     safe fn manx_requests_answered(descriptor: c_int, result: ssize_t);
     /// A descriptor is about to be closed.
     safe fn manx_requests_closed(descriptor: c_int);
@@ -89,20 +89,22 @@ fn absent() -> ssize_t {
     -1
 }
 
-/// Functions of the C library, and what to do before them with their first argument, and after them
-/// with that and the result.
+/// Functions of the C library, in groups: what to do before each function with its first argument,
+/// and after it with that and the result.
 macro_rules! passed_on {
-    ($($name:ident($first:ident $(, $argument:ident: $type:ty)*) -> $result:ty, $before:path, $after:path;)*) => {
+    ($($before:path, $after:path: {
+        $($name:ident($first:ident $(, $argument:ident: $type:ty)*) -> $result:ty;)*
+    })*) => {
         mod real {
-            $(
+            $($(
                 #[allow(non_upper_case_globals)]
                 pub static $name: super::Real = super::Real::new(concat!(stringify!($name), "\0"));
-            )*
+            )*)*
         }
 
-        static TABLE: &[&Real] = &[$(&real::$name),*];
+        static TABLE: &[&Real] = &[$($(&real::$name),*),*];
 
-        $(
+        $($(
             /// As the C library's.
             ///
             /// # Safety
@@ -118,7 +120,7 @@ macro_rules! passed_on {
                 $after($first, result as ssize_t);
                 result
             }
-        )*
+        )*)*
     };
 }
 
@@ -131,56 +133,49 @@ fn was_made(_: c_int, descriptor: ssize_t) {
 }
 
 passed_on! {
-    read(descriptor, buffer: *mut c_void, bytes: size_t) -> ssize_t, nothing_before, manx_requests_read;
-    readv(descriptor, vectors: *const iovec, count: c_int) -> ssize_t, nothing_before, manx_requests_read;
-    recv(descriptor, buffer: *mut c_void, bytes: size_t, flags: c_int) -> ssize_t, nothing_before, manx_requests_read;
-    recvfrom(
-        descriptor, buffer: *mut c_void, bytes: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t
-    ) -> ssize_t, nothing_before, manx_requests_read;
-    recvmsg(descriptor, message: *mut msghdr, flags: c_int) -> ssize_t, nothing_before, manx_requests_read;
-    recvmmsg(
-        descriptor, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec
-    ) -> c_int, nothing_before, manx_requests_read;
-    __read_chk(descriptor, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t, nothing_before, manx_requests_read;
-    __recv_chk(
-        descriptor, buffer: *mut c_void, bytes: size_t, room: size_t, flags: c_int
-    ) -> ssize_t, nothing_before, manx_requests_read;
-    __recvfrom_chk(
-        descriptor, buffer: *mut c_void, bytes: size_t, room: size_t, flags: c_int, address: *mut sockaddr,
-        length: *mut socklen_t
-    ) -> ssize_t, nothing_before, manx_requests_read;
-
-    write(descriptor, buffer: *const c_void, bytes: size_t) -> ssize_t, manx_requests_answers, manx_requests_answered;
-    writev(descriptor, vectors: *const iovec, count: c_int) -> ssize_t, manx_requests_answers, manx_requests_answered;
-    send(descriptor, buffer: *const c_void, bytes: size_t, flags: c_int) -> ssize_t, manx_requests_answers, manx_requests_answered;
-    sendto(
-        descriptor, buffer: *const c_void, bytes: size_t, flags: c_int, address: *const sockaddr, length: socklen_t
-    ) -> ssize_t, manx_requests_answers, manx_requests_answered;
-    sendmsg(descriptor, message: *const msghdr, flags: c_int) -> ssize_t, manx_requests_answers, manx_requests_answered;
-    sendmmsg(
-        descriptor, messages: *mut mmsghdr, count: c_uint, flags: c_int
-    ) -> c_int, manx_requests_answers, manx_requests_answered;
-    sendfile(
-        descriptor, source: c_int, offset: *mut off_t, bytes: size_t
-    ) -> ssize_t, manx_requests_answers, manx_requests_answered;
-    sendfile64(
-        descriptor, source: c_int, offset: *mut off_t, bytes: size_t
-    ) -> ssize_t, manx_requests_answers, manx_requests_answered;
-
-    socket(domain, kind: c_int, protocol: c_int) -> c_int, nothing_before, was_made;
-    accept(descriptor, address: *mut sockaddr, length: *mut socklen_t) -> c_int, nothing_before, was_made;
-    accept4(
-        descriptor, address: *mut sockaddr, length: *mut socklen_t, flags: c_int
-    ) -> c_int, nothing_before, was_made;
-    dup(descriptor) -> c_int, nothing_before, was_made;
-    dup2(descriptor, other: c_int) -> c_int, nothing_before, was_made;
-    dup3(descriptor, other: c_int, flags: c_int) -> c_int, nothing_before, was_made;
-
-    close(descriptor) -> c_int, manx_requests_closed, nothing_after;
+    nothing_before, manx_requests_read: {
+        read(descriptor, buffer: *mut c_void, bytes: size_t) -> ssize_t;
+        readv(descriptor, vectors: *const iovec, count: c_int) -> ssize_t;
+        recv(descriptor, buffer: *mut c_void, bytes: size_t, flags: c_int) -> ssize_t;
+        recvfrom(
+            descriptor, buffer: *mut c_void, bytes: size_t, flags: c_int, address: *mut sockaddr, length: *mut socklen_t
+        ) -> ssize_t;
+        recvmsg(descriptor, message: *mut msghdr, flags: c_int) -> ssize_t;
+        recvmmsg(descriptor, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
+        __read_chk(descriptor, buffer: *mut c_void, bytes: size_t, room: size_t) -> ssize_t;
+        __recv_chk(descriptor, buffer: *mut c_void, bytes: size_t, room: size_t, flags: c_int) -> ssize_t;
+        __recvfrom_chk(
+            descriptor, buffer: *mut c_void, bytes: size_t, room: size_t, flags: c_int, address: *mut sockaddr,
+            length: *mut socklen_t
+        ) -> ssize_t;
+    }
+    manx_requests_answers, manx_requests_answered: {
+        write(descriptor, buffer: *const c_void, bytes: size_t) -> ssize_t;
+        writev(descriptor, vectors: *const iovec, count: c_int) -> ssize_t;
+        send(descriptor, buffer: *const c_void, bytes: size_t, flags: c_int) -> ssize_t;
+        sendto(
+            descriptor, buffer: *const c_void, bytes: size_t, flags: c_int, address: *const sockaddr, length: socklen_t
+        ) -> ssize_t;
+        sendmsg(descriptor, message: *const msghdr, flags: c_int) -> ssize_t;
+        sendmmsg(descriptor, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+        sendfile(descriptor, source: c_int, offset: *mut off_t, bytes: size_t) -> ssize_t;
+        sendfile64(descriptor, source: c_int, offset: *mut off_t, bytes: size_t) -> ssize_t;
+    }
+    nothing_before, was_made: {
+        socket(domain, kind: c_int, protocol: c_int) -> c_int;
+        accept(descriptor, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
+        accept4(descriptor, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
+        dup(descriptor) -> c_int;
+        dup2(descriptor, other: c_int) -> c_int;
+        dup3(descriptor, other: c_int, flags: c_int) -> c_int;
+    }
+    manx_requests_closed, nothing_after: {
+        close(descriptor) -> c_int;
+    }
 }
 
 /// What `manx run` looks for before it trusts the library: it goes with the library of the same
 /// number.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_requests_abi_5: u32 = 1;
+pub static manx_requests_abi_6: u32 = 1;

@@ -18,9 +18,9 @@
 //! points to it only while [`with_scratch`] runs, which outlives all that is allocated there.
 
 use crate::latch::{Held, Latch};
+use crate::scratch::ScratchArena;
 use crate::{stack, thread};
 use core::alloc::{GlobalAlloc, Layout};
-use core::cell::Cell;
 use dlmalloc::{Allocator, Dlmalloc};
 use platform::memory::{READ, WRITE, map_zeroes, page_bytes, unmap};
 
@@ -63,42 +63,13 @@ unsafe impl Allocator for Pages {
     }
 }
 
-/// Memory for one call: its start, and how much of it is used.
-pub struct ScratchArena {
-    start: *mut u8,
-    used: Cell<usize>,
-}
+/// How much stack [`with_scratch`] has.
+const STACK_BYTES: usize = 256 << 10;
 
-impl ScratchArena {
-    /// How much of it there is. Pages that are not used are never made.
-    const BYTES: usize = 64 << 20;
-    /// How much stack there is below it.
-    const STACK_BYTES: usize = 256 << 10;
-
-    fn alloc(&self, layout: Layout) -> *mut u8 {
-        let from = self.start.addr() + self.used.get();
-        let Some(skip) = from.checked_next_multiple_of(layout.align()).map(|at| at - self.start.addr())
-        else {
-            return core::ptr::null_mut();
-        };
-        match skip.checked_add(layout.size()) {
-            Some(used) if used <= Self::BYTES => {
-                self.used.set(used);
-                self.start.wrapping_add(skip)
-            }
-            _ => core::ptr::null_mut(),
-        }
-    }
-
-    fn has(&self, at: *mut u8) -> bool {
-        (self.start.addr()..self.start.addr() + Self::BYTES).contains(&at.addr())
-    }
-
-    /// The one of the calling thread, if it has one.
-    fn of_this_thread<'a>() -> Option<&'a ScratchArena> {
-        // SAFETY: by Invariant 1 it is there while the thread points to it.
-        unsafe { thread::current().scratch.get().as_ref() }
-    }
+/// The scratch arena of the calling thread, if it has one.
+fn scratch<'a>() -> Option<&'a ScratchArena> {
+    // SAFETY: by Invariant 1 it is there while the thread points to it.
+    unsafe { thread::current().scratch.get().as_ref() }
 }
 
 /// Calls `work` on a stack of its own. The allocations of `work` wait for no other thread and are
@@ -110,9 +81,9 @@ pub fn with_scratch<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
     if !thread.scratch.get().is_null() {
         return None;
     }
-    let start = map_zeroes(ScratchArena::STACK_BYTES + ScratchArena::BYTES, READ | WRITE).ok()?;
-    let bottom = start.wrapping_add(ScratchArena::STACK_BYTES);
-    let memory = ScratchArena { start: bottom, used: Cell::new(0) };
+    let start = map_zeroes(STACK_BYTES + ScratchArena::BYTES, READ | WRITE).ok()?;
+    let bottom = start.wrapping_add(STACK_BYTES);
+    let memory = ScratchArena::new(bottom);
     thread.scratch.set(&raw const memory);
     // SAFETY: the stack is a part of a new mapping, at a page's border; by the caller's promise
     // work does not unwind.
@@ -120,7 +91,7 @@ pub fn with_scratch<R: Copy>(work: impl FnOnce() -> R) -> Option<R> {
     thread.scratch.set(core::ptr::null());
     // SAFETY: by the caller's promise nothing that was allocated there is left. If the kernel
     // refuses, it stays mapped.
-    let _ = unsafe { unmap(start, ScratchArena::STACK_BYTES + ScratchArena::BYTES) };
+    let _ = unsafe { unmap(start, STACK_BYTES + ScratchArena::BYTES) };
     Some(result)
 }
 
@@ -172,7 +143,7 @@ impl Arena {
 // SAFETY: dlmalloc meets GlobalAlloc's contract, and the latch lets one thread at a time into it.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if let Some(scratch) = ScratchArena::of_this_thread() {
+        if let Some(scratch) = scratch() {
             return scratch.alloc(layout);
         }
         // SAFETY: the caller's promises are dlmalloc's.
@@ -180,7 +151,7 @@ unsafe impl GlobalAlloc for Arena {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if let Some(scratch) = ScratchArena::of_this_thread() {
+        if let Some(scratch) = scratch() {
             // The mapping was zeroes, and no part of it is given out twice.
             return scratch.alloc(layout);
         }
@@ -189,7 +160,7 @@ unsafe impl GlobalAlloc for Arena {
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        if ScratchArena::of_this_thread().is_some_and(|scratch| scratch.has(at)) {
+        if scratch().is_some_and(|scratch| scratch.has(at)) {
             // It goes with all the rest.
             return;
         }
@@ -201,7 +172,7 @@ unsafe impl GlobalAlloc for Arena {
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if let Some(scratch) = ScratchArena::of_this_thread().filter(|scratch| scratch.has(at)) {
+        if let Some(scratch) = scratch().filter(|scratch| scratch.has(at)) {
             // SAFETY: the size is not 0 and fits, as the caller promises; the alignment is one
             // already.
             let new = scratch.alloc(unsafe { Layout::from_size_align_unchecked(size, layout.align()) });
@@ -249,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_apart_waits_for_nobody_and_is_gone() {
+    fn what_is_allocated_apart_needs_no_latch_and_is_gone() {
         let arena = Arena::new();
         arena.hold();
         let layout = Layout::from_size_align(100, 64).expect("a layout");

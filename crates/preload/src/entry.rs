@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use platform::signal::{Change, FROM_OUTSIDE, change_mask};
 use platform::{clock, fork};
 use preload_abi::OPTIONS_VARIABLE;
-use preload_abi::options::{Guard, Lock, Options};
+use preload_abi::options::{Guard, Lock, Options, Stats};
 
 /// What [`start`] has done so far.
 static STATE: AtomicU32 = AtomicU32::new(NEW);
@@ -88,8 +88,8 @@ fn read_options() -> bool {
             format_args!("{OPTIONS_VARIABLE}: \"{rejected}\" is not understood and ignored"),
         );
     }
-    if options.guard == Guard::Off && options.lock == Lock::Glibc {
-        // Targets are for our locks.
+    if options.guard == Guard::Off && options.lock == Lock::Glibc && matches!(options.stats, Stats::Off) {
+        // Targets are for our locks, and for statistics, which count the epochs that end.
         return false;
     }
     statistics::prepare(&options);
@@ -150,5 +150,5 @@ static DESTRUCTOR: extern "C" fn() = destructor;
 /// What `manx run` looks for before it trusts a library: see [`preload_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_preload_abi_5: u32 = 1;
-const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_5"));
+pub static manx_preload_abi_6: u32 = 1;
+const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_6"));

@@ -81,7 +81,6 @@ extern "C" fn lookup_target(real: &'static Real, handle: *mut c_void, name: *con
 }
 
 /// Defines exported functions that run [`lookup_target`] with their arguments kept, and then jump.
-#[cfg(target_arch = "x86_64")]
 macro_rules! tail_jumps {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -91,6 +90,7 @@ macro_rules! tail_jumps {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
             core::arch::naked_asm!(
                 "endbr64",
                 "push rdi",
@@ -110,22 +110,8 @@ macro_rules! tail_jumps {
                 "jmp rax",
                 real = sym real::$name,
                 lookup_target = sym lookup_target,
-            )
-        }
-    )*};
-}
-
-/// Defines exported functions that run [`lookup_target`] with their arguments kept, and then jump.
-#[cfg(target_arch = "aarch64")]
-macro_rules! tail_jumps {
-    ($($(#[$doc:meta])* $name:ident;)*) => {$(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// As the C library's function.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
+            );
+            #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!(
                 "stp x29, x30, [sp, #-64]!",
                 "mov x29, sp",
@@ -145,7 +131,7 @@ macro_rules! tail_jumps {
                 "br x16",
                 real = sym real::$name,
                 lookup_target = sym lookup_target,
-            )
+            );
         }
     )*};
 }

@@ -19,14 +19,14 @@
 //! | [`exports`] | the functions of the C library that the program calls through us |
 //! | [`guard`] | finding and repairing busy-wait loops |
 //! | [`lock`] | the program's mutexes, spin locks and condition variables |
-//! | [`yields`] | loops of `sched_yield` |
-//! | [`cpus`] | how many CPUs the program is told of |
+//! | [`yields`], [`yield_history`] | loops of `sched_yield` |
+//! | [`cpus`] | the number of CPUs that is reported to the program |
 //! | [`slo`] | the program's latency targets |
 //! | [`statistics`] | the live file and the report |
 //! | [`elf`] | modules and symbols |
 //! | [`real`] | the C library's functions behind ours |
 //! | [`shortage`] | whether CPUs are short |
-//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`stack`], [`compat`] | what the others stand on |
+//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`scratch`], [`stack`], [`compat`] | what the others stand on |
 
 extern crate alloc;
 
@@ -50,6 +50,7 @@ pub mod lock;
 pub mod process;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod real;
+pub mod scratch;
 #[cfg_attr(test, allow(dead_code, reason = "called by `entry`, which a test's own binary must not have"))]
 pub mod selection;
 pub mod settings;
@@ -58,6 +59,7 @@ pub mod slo;
 pub mod stack;
 pub mod statistics;
 pub mod thread;
+pub mod yield_history;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod yields;
 

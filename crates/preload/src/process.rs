@@ -75,6 +75,11 @@ pub fn executable() -> Path {
     path
 }
 
+/// The last part of a path.
+pub fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or_default()
+}
+
 /// A path, without allocation. Ends with a zero byte.
 #[derive(Clone, Copy)]
 pub struct Path {

@@ -6,8 +6,8 @@
 //! middle of the loader.
 //!
 //! A wrapper passes a call on to the function that it would have reached without us, which may be
-//! another library's wrapper. Functions that we call for ourselves are the C library's own, since a
-//! program may define functions of these names, which call us.
+//! another library's wrapper. `dl_iterate_phdr`, which we call for ourselves, is the C library's
+//! own ([`modules::iterate`]), since a program may define a function of that name that calls us.
 //!
 //! The C library before 2.34 has its functions for threads in a library of its own, which may be
 //! opened later. Only there, and only for what was not found at the start, the modules are searched
@@ -23,7 +23,7 @@
 //! address, or `ABSENT`. Each look-up of a name finds the same, so two threads may write an entry
 //! at once.
 
-use crate::elf::link_map;
+use crate::elf::{link_map, modules};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -32,7 +32,6 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub struct Real {
     address: AtomicUsize,
     name: &'static CStr,
-    find: fn(&CStr) -> Option<usize>,
 }
 
 const UNKNOWN: usize = 0;
@@ -44,9 +43,9 @@ pub const NOWHERE: usize = ABSENT;
 static SPLIT: AtomicBool = AtomicBool::new(false);
 
 impl Real {
-    const fn new(name: &'static str, find: fn(&CStr) -> Option<usize>) -> Real {
+    const fn new(name: &'static str) -> Real {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
-            Ok(name) => Real { address: AtomicUsize::new(UNKNOWN), name, find },
+            Ok(name) => Real { address: AtomicUsize::new(UNKNOWN), name },
             Err(_) => unreachable!(),
         }
     }
@@ -68,7 +67,7 @@ impl Real {
         }
         match self.address.load(Ordering::Relaxed) {
             UNKNOWN | ABSENT if SPLIT.load(Ordering::Relaxed) => {
-                let found = link_map::next_now(self.name)?;
+                let found = next_now(self.name)?;
                 self.address.store(found, Ordering::Relaxed);
                 Some(found)
             }
@@ -81,8 +80,10 @@ impl Real {
 /// Looks all of them up.
 pub fn look_up() {
     for real in TABLE {
-        real.address.store((real.find)(real.name).unwrap_or(ABSENT), Ordering::Relaxed);
+        let next = link_map::next(real.name, link_map::own_dynamic());
+        real.address.store(next.unwrap_or(ABSENT), Ordering::Relaxed);
     }
+    modules::iterate();
     SPLIT.store(pthread_create.address.load(Ordering::Relaxed) == ABSENT, Ordering::Relaxed);
     let libraries = link_map::c_libraries();
     let is_anothers = |real: &Real| {
@@ -122,48 +123,51 @@ pub fn is_c11_the_c_librarys() -> bool {
     C11_IS.load(Ordering::Relaxed) == THE_C_LIBRARYS
 }
 
-fn wrapped(name: &CStr) -> Option<usize> {
-    link_map::next(name, link_map::own_dynamic())
+/// As [`link_map::next`], while other threads may open and close libraries: under the loader's
+/// lock.
+fn next_now(name: &CStr) -> Option<usize> {
+    let (mut behind, mut found) = (false, None);
+    modules::each(&mut |module| {
+        if behind {
+            found = module.table().and_then(|table| table.function(name));
+        }
+        behind |= module.dynamic() == Some(link_map::own_dynamic());
+        found.is_none()
+    });
+    found
 }
 
 macro_rules! table {
-    ($($find:path: { $($name:ident)* })*) => {
-        $($(
+    ($($name:ident)*) => {
+        $(
             #[allow(non_upper_case_globals)]
             #[doc = concat!("`", stringify!($name), "`")]
-            pub static $name: Real = Real::new(concat!(stringify!($name), "\0"), $find);
-        )*)*
+            pub static $name: Real = Real::new(concat!(stringify!($name), "\0"));
+        )*
 
-        static TABLE: &[&Real] = &[$($(&$name),*),*];
+        static TABLE: &[&Real] = &[$(&$name),*];
     };
 }
 
 table! {
-    wrapped: {
-        pthread_create thrd_create
-        dlsym dlvsym
-        sigaction signal __sysv_signal sigset sigignore siginterrupt sigaltstack
-        sigprocmask pthread_sigmask sigsetmask sigblock siggetmask sighold sigrelse sigpending
-        pthread_attr_setsigmask_np pthread_attr_getsigmask_np
-        sigsuspend sigpause __xpg_sigpause pselect ppoll __ppoll_chk epoll_pwait epoll_pwait2
-        sigwait sigwaitinfo sigtimedwait
-        syscall
-        pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock pthread_mutex_unlock
-        pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
-        pthread_cond_signal pthread_cond_broadcast pthread_cond_init pthread_cond_destroy
-        mtx_lock mtx_trylock mtx_timedlock mtx_unlock
-        cnd_wait cnd_timedwait cnd_signal cnd_broadcast cnd_destroy
-        sysconf get_nprocs get_nprocs_conf sched_getaffinity pthread_getaffinity_np
-    }
-    link_map::of_c_library: {
-        dl_iterate_phdr
-    }
+    pthread_create thrd_create
+    dlsym dlvsym
+    sigaction signal __sysv_signal sigset sigignore siginterrupt sigaltstack
+    sigprocmask pthread_sigmask sigsetmask sigblock siggetmask sighold sigrelse sigpending
+    pthread_attr_setsigmask_np pthread_attr_getsigmask_np
+    sigsuspend sigpause __xpg_sigpause pselect ppoll __ppoll_chk epoll_pwait epoll_pwait2
+    sigwait sigwaitinfo sigtimedwait
+    syscall
+    pthread_mutex_lock pthread_mutex_trylock pthread_mutex_timedlock pthread_mutex_clocklock pthread_mutex_unlock
+    pthread_cond_wait pthread_cond_timedwait pthread_cond_clockwait
+    pthread_cond_signal pthread_cond_broadcast pthread_cond_init pthread_cond_destroy
+    mtx_lock mtx_trylock mtx_timedlock mtx_unlock
+    cnd_wait cnd_timedwait cnd_signal cnd_broadcast cnd_destroy
+    sysconf get_nprocs get_nprocs_conf sched_getaffinity pthread_getaffinity_np
     // The loader's, or of a version that is newer than what this library may ask for.
-    wrapped: {
-        _dl_find_object
-        pthread_condattr_setpshared pthread_condattr_setclock pthread_setcanceltype
-        pthread_key_create pthread_key_delete pthread_setspecific
-    }
+    _dl_find_object
+    pthread_condattr_setpshared pthread_condattr_setclock pthread_setcanceltype
+    pthread_key_create pthread_key_delete pthread_setspecific
 }
 
 /// Defines functions that return entries of the table with their types: `accessor = name: type;`.
@@ -193,13 +197,20 @@ mod tests {
     }
 
     #[test]
+    fn a_look_up_under_the_loaders_lock_finds_the_same() {
+        for real in [&pthread_create, &sigaction, &pthread_cond_wait] {
+            assert_eq!(next_now(real.name), real.get(), "{:?}", real.name);
+        }
+    }
+
+    #[test]
     fn a_test_has_the_c_librarys_functions_for_locks() {
         assert!(is_c11_the_c_librarys());
     }
 
     #[test]
     fn what_is_nowhere_is_not_looked_for_again() {
-        let nowhere = Real::new("no_such_function_anywhere\0", wrapped);
+        let nowhere = Real::new("no_such_function_anywhere\0");
         nowhere.address.store(ABSENT, Ordering::Relaxed);
         look_up();
         assert_eq!(nowhere.get(), None);

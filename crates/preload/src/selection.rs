@@ -13,7 +13,6 @@
 //!    only.
 
 use crate::elf::modules::Module;
-use crate::elf::symbols::Table;
 use crate::process;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
@@ -77,7 +76,7 @@ fn own_name(path: &process::Path) -> &[u8] {
     const REMOVED: &[u8] = b" (deleted)";
     let path = path.bytes();
     let path = path.strip_suffix(REMOVED).unwrap_or(path);
-    last_part(path)
+    process::file_name(path)
 }
 
 /// The name by which the program was executed.
@@ -89,11 +88,7 @@ fn executed_as() -> &'static [u8] {
     }
     // SAFETY: the kernel put a string there that ends with a zero; nothing else is kept above it on
     // the first stack.
-    last_part(unsafe { CStr::from_ptr(path) }.to_bytes())
-}
-
-fn last_part(path: &[u8]) -> &[u8] {
-    path.rsplit(|&b| b == b'/').next().unwrap_or_default()
+    process::file_name(unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 
 /// Copies the lists of the options (Invariant 1).
@@ -108,11 +103,7 @@ fn filters() -> Filters<'static> {
 
 /// Calls `ask` with the file name of a module; that of the executable for the program itself.
 fn with_name<R>(module: &Module<'_>, ask: impl FnOnce(&[u8]) -> R) -> R {
-    if module.path.is_empty() {
-        ask(own_name(&process::executable()))
-    } else {
-        ask(last_part(module.path.to_bytes()))
-    }
+    if module.path.is_empty() { ask(own_name(&process::executable())) } else { ask(module.file_name()) }
 }
 
 /// Whether the filters select any loop of this module.
@@ -127,7 +118,7 @@ pub fn site(module: &Module<'_>, address: usize) -> bool {
     if filters.is_empty() {
         return true;
     }
-    let table = Table::of(module);
+    let table = module.table();
     with_name(module, |name| {
         filters.has(&Place {
             module: name,

@@ -81,14 +81,12 @@ impl Settings {
 
 /// How the guard works.
 pub fn guard() -> Guard {
-    let number = SETTINGS.guard.load(Ordering::Acquire);
-    [Guard::On, Guard::Always].into_iter().find(|g| *g as u32 == number).unwrap_or(Guard::Off)
+    Guard::from_number(SETTINGS.guard.load(Ordering::Acquire)).unwrap_or(Guard::Off)
 }
 
 /// Whether CPUs are said to be short, or not to be.
 pub fn short() -> Short {
-    let number = SETTINGS.short.load(Ordering::Relaxed);
-    Short::ALL.into_iter().find(|short| *short as u32 == number).unwrap_or(Short::Auto)
+    Short::from_number(SETTINGS.short.load(Ordering::Relaxed)).unwrap_or(Short::Auto)
 }
 
 /// Whether to say on standard error what could not be done.
@@ -101,7 +99,7 @@ pub fn cache() -> bool {
     SETTINGS.cache.load(Ordering::Relaxed)
 }
 
-/// Whether `perf` is to be told of the copies of loops.
+/// Whether the copies of loops are named in a map for `perf`.
 pub fn perf_map() -> bool {
     SETTINGS.perf_map.load(Ordering::Relaxed)
 }

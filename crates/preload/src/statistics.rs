@@ -16,7 +16,8 @@
 //!    Its bytes are reserved when it is made: a mapped page that finds no room on a full disk would
 //!    be a SIGBUS for the program.
 //! 2. Records of sites are written by the holder of the guard's latch, and counted in `sites` when
-//!    complete. Those of locks: see [`crate::lock::statistics`].
+//!    complete. Those of locks: see [`crate::lock::statistics`]; of epochs:
+//!    [`crate::slo::statistics`].
 //! 3. One thread makes the file: the thread that set `MADE`. Until `LIVE` has the file, no other
 //!    thread counts. Nothing waits for anything here: a forked child whose file was just being made
 //!    has no statistics.
@@ -24,15 +25,13 @@
 //!    seen (acquire).
 
 use crate::elf::modules::Module;
-use crate::elf::symbols::Table;
-use crate::guard::search::file_name;
 use crate::guard::site::Site;
 use crate::process::{self, Path};
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::fmt::Write;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use platform::file::{self, File};
 use platform::signal::without_write_signals;
 use platform::{clock, memory};
@@ -148,6 +147,49 @@ pub(crate) fn header() -> Option<&'static Header> {
     unsafe { mapped.cast::<Header>().as_ref() }
 }
 
+/// The whole file, if there is one; made now as [`header`] makes it.
+pub(crate) fn live() -> Option<Live<'static>> {
+    let mapped = core::ptr::from_ref(header()?).cast();
+    // SAFETY: by Invariant 1, as the header is where the mapping begins.
+    let bytes = unsafe { core::slice::from_raw_parts(mapped, live::FILE_BYTES) };
+    Live::new(bytes).ok()
+}
+
+/// Where to look for a key first. Addresses of locks are words apart and often in arrays of equal
+/// structures, and ids of epochs are small: the low bits say little, so the high bits of a product
+/// by an odd number do (Knuth's multiplicative hashing).
+fn spread(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+/// The record of `key` among these, and whether it is new; `None` if it is not there and no place
+/// is free within this number of probes, or if the key is 0. `word` is where a record has its key.
+pub(crate) fn claim<T>(
+    table: &[T],
+    probes: usize,
+    key: u64,
+    word: impl Fn(&T) -> &AtomicU64,
+) -> Option<(&T, bool)> {
+    if key == 0 {
+        return None;
+    }
+    let start = spread(key);
+    for probe in 0..probes {
+        let record = &table[start.wrapping_add(probe) % table.len()];
+        // Relaxed: the key says by itself whose record it is, and counters need no order.
+        match word(record).load(Ordering::Relaxed) {
+            0 => match word(record).compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some((record, true)),
+                Err(now) if now == key => return Some((record, false)),
+                Err(_) => {}
+            },
+            known if known == key => return Some((record, false)),
+            _ => {}
+        }
+    }
+    None
+}
+
 fn make() -> Option<*mut u8> {
     let made = without_write_signals(|| {
         let file = File::create(names().live.as_c_str())?;
@@ -193,13 +235,12 @@ fn record(
 ) -> Option<&'static live::Site> {
     let offset = pivot.wrapping_sub(module.bias) as u64;
     let executable;
-    let path = if module.path.is_empty() {
+    let name = if module.path.is_empty() {
         executable = process::executable();
-        executable.as_c_str()
+        process::file_name(executable.bytes())
     } else {
-        module.path
+        module.file_name()
     };
-    let name = file_name(path);
     let name = &name[..name.len().min(64)];
     let count = header.sites.load(Ordering::Acquire) as usize;
     let sites = core::ptr::from_ref(header).wrapping_add(1).cast::<live::Site>();
@@ -209,7 +250,8 @@ fn record(
         .iter()
         .find(|site| site.offset.load(Ordering::Relaxed) == offset && live::name(&site.module) == name);
     if let Some(site) = again {
-        write_reason(site, reason);
+        // SAFETY: by Invariant 2 no other thread writes it.
+        unsafe { write_text(&site.reason, reason.as_bytes()) };
         site.how.store(How::Left as u32, Ordering::Relaxed);
         return Some(site);
     }
@@ -222,30 +264,33 @@ fn record(
     // writes it.
     let site = unsafe {
         let site = &mut *place;
-        site.module[..name.len()].copy_from_slice(name);
         site.symbol = function().unwrap_or([0; 64]);
+        write_text(&site.module, name);
+        write_text(&site.reason, reason.as_bytes());
         site.offset.store(offset, Ordering::Relaxed);
         site.how.store(How::Left as u32, Ordering::Relaxed);
         &*place
     };
-    write_reason(site, reason);
     header.sites.store(count as u32 + 1, Ordering::Release);
     Some(site)
 }
 
-/// Why the site is left alone; empty if it is not. May be read meanwhile, byte by byte.
-fn write_reason(site: &live::Site, reason: &str) {
-    let first = core::ptr::from_ref(&site.reason).cast::<u8>().cast_mut();
-    for at in 0..site.reason.len() {
-        let byte = reason.as_bytes().get(at).copied().unwrap_or(0);
-        // SAFETY: within the array, which lies in the mapped file; by Invariant 2 no other thread
-        // writes it.
+/// Writes a text of a record, as far as it fits; it may be read meanwhile, byte by byte.
+///
+/// # Safety
+/// The text is one of a record in the mapped file, and no other thread writes it.
+pub(crate) unsafe fn write_text(place: &[u8; 64], text: &[u8]) {
+    let first = core::ptr::from_ref(place).cast::<u8>().cast_mut();
+    for at in 0..place.len() {
+        let byte = text.get(at).copied().unwrap_or(0);
+        // SAFETY: within the array, which lies in the mapped file; the rest is the caller's
+        // promise.
         unsafe { first.add(at).write_volatile(byte) };
     }
 }
 
 /// The name of a function and an offset in it, as records have it.
-type Function = [u8; 64];
+pub(crate) type Function = [u8; 64];
 
 fn function(name: &CStr, offset: usize) -> Function {
     let mut room = [0; 64];
@@ -255,12 +300,11 @@ fn function(name: &CStr, offset: usize) -> Function {
     room
 }
 
-/// Names the function that holds `address`, and the offset in it; writes nothing if the module does
-/// not.
-pub(crate) fn name_function(into: &mut Function, module: &Module<'_>, address: usize) {
-    let Some(table) = Table::of(module) else { return };
-    let Some((name, start)) = table.enclosing(address) else { return };
-    *into = function(name, address - start);
+/// The function that holds `address`, and the offset in it, if the module names it.
+pub(crate) fn function_at(module: &Module<'_>, address: usize) -> Option<Function> {
+    let table = module.table()?;
+    let (name, start) = table.enclosing(address)?;
+    Some(function(name, address - start))
 }
 
 /// Gives sites of a module their records, if statistics are kept.
@@ -271,7 +315,7 @@ pub fn attach(sites: &[&'static Site], module: &Module<'_>) {
     sites.sort_unstable_by_key(|(pivot, _)| *pivot);
     let pivots: Vec<usize> = sites.iter().map(|(pivot, _)| *pivot).collect();
     // One walk for all: a library may have a thousand loops, and ten thousand functions.
-    let table = Table::of(module);
+    let table = module.table();
     let functions = table.as_ref().map_or_else(Vec::new, |table| table.enclosing_all(&pivots));
     for (n, (pivot, site)) in sites.into_iter().enumerate() {
         let function = || {
@@ -287,12 +331,7 @@ pub fn attach(sites: &[&'static Site], module: &Module<'_>) {
 /// A site was left alone, or is no wait.
 pub fn left(module: &Module<'_>, pivot: usize, reason: &str) {
     let Some(header) = header() else { return };
-    let function = || {
-        let mut symbol = [0; 64];
-        name_function(&mut symbol, module, pivot);
-        Some(symbol)
-    };
-    record(header, module, pivot, function, reason);
+    record(header, module, pivot, || function_at(module, pivot), reason);
 }
 
 /// Counts that a module with `bytes` bytes of text was searched.
@@ -325,13 +364,10 @@ pub fn forked() {
 
 /// The process exits: writes the report.
 pub fn finish() {
-    let mapped = LIVE.load(Ordering::Acquire);
-    if mapped.is_null() {
+    if LIVE.load(Ordering::Acquire).is_null() {
         return;
     }
-    // SAFETY: by Invariant 1.
-    let bytes = unsafe { core::slice::from_raw_parts(mapped, live::FILE_BYTES) };
-    let Ok(live) = Live::new(bytes) else { return };
+    let Some(live) = live() else { return };
     let owner = process::id() == OWNER.load(Ordering::Relaxed);
     if owner {
         live.header().state.store(live::ENDED, Ordering::Release);

@@ -34,7 +34,7 @@ pub struct Thread {
     pub round: Cell<u32>,
     /// Rounds of this wait in which CPUs were short, and the rounds that were never seen.
     pub short_round: Cell<u32>,
-    /// How many rounds the copy was told to run until the next visit.
+    /// How many rounds the copy runs until the next visit.
     pub stride: Cell<u64>,
     /// Up to when the wait's time has been added to the site's statistics, in ticks.
     pub counted_ticks: Cell<u64>,
@@ -44,8 +44,8 @@ pub struct Thread {
     pub yields: Cell<u32>,
     /// Sleeps not yet added to the site's statistics.
     pub sleeps: Cell<u32>,
-    /// What this wait has met so far: bits of [`super::guard::visit`].
-    pub met: Cell<u32>,
+    /// What is known of this wait so far: bits of [`super::guard::visit`].
+    pub flags: Cell<u32>,
     /// How long the wait has slept in the place of rounds, in ticks.
     pub slept_ticks: Cell<u64>,
     /// Until when the thread does not yield where it polls, in ticks.
@@ -72,9 +72,9 @@ pub struct Thread {
     /// What the thread has to undo after the fork that it makes.
     pub forking: Cell<Forking>,
     /// The yields that the thread makes in a row.
-    pub yielding: crate::yields::YieldHistory,
+    pub yielding: crate::yield_history::YieldHistory,
     /// Where the thread allocates, if apart from all others: see [`crate::arena::with_scratch`].
-    pub scratch: Cell<*const crate::arena::ScratchArena>,
+    pub scratch: Cell<*const crate::scratch::ScratchArena>,
     /// The program's epochs.
     pub epochs: manx::slo::Thread,
     /// What the thread did since its last call, if it is dilated: behind all that hot paths use.
@@ -95,20 +95,6 @@ pub struct Forking {
 const BYTES: usize = 352;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
-#[cfg(target_arch = "x86_64")]
-core::arch::global_asm!(
-    ".pushsection .tbss.manx_thread,\"awT\",@nobits",
-    ".balign 32",
-    ".hidden manx_thread",
-    ".globl manx_thread",
-    ".type manx_thread,@object",
-    ".size manx_thread,{bytes}",
-    "manx_thread: .zero {bytes}",
-    ".popsection",
-    bytes = const BYTES,
-);
-
-#[cfg(target_arch = "aarch64")]
 core::arch::global_asm!(
     ".pushsection .tbss.manx_thread,\"awT\",%nobits",
     ".balign 32",
@@ -150,7 +136,7 @@ pub fn current() -> &'static Thread {
             options(nostack, readonly),
         );
     }
-    // SAFETY: the block is 320 bytes of this thread's own storage and lives as long as the thread;
+    // SAFETY: the block is a part of this thread's own storage and lives as long as the thread;
     // all-zero is valid (Invariant 2); the reference does not leave the thread, since Thread is not
     // Sync.
     unsafe { &*block }

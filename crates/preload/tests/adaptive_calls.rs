@@ -20,7 +20,7 @@ fn holds(name: &str, probe: &str, options: &str) {
 const ANSWERS: [&str; 4] = ["short=auto", "short=always", "short=never", "guard=off"];
 
 #[test]
-fn spin_locks_exclude_whoever_locks_them() {
+fn spin_locks_exclude_all_threads() {
     for answer in ANSWERS {
         holds("spin_locks", "both_exclude_each_other", answer);
         holds("spin_locks", "codes", answer);

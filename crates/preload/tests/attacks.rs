@@ -6,6 +6,7 @@ mod common;
 
 use common::{WAYS, finish, folder, library, program, run, shared_library, under_manx};
 use std::process::Command;
+use testing::process::is_installed;
 
 #[test]
 fn handlers_ask_for_themselves_again_while_the_process_forks() {
@@ -66,7 +67,7 @@ fn a_full_disk_costs_the_statistics_and_not_the_program() {
     std::fs::create_dir_all(&place).expect("a folder");
     let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"]).arg(&place).output();
     if !mounted.is_ok_and(|made| made.status.success()) {
-        println!("skipped: no right to mount a small file system");
+        testing::skip("no right to mount a small file system");
         return;
     }
     let outcome = limited("true", &place.join("stats.json"));
@@ -113,7 +114,7 @@ fn a_program_whose_sanitizer_begins_with_a_call_of_ours() {
     let flags = ["-O2", "-pthread", "-D_GNU_SOURCE", "-fsanitize=address", "-static-libasan", "-o"];
     let made = Command::new("cc").args(flags).arg(&into).arg(source).output().expect("a C compiler (cc)");
     if !made.status.success() {
-        println!("skipped: the compiler has no static AddressSanitizer");
+        testing::skip("the compiler has no static AddressSanitizer");
         return;
     }
     run(Command::new(into), "").succeeded();
@@ -123,8 +124,7 @@ fn a_program_whose_sanitizer_begins_with_a_call_of_ours() {
 fn a_program_in_an_emulator() {
     let mut command = Command::new("valgrind");
     command.args(["-q", "--tool=none"]).arg(program("each"));
-    if !Command::new("valgrind").arg("--version").output().is_ok_and(|out| out.status.success()) {
-        println!("skipped: valgrind is not installed");
+    if !is_installed("valgrind", "--version") {
         return;
     }
     run(command, "").succeeded();

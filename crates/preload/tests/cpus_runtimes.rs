@@ -68,11 +68,13 @@ fn compiled(file: &str, source: &str, words: &[&str], made: &str) -> Option<Path
     command.env("GOCACHE", place.join("cache")).env("GOTOOLCHAIN", "local").env("GO111MODULE", "off");
     let output = command.output().expect("it is installed");
     if !output.status.success() {
-        println!("skipped: {}: {}", words[0], String::from_utf8_lossy(&output.stderr));
+        testing::skip(format_args!("{}: {}", words[0], String::from_utf8_lossy(&output.stderr)));
         return None;
     }
     Some(place.join(made))
 }
+
+const NO_OPENBLAS: &str = "libopenblas.so.0 is not installed";
 
 /// Those that are installed. Tests run side by side: one compiles, the others wait.
 fn runtimes() -> &'static [Runtime] {
@@ -123,7 +125,7 @@ fn find() -> Vec<Runtime> {
         if there {
             add("OpenBLAS", &[made.to_str().expect("utf-8")]);
         } else {
-            println!("skipped: libopenblas.so.0 is not installed");
+            testing::skip(NO_OPENBLAS);
         }
     }
     for (name, script) in [
@@ -135,7 +137,7 @@ fn find() -> Vec<Runtime> {
         if there.is_ok_and(|status| status.success()) {
             add(name, &["python3", "-c", script]);
         } else {
-            println!("skipped: python3 has no {name}");
+            testing::skip(format_args!("python3 has no {name}"));
         }
     }
     const JAVA: &str = "class Cpus { public static void main(String[] a) { System.out.println(Runtime.getRuntime().availableProcessors()); } }";
@@ -221,9 +223,11 @@ fn cpp_and_openmp_take_the_budget() {
 #[test]
 fn a_variable_of_the_users_speaks_for_libraries_that_read_it_too() {
     let Some(group) = Group::or_skip("cpu") else { return };
-    let Some(runtime) = runtimes().iter().find(|runtime| runtime.name == "OpenBLAS") else { return };
+    let Some(runtime) = runtimes().iter().find(|runtime| runtime.name == "OpenBLAS") else {
+        return testing::skip(NO_OPENBLAS);
+    };
     if allowed() < 2 {
-        println!("skipped: with one CPU OpenBLAS has one thread, whatever is said");
+        testing::skip("with one CPU OpenBLAS has one thread, whatever is said");
         return;
     }
     let Some(mut command) = under(&runtime.words, &["--cpus=1"], &group) else { return };
@@ -234,7 +238,10 @@ fn a_variable_of_the_users_speaks_for_libraries_that_read_it_too() {
 #[test]
 fn java_is_told_by_its_variable_on_request() {
     let Some(group) = Group::or_skip("cpu") else { return };
-    if budget() < 2 || !is_installed("java", "-version") {
+    if budget() < 2 {
+        return testing::skip("with one CPU Java knows");
+    }
+    if !is_installed("java", "-version") {
         return;
     }
     group.set_quota(Some(1000));
@@ -248,10 +255,10 @@ fn java_is_told_by_its_variable_on_request() {
 }
 
 #[test]
-fn the_table_shows_who_knew_and_who_did_not() {
+fn the_table_shows_which_runtimes_knew_and_which_did_not() {
     let Some(group) = Group::or_skip("cpu") else { return };
     if budget() < 2 {
-        println!("skipped: with one CPU everybody knows");
+        testing::skip("with one CPU everybody knows");
         return;
     }
     let child = group.child("child");

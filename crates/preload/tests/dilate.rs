@@ -6,11 +6,11 @@ use common::{finish, preloaded, program};
 
 /// Two CPUs that this process may use, unless it has one only.
 fn two_cpus() -> Option<(usize, usize)> {
-    let allowed = manx::cpu::CpuSet::from_words(platform::cpu::allowed());
+    let allowed = manx::cpu::CpuSet::of_this_thread();
     let mut cpus = allowed.iter();
     let two = cpus.next().zip(cpus.next());
     if two.is_none() {
-        eprintln!("skipped: big and little threads need a CPU each, and there is one only");
+        testing::skip("big and little threads need a CPU each, and there is one only");
     }
     two
 }

@@ -12,7 +12,7 @@ fn has_bare_fork() -> bool {
     // SAFETY: looks a name up.
     let there = !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_Fork".as_ptr()) }.is_null();
     if !there {
-        println!("skipped: this C library has no _Fork");
+        testing::skip("this C library has no _Fork");
     }
     there
 }

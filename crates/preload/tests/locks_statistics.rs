@@ -56,6 +56,9 @@ fn the_hottest_lock_and_the_function_that_waits_for_it_come_first() {
         assert!(lock["longest_ns"].as_u64() > Some(0), "{lock}");
         assert!(lock["hand_overs"].as_u64() <= lock["waits"].as_u64(), "{lock}");
         assert!(lock["overdue"].as_u64() <= lock["waits"].as_u64(), "{lock}");
+        let buckets = lock["wait_histogram"].as_array().expect("a list of buckets");
+        let counted: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().expect("a count")).sum();
+        assert_eq!(lock["waits"], counted, "{lock}");
         let lock = by_address(locks, warm);
         is_named(lock, "lock_hot", "normal", "enter_warm_place");
         assert_eq!(lock["waits"], 1, "{lock}");
@@ -64,7 +67,7 @@ fn the_hottest_lock_and_the_function_that_waits_for_it_come_first() {
 }
 
 #[test]
-fn the_default_counts_who_was_starving() {
+fn the_default_counts_starving_waiters() {
     // The mutex was held for many windows while they waited.
     let outcome = under_manx("lock_hot", &[], "");
     let [hot, ..] = addresses(&outcome.succeeded().stdout);

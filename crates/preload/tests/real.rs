@@ -32,6 +32,13 @@ fn command(program: &str, arguments: &[&str]) -> Command {
     command
 }
 
+/// A debugger that runs these commands, which stand between semicolons.
+fn debugger(commands: &str) -> Command {
+    let mut gdb = command("gdb", &["-nx", "-batch"]);
+    gdb.args(commands.split("; ").flat_map(|command| ["-ex", command]));
+    gdb
+}
+
 #[test]
 fn python_with_threads_queues_and_processes() {
     if !is_installed("python3", "--version") {
@@ -159,27 +166,9 @@ fn a_debugger_runs_breaks_and_unwinds() {
         return;
     }
     let program = common::program("turns");
-    let library = library();
-    let outcome = finish(&mut command(
-        "gdb",
-        &[
-            "-nx",
-            "-batch",
-            "-ex",
-            &format!("set environment LD_PRELOAD {}", library.display()),
-            "-ex",
-            "break worker",
-            "-ex",
-            "run",
-            "-ex",
-            "backtrace",
-            "-ex",
-            "delete",
-            "-ex",
-            "continue",
-            program.to_str().expect("utf-8"),
-        ],
-    ));
+    let preload = format!("set environment LD_PRELOAD {}", library().display());
+    let mut gdb = debugger(&format!("{preload}; break worker; run; backtrace; delete; continue"));
+    let outcome = finish(gdb.arg(program));
     let stdout = &outcome.succeeded().stdout;
     assert!(stdout.contains("exited normally") && stdout.contains("#0"), "{stdout}\n{}", outcome.stderr);
     assert!(!stdout.contains("SIGTRAP"), "{stdout}");
@@ -191,9 +180,9 @@ fn a_debugger_breaks_in_a_library_that_is_opened() {
         return;
     }
     let preload = format!("set environment LD_PRELOAD {}", library().display());
-    let mut gdb = command("gdb", &["-nx", "-batch", "-ex", "set breakpoint pending on", "-ex", &preload]);
-    gdb.args(["-ex", "break wait_in_library", "-ex", "run", "-ex", "backtrace", "-ex", "info sharedlibrary"]);
-    gdb.args(["-ex", "delete", "-ex", "continue", "--args"]);
+    let begin = format!("set breakpoint pending on; {preload}; break wait_in_library; run; backtrace");
+    let mut gdb = debugger(&format!("{begin}; info sharedlibrary; delete; continue"));
+    gdb.arg("--args");
     gdb.arg(common::program("opens")).arg(common::shared_library("waiting"));
     let outcome = finish(&mut gdb);
     let stdout = &outcome.succeeded().stdout;
@@ -210,21 +199,10 @@ fn a_debugger_comes_and_goes_while_libraries_are_opened() {
     program.args(["debugged".as_ref(), common::shared_library("gives").as_os_str()]);
     program.env("LD_PRELOAD", library()).env_remove("MANX").stdin(Stdio::null());
     let mut program = Server(program.spawn().expect("started"));
-    let mut gdb = command("gdb", &["-nx", "-batch", "-p", &program.0.id().to_string()]);
     // Where the loader tells a debugger, by probes or not, and where it tells us.
-    gdb.args(["-ex", "break _dl_debug_state", "-ex", "continue", "-ex", "continue", "-ex", "delete"]);
-    gdb.args([
-        "-ex",
-        "break take",
-        "-ex",
-        "continue",
-        "-ex",
-        "backtrace",
-        "-ex",
-        "continue",
-        "-ex",
-        "detach",
-    ]);
+    let begin = "break _dl_debug_state; continue; continue; delete";
+    let mut gdb = debugger(&format!("{begin}; break take_loops; continue; backtrace; continue; detach"));
+    gdb.args(["-p", &program.0.id().to_string()]);
     let outcome = finish(&mut gdb);
     assert!(outcome.stdout.contains("in begin ()"), "{}\n{}", outcome.stdout, outcome.stderr);
     assert!(program.0.wait().expect("ended").success(), "{}\n{}", outcome.stdout, outcome.stderr);
@@ -245,7 +223,7 @@ fn five_thousand_threads_come_and_go() {
     plain.args(["--threads", "5000"]);
     let outcome = finish(&mut plain);
     if !outcome.status.success() {
-        println!("skipped: 5,000 threads cannot be had here: {}", outcome.stderr);
+        testing::skip(format_args!("5,000 threads cannot be had here: {}", outcome.stderr));
         return;
     }
     let mut with = Command::new(&program);

@@ -256,7 +256,7 @@ fn what_another_user_may_have_written_is_not_used() {
     }
     // SAFETY: only reads.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped in part: only root can give a file to another user");
+        testing::skip("in part: only root can give a file to another user");
         return;
     }
     for path in [file.as_path(), in_folder] {

@@ -8,6 +8,7 @@ mod common;
 
 use common::{WAYS, finish, program, under_manx};
 use std::process::Command;
+use testing::process::is_installed;
 
 /// Runs a program with loops that are reached in each way, while CPUs seem short and as the library
 /// finds it.
@@ -47,8 +48,7 @@ fn small_stacks_are_enough() {
 fn a_debugger_sees_no_signal() {
     let program = program("masked");
     let mut debugger = Command::new("gdb");
-    if !Command::new("gdb").arg("--version").output().is_ok_and(|out| out.status.success()) {
-        println!("skipped: gdb is not installed");
+    if !is_installed("gdb", "--version") {
         return;
     }
     debugger.args(["-nx", "-batch", "-ex", "set startup-with-shell off"]);

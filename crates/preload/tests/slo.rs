@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Outcome, finish, library, manx, program, requests_library};
+use common::{Outcome, finish, library, manx, program, requests_library, under_manx};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -82,4 +83,46 @@ fn manx_run_adds_the_second_library_if_there_is_a_target_for_requests() {
     run(&["--slo", "1ms"], "seen");
     run(&["--slo", "7=1ms"], "unseen");
     run(&[], "unseen");
+}
+
+/// The record of the only epochs in these statistics, whose latencies add up.
+#[track_caller]
+fn only_epochs(report: &Value) -> &Value {
+    let epochs = report["epochs"].as_array().expect("a list of epochs");
+    assert_eq!(epochs.len(), 1, "{epochs:#?}");
+    let buckets = epochs[0]["latency_histogram"].as_array().expect("a list of buckets");
+    let counted: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().expect("a count")).sum();
+    assert_eq!(epochs[0]["count"], counted, "{epochs:#?}");
+    assert!(epochs[0]["total_ns"].as_u64() >= epochs[0]["longest_ns"].as_u64(), "{epochs:#?}");
+    &epochs[0]
+}
+
+#[test]
+fn statistics_have_the_epochs_that_ended() {
+    for lock in ["manx", "glibc"] {
+        let outcome = under_manx("epochs", &["threads"], &format!("lock={lock}"));
+        let report = outcome.succeeded().report.as_ref().expect("statistics");
+        let epochs = only_epochs(report);
+        // 510 threads of ten requests each. What is abandoned is not counted.
+        assert_eq!((&epochs["name"], &epochs["count"]), (&"7".into(), &5_100.into()));
+        assert_eq!((&epochs["target_ns"], &epochs["percentile"]), (&1_000_000_000.into(), &99.0.into()));
+        assert!(epochs["span_ns"].as_u64() > Some(0), "{epochs}");
+    }
+}
+
+#[test]
+fn statistics_have_the_requests_that_were_answered() {
+    let Some(mut command) = manx() else { return };
+    let file = std::env::temp_dir().join(format!("manx-requests-{}.json", std::process::id()));
+    command.args(["run", "--slo", "1ms"]).arg(format!("--stats={}", file.display()));
+    command.arg("--").arg(program("requests")).arg("seen");
+    finish(&mut command).succeeded();
+    let report = std::fs::read(&file).expect("statistics");
+    std::fs::remove_file(&file).expect("removed");
+    let report = serde_json::from_slice(&report).expect("JSON");
+    let requests = only_epochs(&report);
+    // Six ways to read by seven ways to write, one whose first answer failed, and a socket with a
+    // file's number. A request whose socket was closed has no answer.
+    assert_eq!((&requests["name"], &requests["count"]), (&"requests".into(), &44.into()));
+    assert_eq!(requests["target_ns"], 1_000_000);
 }

@@ -12,7 +12,7 @@ fn registers_flags_and_the_red_zone_survive_every_stage_of_a_wait() {
         // Few rounds of each stage, so that all are reached in the time that the program gives.
         let outcome = under_manx("state", &[way], "short=always,spins=3,yields=2");
         if outcome.status.code() == Some(77) {
-            println!("skipped: the CPU has no AVX");
+            testing::skip("the CPU has no AVX");
             return;
         }
         let function = format!("wait_by_{way}");
@@ -28,7 +28,7 @@ fn registers_flags_and_the_red_zone_survive_a_wait_while_there_is_room() {
     for way in WAYS {
         let outcome = under_manx("state", &[way], "short=never");
         if outcome.status.code() == Some(77) {
-            println!("skipped: the CPU has no AVX");
+            testing::skip("the CPU has no AVX");
             return;
         }
         outcome.succeeded().waited(&format!("wait_by_{way}"));
@@ -40,7 +40,7 @@ fn a_counter_is_moved_on_wherever_it_is_and_nothing_else_changes() {
     // As it is, each loop takes days.
     let outcome = under_manx("counts", &[], "short=always");
     if outcome.status.code() == Some(77) {
-        println!("skipped: the CPU has no AVX");
+        testing::skip("the CPU has no AVX");
         return;
     }
     outcome.succeeded().waited("down_rax").waited("up_to_r15").waited("down_slot").waited("up_to_memory");

@@ -100,7 +100,7 @@ fn nothing_is_said_unless_asked() {
 fn a_real_time_thread_sleeps_instead_of_yielding() {
     let outcome = under_manx("realtime", &[], "short=always");
     if outcome.status.code() == Some(77) {
-        println!("skipped: no right to a real-time class: {}", outcome.stderr);
+        testing::skip(format_args!("no right to a real-time class: {}", outcome.stderr));
         return;
     }
     outcome.succeeded().waited("wait_by_row");

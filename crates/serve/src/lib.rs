@@ -9,7 +9,7 @@ mod sizes;
 
 use clap::CommandFactory as _;
 use command::duration::parse_ns;
-use command::failure::{BROKEN, Failure, USAGE, reason};
+use command::failure::{BROKEN, Failure, INTERRUPTED, USAGE, exit_codes, reason};
 use command::sigpipe;
 use command::slo::parse_slo;
 use manx::slo::{Percentile, Slo};
@@ -26,9 +26,6 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-/// The exit code of a second signal: the server did not end in time.
-const IMPATIENT: i32 = 130;
 
 /// Serve a store of transactions to clients of Redis
 #[derive(Debug, clap::Parser)]
@@ -112,7 +109,13 @@ How it ends:
   By SIGTERM, SIGINT or SHUTDOWN: it accepts nobody any more, answers what it has
   received, and exits with code 0. A second signal ends it at once, with code 130. While
   it still opens its data, one signal ends it, with code 0.";
-    format!("{MORE}\n\n{}", command::failure::EXIT_CODES)
+    let codes = exit_codes(&[
+        (0, "success"),
+        (USAGE, "the command line is wrong, or a file or an address in it cannot be used"),
+        (BROKEN, "the system refuses something that the server needs"),
+        (INTERRUPTED, "a second signal has ended it"),
+    ]);
+    format!("{MORE}\n\n{codes}")
 }
 
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
@@ -143,12 +146,12 @@ pub fn main() -> ! {
     command::main(|_| command::parsed(command(), |args: Args| run(&args)))
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal or a client stops it.
 ///
 /// # Errors
 /// With code 2 if the options cannot be, 125 if the system refuses something.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    // Before anything that may take long: no signal finds nobody.
+    // Before anything that may take long, so that no signal is lost.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| {
         let what = format!("signals cannot be handled: {}", reason(&error));
         Failure::new(BROKEN, what, "see what the system's log says")
@@ -158,7 +161,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let waiting = std::thread::spawn(move || {
         for (count, _) in signals.forever().enumerate() {
             match stopper.get() {
-                _ if count > 0 => std::process::exit(IMPATIENT),
+                _ if count > 0 => std::process::exit(i32::from(INTERRUPTED)),
                 Some(stopper) => stopper.stop(),
                 // It still reads its files or opens its data, which may break off anywhere.
                 None => std::process::exit(0),
@@ -222,7 +225,7 @@ fn open(args: &Args) -> Result<Store, Failure> {
         Failure::new(USAGE, what, "a million is the most")
     })?;
     let sessions_max = connections_max + SESSIONS_BESIDE;
-    let options = txn::Options { protocol, sessions_max, ..txn::Options::default() };
+    let options = txn::Options::new().protocol(protocol).sessions_max(sessions_max);
     let Some(folder) = &args.data else { return Ok(Store::in_memory(options)) };
     files::folder(folder)?;
     let data = Durable::open(folder, DurableOptions::default()).map_err(|error| {
@@ -248,7 +251,7 @@ fn cannot_start(error: StartError) -> Failure {
     Failure::new(code, error.to_string(), help)
 }
 
-/// Says that fewer can connect than were to; nobody reading is no error.
+/// Warns if fewer clients can connect than the options allow. A closed standard error is no error.
 fn warn_of_few_connections(server: &Server, args: &Args) {
     let (wanted, most) = (args.connections_max, server.connections_max());
     if most < wanted {
@@ -259,7 +262,7 @@ fn warn_of_few_connections(server: &Server, args: &Args) {
     }
 }
 
-/// Says where it listens; nobody reading is no error.
+/// Says where it listens. A closed standard output is no error.
 fn print(server: &Server, args: &Args) -> Result<(), Failure> {
     let where_to = match &args.data {
         Some(folder) => format!("data in {}", folder.display()),

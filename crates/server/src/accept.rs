@@ -1,12 +1,12 @@
 //! The thread that accepts connections, and ends the server.
 //!
-//! At the end, no client is accepted any more. Each connection's receiving side is shut down, so
-//! that what came until then is still read and answered; then the connection is over. A client that
-//! does not take its answers in time is cut off. At last, sockets stay open for a moment, until the
-//! clients have closed theirs: closing a socket with unread bytes would take back answers that are
+//! At the end, it accepts no more clients. It shuts down each connection's receiving side: commands
+//! that have arrived are still read and answered, then the connection ends. A client that does not
+//! read its answers in time is disconnected. At last, sockets stay open for a moment, until the
+//! clients have closed theirs: closing a socket with unread bytes would discard answers that are
 //! under way.
 
-use crate::model::Serve;
+use crate::model::Serving;
 use crate::peer::Peer;
 use crate::shared::{Shared, count};
 use mio::unix::SourceFd;
@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// When a client that says nothing is asked whether it is still there, as Redis does.
+/// A client that is silent for this time gets TCP keepalive probes, as from Redis.
 const KEEPALIVE: Duration = Duration::from_secs(300);
 /// How long the end waits for clients to close.
 const LINGER: Duration = Duration::from_millis(500);
-/// How often the end looks.
+/// The time between two checks at the end.
 const LOOK: Duration = Duration::from_millis(2);
-/// What is waited when there are no descriptors.
+/// The pause before the next try if there are no descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Also the token of `Stop`'s waker, which is told apart by looking at `Stop`.
+/// Also the token of `Stop`'s waker: the loop reads `Stop` after each event.
 pub(crate) const LISTENER: Token = Token(0);
 
 /// Accepts until it is over, and then ends the server.
-pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll, mut model: Box<dyn Serve>) {
+pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll, model: &Serving) {
     let mut events = Events::with_capacity(4);
     let mut next_id = 1;
     while !shared.stop.is_over() {
@@ -43,7 +43,7 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
         while !shared.stop.is_over() {
             match listener.accept() {
                 Ok((socket, address)) => {
-                    admit(shared, &*model, next_id, socket, address);
+                    admit(shared, model, next_id, socket, address);
                     next_id += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -57,10 +57,10 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
     }
     shared.stop.stop();
     drop(listener);
-    drain(shared, &mut *model);
+    drain(shared, model);
 }
 
-fn admit(shared: &Arc<Shared>, model: &dyn Serve, id: u64, socket: TcpStream, address: SocketAddr) {
+fn admit(shared: &Arc<Shared>, model: &Serving, id: u64, socket: TcpStream, address: SocketAddr) {
     count(&shared.counts.connections);
     if shared.peers.count() >= shared.options.connections_max {
         count(&shared.counts.rejected);
@@ -86,7 +86,7 @@ fn refuse(mut socket: &TcpStream, why: &str) {
 }
 
 /// Ends all connections.
-fn drain(shared: &Shared, model: &mut dyn Serve) {
+fn drain(shared: &Shared, model: &Serving) {
     let peers = shared.peers.snapshot();
     for peer in &peers {
         // It fails for clients that are gone.

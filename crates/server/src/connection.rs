@@ -1,10 +1,10 @@
-//! A connection: what came is understood, done and answered, in this order and nothing else.
+//! A connection: reads commands, runs them, and sends the answers, in order.
 //!
-//! Both models take *turns* at it. A turn reads once, does what has come completely, and sends the
-//! answers as far as the client takes them. What a client does not take piles up to a bound; then
-//! the client is disconnected, because it would fill the server's memory. A command whose answer
-//! passes the bound leaves off in the middle of it. So nothing of such an answer is sent, and
-//! nothing behind it.
+//! Both models run it in *turns*. A turn reads once, runs the commands that are complete, and sends
+//! the answers as far as the client takes them. Answers that a client does not read pile up to a
+//! bound; then the client is disconnected, because it would fill the server's memory. A command
+//! whose answer passes the bound stops in the middle of it. So nothing of such an answer is sent,
+//! and nothing behind it.
 //!
 //! Invariants:
 //! 1. A command's answer is in the output before the next command is begun, so answers have the
@@ -13,12 +13,11 @@
 //!    does not read, or has asked for more than may be answered.
 //! 3. After [`Turn::Over`] nothing is read or done any more, and nothing is sent.
 //! 4. While there may be more to read, a turn says so ([`Turn::Again`]), also if answers are
-//!    waiting. A caller that is told only once of what comes would not be told again.
+//!    waiting. epoll reports an event only once, so the caller must not wait for another one.
 
-use crate::client::Client;
-use crate::command::{Call, execute};
+use crate::command::{Call, Client, execute};
 use crate::input::Input;
-use crate::peer::{Peer, Place};
+use crate::peer::{Peer, Registration};
 use crate::resp::{Limits, Parser, Replies, Step};
 use crate::shared::{Shared, count};
 use crate::transport::Transport;
@@ -42,8 +41,8 @@ pub(crate) struct Connection {
     out: Replies,
     /// The client has closed its side, so there is more to read than bytes.
     expects_end: bool,
-    /// Last: when the last one has left, nothing of a connection has the store any more.
-    _place: Place,
+    /// The last field: when the last registration is dropped, no connection has the store any more.
+    _registration: Registration,
 }
 
 /// What a turn ended with.
@@ -60,12 +59,12 @@ pub(crate) enum Turn {
 }
 
 impl Connection {
-    /// A connection that is served from now on; or what to tell the client.
+    /// A connection that is served from now on; or an error for the client.
     pub(crate) fn new(shared: Arc<Shared>, peer: Arc<Peer>) -> Result<Connection, String> {
         let session = shared.store.session().map_err(|error| format!("ERR {error}"))?;
         let transport = Transport::new(Arc::clone(&peer), shared.options.tls.as_ref());
         let transport = transport.map_err(|error| format!("ERR {error}"))?;
-        let place = Place::new(&shared.peers, &peer);
+        let registration = Registration::new(&shared.peers, &peer);
         let client = Client::new(peer, shared.options.password.is_none());
         let out = Replies::new(shared.options.output_bytes_max);
         Ok(Connection {
@@ -77,7 +76,7 @@ impl Connection {
             session,
             out,
             expects_end: false,
-            _place: place,
+            _registration: registration,
         })
     }
 

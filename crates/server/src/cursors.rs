@@ -3,12 +3,12 @@
 //! The protocol's cursor is a number, and what a scan of an ordered store goes on from is a key. So
 //! the server keeps a table of both, for a bounded number of cursors and bytes; the least recently
 //! used cursor makes room. The same key gets the same number, so any number of clients that scan in
-//! the same steps need the cursors of one. A cursor that is not in the table any more is an error;
-//! a scan that gave it would have to begin anew.
+//! the same steps need the cursors of one. A cursor that is not in the table any more is an error:
+//! its client has to begin the scan again.
 //!
 //! Numbers begin at the time of the start in microseconds, so that one from before a restart is not
-//! taken for a new one. They have 51 bits, so a client that reads numbers into a double keeps them
-//! exactly.
+//! mistaken for a new one. They have 51 bits, so a client that reads numbers into a double keeps
+//! them exactly.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,7 +1,7 @@
 //! Keys that a reader found to be expired, until the housekeeping deletes them.
 //!
-//! There is room for some keys. A key that finds no room is told again by the next reader of the
-//! key, or is found by the housekeeping's own rounds.
+//! The number of keys is bounded. A key that finds no room is reported again by its next reader, or
+//! found by the housekeeping's own rounds.
 
 use std::sync::{Mutex, PoisonError};
 

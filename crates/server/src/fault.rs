@@ -1,4 +1,4 @@
-//! Why a command was not done: what its client is told, or what the store said.
+//! Why a command was not done: an answer for its client, or an error of the store.
 
 use manx::txn::Error;
 use std::borrow::Cow;

@@ -1,15 +1,13 @@
-//! What is done now and then: connections that are idle for too long are closed, and expired keys
-//! and members of dead collections are deleted.
+//! Periodic work: connections that are idle for too long are closed, and expired keys and members
+//! of dead collections are deleted.
 //!
-//! Readers tell of expired keys that they meet. Keys that no client reads are found in rounds
-//! through all keys, once any key had an expiry. Each tick looks for a short time. Where many have
-//! expired, it goes on as long as it finds many, for a half of the time at most. So expired keys
-//! cannot come faster than they go for long, and a server where nothing expires is hardly
-//! disturbed.
+//! Readers report the expired keys that they find. Keys that no client reads are found in rounds
+//! through all keys, once any key had an expiry. Each tick scans keys for a short time. While many
+//! of them have expired, it goes on, for half of the time at most. So expired keys cannot pile up
+//! for long, and a server where nothing expires is hardly disturbed.
 
 mod rounds;
 
-use crate::collection;
 use crate::ops::Enough;
 use crate::resp::Replies;
 use crate::shared::{Shared, count};
@@ -20,14 +18,14 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often.
+/// The time between two ticks.
 const TICK: Duration = Duration::from_millis(500);
-/// A tick looks at keys for so long, unless there is much to delete among them.
+/// A tick scans keys for this time, unless many of them have expired.
 const LOOK: Duration = Duration::from_millis(10);
-/// So long are pauses at least, in which others work.
+/// The shortest pause, in which other threads work.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The number of pieces of dead collections that are deleted each time.
-const PIECES: usize = 64;
+/// The maximum number of purges of dead collections in a tick.
+const PURGES: usize = 64;
 
 /// Goes on until the server stops.
 pub(crate) fn keep(shared: &Arc<Shared>) {
@@ -50,10 +48,9 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
             pause = PAUSE;
         }
         if keyspace.may_have_collections() {
-            for _ in 0..PIECES {
-                let cleaned =
-                    transact(shared, session, &mut Replies::new(0), |ops, _| collection::purge(ops));
-                if !matches!(cleaned, Ok(true)) {
+            for _ in 0..PURGES {
+                let purged = transact(shared, session, &mut Replies::new(0), |ops, _| ops.purge());
+                if !matches!(purged, Ok(true)) {
                     break;
                 }
             }
@@ -66,13 +63,14 @@ fn disconnect_idle(shared: &Shared) {
     for peer in shared.peers.snapshot() {
         if u128::from(peer.idle_ms()) > limit.as_millis() {
             count(&shared.counts.idle);
-            // It fails if the client has gone already.
+            // It fails if the client has already disconnected.
             let _ = peer.socket.shutdown(Shutdown::Both);
         }
     }
 }
 
-/// Deletes what was told of, and what is found. Returns whether that is enough until the next tick.
+/// Deletes the expired keys that were reported or are found. Returns whether that is enough until
+/// the next tick.
 fn delete_expired(shared: &Shared, session: &mut Session, rounds: &mut Rounds) -> Enough {
     let mut looking = Duration::ZERO;
     loop {
@@ -85,9 +83,9 @@ fn delete_expired(shared: &Shared, session: &mut Session, rounds: &mut Rounds) -
             Looked::End => return Enough::Yes,
             Looked::Few if looking > LOOK => return Enough::Yes,
             Looked::Few => {}
-            // As long as it took others work.
+            // A pause as long as the scan has taken.
             Looked::Many if shared.stop.wait(took.max(PAUSE)) => return Enough::Yes,
-            // What else there is to do has its turn too.
+            // The other periodic work is due.
             Looked::Many if looking > TICK => return Enough::No,
             Looked::Many => {}
         }

@@ -21,18 +21,17 @@
 //! | where | what |
 //! | --- | --- |
 //! | `resp/` | the protocol |
-//! | `command/` | what a client can ask for |
-//! | `transact.rs`, `ops.rs`, `fault.rs` | commands in transactions |
+//! | `command/` | the commands |
+//! | `transact.rs`, `retry_locks.rs`, `ops.rs`, `fault.rs` | commands in transactions |
 //! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs` | what is stored, and how |
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `transport.rs` | one connection, and its bytes |
-//! | `model/` | what serves connections |
-//! | `accept.rs`, `descriptors.rs`, `stop.rs` | how they begin and end |
-//! | `housekeeping.rs` | what is done now and then |
-//! | `peer.rs`, `client.rs`, `shared.rs` | the clients, and what is known of each |
+//! | `model/` | the threads that serve connections |
+//! | `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
+//! | `housekeeping.rs` | what is done periodically |
+//! | `peer.rs`, `shared.rs` | the clients, and what all parts of a server share |
 
 mod accept;
-mod client;
 mod collection;
 mod command;
 mod connection;
@@ -52,6 +51,7 @@ mod options;
 mod password;
 mod peer;
 pub mod resp;
+mod retry_locks;
 mod scores;
 mod server;
 mod shared;

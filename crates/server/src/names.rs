@@ -1,5 +1,5 @@
-//! Under which names the store keeps what clients have: four *spaces*, told apart by their first
-//! byte.
+//! The names under which the store keeps the data of clients, in five *spaces*. The first byte of a
+//! name is its space.
 //!
 //! | space | behind the first byte | what it has |
 //! | --- | --- | --- |

@@ -1,19 +1,25 @@
 //! What commands do in a transaction: read, write and delete keys that may expire.
 //!
-//! An expired key is as good as not there. A reader of one tells the housekeeping, which deletes
-//! it; a transaction that only reads writes nothing.
+//! To a client, an expired key does not exist. A transaction that finds one reports it to the
+//! housekeeping, which deletes it; a transaction that only reads writes nothing.
 //!
-//! Transactions have a snapshot, and of two that write the same name one has to begin again. That
-//! is enough for one command, also of collections (see `collection/`). If each of two EXECs reads
-//! what the other one writes, both would succeed, as if neither had been before the other (*write
-//! skew*). So a transaction of several commands that writes something also writes what it has only
-//! read, as it is ([`Ops::promote`]): then one of the two begins again.
+//! Transactions have a snapshot, and if two write the same name, one of them has to begin again.
+//! That is enough for one command, also of collections (see `collection/`). If each of two EXECs
+//! reads what the other one writes, both would succeed, although no order of the two explains what
+//! they have read (*write skew*). So a transaction of several commands that writes something also
+//! writes the names that it has only read, unchanged ([`Ops::promote`]): then one of the two begins
+//! again.
+//!
+//! When a collection's key is deleted, gets another value, or expires, its members are left without
+//! a collection. A few are deleted at once. For more, the same transaction only writes a
+//! *tombstone*, which takes the same time for millions. The housekeeping finds tombstones, also
+//! after a restart, and deletes the members, some at a time ([`Ops::purge`]): first all lanes, so
+//! that no member can be added any more (Invariant 3 of the collections), and the tombstone last.
 
-use crate::collection;
 use crate::cursors::Cursors;
 use crate::fault::{Fault, WRONG_TYPE};
 use crate::keyspace::Keyspace;
-use crate::names::{self, KEYS, Name};
+use crate::names::{self, KEYS, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
 use crate::value::{self, Found, Header, Kind};
 use manx::txn::{DataError, Error, Scan, Transaction, Value};
 use std::cell::RefCell;
@@ -26,6 +32,11 @@ pub(crate) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// The maximum number of members that are deleted at once.
+const AT_ONCE_MAX: u64 = if cfg!(test) { 4 } else { 32 };
+/// The maximum number of members that a purge deletes.
+const PURGE_MAX: usize = 1_000;
 
 /// What a thread keeps of the memory in which it puts values together.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -63,17 +74,17 @@ impl<'o, 's> Ops<'o, 's> {
         &self.keyspace.cursors
     }
 
-    /// From now on what is read is remembered, for [`Ops::promote`].
+    /// From now on the names that are read are remembered, for [`Ops::promote`].
     pub(crate) fn remember(&mut self) {
         self.read = Some(HashMap::new());
     }
 
-    /// Whether what is read is remembered.
+    /// Whether names that are read are remembered.
     pub(crate) fn remembers(&self) -> bool {
         self.read.is_some()
     }
 
-    /// Writes what was remembered and only read, as it is.
+    /// Writes the remembered names that were only read, with the values that they have.
     pub(crate) fn promote(&mut self) -> Result<(), Error> {
         for (name, was_written) in self.read.take().unwrap_or_default() {
             if was_written {
@@ -82,8 +93,7 @@ impl<'o, 's> Ops<'o, 's> {
             match self.txn.get(&name)? {
                 Some(value) => self.txn.put_shared(&name, value)?,
                 None => {
-                    // What is not there either is written: both leave a trace that others conflict
-                    // with.
+                    // An absent name is written and deleted again, so that others conflict with it.
                     self.txn.put(&name, b"")?;
                     self.txn.delete(&name)?;
                 }
@@ -92,7 +102,7 @@ impl<'o, 's> Ops<'o, 's> {
         Ok(())
     }
 
-    /// What stands there was read, or is as good as read.
+    /// This name was read, or the result depends on it as if it was.
     pub(crate) fn was_read(&mut self, name: &[u8]) {
         if let Some(read) = &mut self.read
             && !read.contains_key(name)
@@ -188,17 +198,50 @@ impl<'o, 's> Ops<'o, 's> {
         }
     }
 
-    /// Deletes the members of the collection that is there, if there is one.
+    /// Deletes the members of the collection that the key has, if it has one, or writes a
+    /// tombstone.
     #[inline]
     fn drop_members(&mut self, name: &[u8]) -> Result<(), Error> {
-        // So a server of strings alone does not look what it writes over.
+        // So a server that has only strings does not read the value that it overwrites.
         if self.keyspace.may_have_collections()
             && let Some(found) = self.txn.get(name)?
             && let Some(header) = Found::read(found).and_then(|found| found.header())
         {
-            collection::drop_members(self, header)?;
+            let Header { incarnation, count, is_wide } = header;
+            if is_wide || count > AT_ONCE_MAX {
+                return self.store(&names::tombstone(incarnation), b"");
+            }
+            // Each writer of a member of a small collection writes the header too, so this
+            // transaction sees all members or conflicts.
+            for space in [MEMBERS, ORDER] {
+                self.remove_all(&names::all_of(space, incarnation), usize::MAX)?;
+            }
         }
         Ok(())
+    }
+
+    /// Deletes some members of dead collections. Returns whether there may be more.
+    pub(crate) fn purge(&mut self) -> Result<bool, Error> {
+        let Some((tombstone, _)) = self.entries(&names::all(TOMBSTONES), false).next().transpose()? else {
+            return Ok(false);
+        };
+        if let Some(incarnation) = names::incarnation_in(&tombstone) {
+            for (space, most) in [(LANES, usize::MAX), (ORDER, PURGE_MAX), (MEMBERS, PURGE_MAX)] {
+                if self.remove_all(&names::all_of(space, incarnation), most)? > 0 {
+                    return Ok(true);
+                }
+            }
+        }
+        self.remove(&tombstone)?;
+        Ok(true)
+    }
+
+    /// Deletes up to `most` entries. Returns how many it has deleted.
+    fn remove_all(&mut self, range: &Range<Name>, most: usize) -> Result<usize, Error> {
+        let entries = self.entries(range, false).take(most);
+        let names: Vec<Value> = entries.map(|entry| Ok(entry?.0)).collect::<Result<_, Error>>()?;
+        names.iter().try_for_each(|name| self.remove(name))?;
+        Ok(names.len())
     }
 
     #[inline]
@@ -294,8 +337,7 @@ impl<'o, 's> Ops<'o, 's> {
     }
 }
 
-/// What collections are made of: names that are no keys. That they were read is not remembered
-/// here.
+/// What collections consist of: names that are no keys. Reading them is not remembered here.
 impl<'s> Ops<'_, 's> {
     /// Returns a number that no other caller gets.
     pub(crate) fn stamp(&self) -> u64 {
@@ -338,9 +380,10 @@ pub(crate) enum Enough {
     No,
 }
 
-/// What stands there, of a key or a name, is not what a server writes.
+/// The error if a key or a name has a value that no server writes.
 #[cold]
 pub(crate) fn foreign(key: &[u8]) -> Error {
     let key = key[..key.len().min(64)].escape_ascii();
-    Error::Data(DataError(format!("the value of {key} was not written by a server: serve another folder")))
+    let what = format!("the value of {key} was not written by a server: serve another folder");
+    DataError::new(what).into()
 }

@@ -98,20 +98,20 @@ pub(crate) struct Peers {
     left_commands: AtomicU64,
 }
 
-/// One's place among all, until it is dropped.
-pub(crate) struct Place {
+/// Keeps a peer among [`Peers`] until it is dropped.
+pub(crate) struct Registration {
     peers: Arc<Peers>,
     peer: Arc<Peer>,
 }
 
-impl Place {
-    /// Makes the place of a connection that was added.
-    pub(crate) fn new(peers: &Arc<Peers>, peer: &Arc<Peer>) -> Place {
-        Place { peers: Arc::clone(peers), peer: Arc::clone(peer) }
+impl Registration {
+    /// Of a peer that was added.
+    pub(crate) fn new(peers: &Arc<Peers>, peer: &Arc<Peer>) -> Registration {
+        Registration { peers: Arc::clone(peers), peer: Arc::clone(peer) }
     }
 }
 
-impl Drop for Place {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.peers.remove(&self.peer);
     }

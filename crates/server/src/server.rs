@@ -3,7 +3,7 @@
 use crate::accept::{self, LISTENER};
 use crate::descriptors;
 use crate::housekeeping;
-use crate::model;
+use crate::model::Serving;
 use crate::options::Options;
 use crate::shared::Shared;
 use manx::txn::Store;
@@ -106,14 +106,14 @@ impl Server {
         let address = listener.local_addr().map_err(refused)?;
         let options = Options { listen: address, connections_max, ..options };
         let shared = Arc::new(Shared::new(options, store).map_err(StartError::Store)?);
-        let model = model::of(&shared).map_err(StartError::System)?;
+        let model = Serving::new(Arc::clone(&shared)).map_err(StartError::System)?;
         let waker = Waker::new(poll.registry(), LISTENER).map_err(StartError::System)?;
         shared.stop.wakes(waker);
         let mut server = Server { shared, threads: Vec::new() };
         let shared = Arc::clone(&server.shared);
         server.spawn("manx-keep", move || housekeeping::keep(&shared))?;
         let shared = Arc::clone(&server.shared);
-        server.spawn("manx-accept", move || accept::accept(&shared, listener, poll, model))?;
+        server.spawn("manx-accept", move || accept::accept(&shared, listener, poll, &model))?;
         Ok(server)
     }
 

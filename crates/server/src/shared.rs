@@ -3,8 +3,8 @@
 use crate::keyspace::Keyspace;
 use crate::options::Options;
 use crate::peer::Peers;
+use crate::retry_locks::RetryLocks;
 use crate::stop::Stop;
-use crate::transact::RetryLocks;
 use manx::slo::Epoch;
 use manx::txn::{DataError, Error, Store};
 use std::io::{self, Write as _};
@@ -20,24 +20,24 @@ pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
     pub(crate) store: Store,
     pub(crate) keyspace: Keyspace,
-    pub(crate) turns: RetryLocks,
+    pub(crate) retry_locks: RetryLocks,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
     pub(crate) writing: Writing,
     pub(crate) stop: Stop,
     pub(crate) started: Instant,
-    /// What a request is, if there is a target for it.
+    /// The epoch of a request, if requests have a latency target.
     pub(crate) request: Option<Epoch>,
 }
 
 impl Shared {
-    /// Of a server that will listen where its options say.
+    /// The state of a server that will listen at the address in its options.
     pub(crate) fn new(options: Options, store: Store) -> Result<Shared, Error> {
         Ok(Shared {
             address: options.listen,
             keyspace: Keyspace::new(&store, options.durable)?,
             store,
-            turns: RetryLocks::new(),
+            retry_locks: RetryLocks::new(),
             peers: Arc::default(),
             counts: Counts::default(),
             writing: Writing::default(),
@@ -49,7 +49,7 @@ impl Shared {
     }
 }
 
-/// What happened, for INFO. Relaxed all over: figures for people.
+/// How often something has happened, for INFO. All accesses are Relaxed: figures for people.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) connections: AtomicU64,
@@ -69,17 +69,17 @@ impl Counts {
     }
 }
 
-/// Whether what was last written to the data's disk is there.
+/// Whether the last write to the data's disk has failed.
 #[derive(Default)]
 pub(crate) struct Writing(AtomicBool);
 
 impl Writing {
-    /// Relaxed, as the counts.
+    /// Relaxed, as the counts are.
     pub(crate) fn has_failed(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// A write was made.
+    /// A write has succeeded.
     #[inline]
     pub(crate) fn write_succeeded(&self) {
         if self.has_failed() {
@@ -87,7 +87,7 @@ impl Writing {
         }
     }
 
-    /// A write has failed. The server's operator is told, once until a write is made again.
+    /// A write has failed. Says so on standard error, once until a write succeeds again.
     #[cold]
     pub(crate) fn write_failed(&self, error: &DataError) {
         if !self.0.swap(true, Relaxed) {
@@ -97,7 +97,7 @@ impl Writing {
     }
 }
 
-/// One more.
+/// Adds one to a count.
 pub(crate) fn count(which: &AtomicU64) {
     which.fetch_add(1, Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The server's end: a thread tells it, and other threads wait for it.
+//! The server's end: a thread starts it, and other threads wait for it.
 
 use mio::Waker;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ impl Stop {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
     }
 
-    /// It is over. Saying it twice is as good as once.
+    /// Ends the server. A second call changes nothing.
     pub(crate) fn stop(&self) {
         let waker = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Release: a thread that sees it sees what was done before. Under the lock: no thread goes

@@ -1,51 +1,26 @@
 //! A transaction of a client, begun again until it succeeds.
 //!
-//! Clients of Redis know no conflicts: a SET always succeeds. So what conflicts is done again,
-//! unanswered. The first try is optimistic. If it meets another on some key, the next tries hold
-//! that key's *turn*. All losers take this lock, so only one of them at a time tries. The other
-//! transaction may be that of a thread that does not run, so the turn's holder waits adaptively
-//! before it tries again. A turn is taken while no transaction is open, and one at a time, so turns
-//! cannot wait for each other.
+//! Clients of Redis know no conflicts: a SET always succeeds. So a transaction that conflicts is
+//! tried again before its client gets an answer. The first try is optimistic. If it conflicts on
+//! some key, the next tries hold that key's *retry lock* (`retry_locks.rs`), so only one of the
+//! losers tries at a time. The winner may be a thread that does not run, so the holder of the retry
+//! lock backs off adaptively before it tries again. A retry lock is taken while no transaction is
+//! open, and each thread holds one at most, so there is no deadlock.
 
 use crate::ops::Ops;
 use crate::resp::{Replies, Version};
 use crate::shared::{Shared, count};
-use manx::lock::{Mutex, MutexGuard};
+use manx::lock::MutexGuard;
 use manx::pool::block_in_place;
 use manx::txn::{Error, Isolation, Session};
 use manx::wait::Adaptive;
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, Instant};
 
-/// How long it is tried; then the client is told.
+/// How long a transaction is tried; then the client gets an error.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The number of turns that all keys share.
-const TURNS: usize = 256;
 
-/// Which of the transactions that have lost a try may write a key next.
-pub(crate) struct RetryLocks {
-    locks: Box<[Mutex<()>]>,
-    hash: RandomState,
-}
-
-impl RetryLocks {
-    pub(crate) fn new() -> RetryLocks {
-        RetryLocks { locks: (0..TURNS).map(|_| Mutex::new(())).collect(), hash: RandomState::new() }
-    }
-
-    /// Which turn is the key's.
-    fn of(&self, key: &[u8]) -> usize {
-        self.hash.hash_one(key) as usize % TURNS
-    }
-
-    fn take(&self, index: usize) -> MutexGuard<'_, ()> {
-        let lock = &self.locks[index];
-        lock.try_lock().unwrap_or_else(|| block_in_place(|| lock.lock()))
-    }
-}
-
-/// Does `work` in a transaction and commits it, again and again if need be. What it has answered is
-/// taken back each time.
+/// Does `work` in a transaction and commits it, and retries if it conflicts. Each retry first takes
+/// back what the last try has answered.
 pub(crate) fn transact<R>(
     shared: &Shared,
     session: &mut Session,
@@ -72,7 +47,7 @@ fn again<R>(
 ) -> Result<R, Error> {
     let began = Instant::now();
     let mut backoff = Adaptive::DEFAULT.start();
-    let mut turn: Option<(usize, MutexGuard<'_, ()>)> = None;
+    let mut held: Option<(usize, MutexGuard<'_, ()>)> = None;
     loop {
         out.cut(mark);
         out.set_version(version);
@@ -81,15 +56,14 @@ fn again<R>(
         }
         count(&shared.counts.retries);
         let wanted = match &error {
-            Error::Conflict { key, .. } => Some(shared.turns.of(key)),
+            Error::Conflict { key, .. } => Some(shared.retry_locks.of(key)),
             _ => None,
         };
-        let held = turn.as_ref().map(|(index, _)| *index);
         match wanted {
-            Some(index) if held != Some(index) => {
-                // First given back: one at a time.
-                drop(turn.take());
-                turn = Some((index, shared.turns.take(index)));
+            Some(index) if held.as_ref().is_none_or(|(held, _)| *held != index) => {
+                // Released first: one at a time.
+                drop(held.take());
+                held = Some((index, shared.retry_locks.lock(index)));
             }
             _ => block_in_place(|| backoff.wait()),
         }
@@ -113,7 +87,7 @@ fn once<R>(
         transaction.commit()?;
         return Ok(result);
     }
-    // What waits for a disk lets others of the pool work.
+    // While this thread waits for a disk, another thread of the pool may run.
     match block_in_place(|| transaction.commit()) {
         Ok(_) => shared.writing.write_succeeded(),
         Err(error) => {
@@ -126,7 +100,7 @@ fn once<R>(
     Ok(result)
 }
 
-/// What a client is told.
+/// The answer to a client whose transaction has failed.
 pub(crate) fn failed(error: &Error) -> String {
     if error.is_retryable() {
         return format!("TRYAGAIN tried for {} s; the last time: {error}", PATIENCE.as_secs());
@@ -141,7 +115,7 @@ mod tests {
     use manx::txn::Store;
 
     #[test]
-    fn what_a_try_has_answered_is_taken_back_and_so_is_the_version_that_it_spoke() {
+    fn a_retry_takes_back_what_the_last_try_answered_and_the_version_that_it_set() {
         let store = Store::in_memory(manx::txn::Options::default());
         let shared = Shared::new(Options::default(), store).unwrap();
         let (mut session, mut out) = (shared.store.session().unwrap(), Replies::new(usize::MAX));

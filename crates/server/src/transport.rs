@@ -76,7 +76,7 @@ impl Transport {
             push(tls, &mut socket)?;
             tls.read_tls(&mut socket)?;
             if let Err(error) = tls.process_new_packets() {
-                // It is told why, if it still listens.
+                // The client gets the alert, if it still reads.
                 let _ = push(tls, &mut socket);
                 return Err(io::Error::new(ErrorKind::InvalidData, error));
             }

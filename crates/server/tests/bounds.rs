@@ -23,7 +23,7 @@ fn disconnections(it: &mut Client) -> u64 {
 /// Whatever the system's buffers would take: half of an answer is none, and what follows must not
 /// be taken for the rest of it.
 #[test]
-fn who_asks_for_more_than_the_bound_is_disconnected_and_told_nothing() {
+fn a_client_that_asks_for_more_than_the_bound_is_disconnected_without_an_answer() {
     for model in MODELS {
         let server = bounded(model);
         let other = &mut Client::to(&server);
@@ -100,7 +100,7 @@ fn a_long_pipeline_is_answered_also_if_nothing_is_read_before_its_end() {
 }
 
 #[test]
-fn who_has_not_said_the_password_leaves_little_unread() {
+fn a_client_without_the_password_leaves_little_unread() {
     for model in MODELS {
         let password = Some(Password::new(b"secret").unwrap());
         let server = start(Options { password, output_bytes_max: 1 << 30, ..options(model) });

@@ -33,7 +33,7 @@ impl Data for Faulty {
 
     fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
         if self.is_full.load(Relaxed) {
-            return Err(DataError("there is no room".into()));
+            return Err(DataError::new("there is no room"));
         }
         self.map.apply(batch, sync)
     }

@@ -226,7 +226,7 @@ fn execs_are_in_an_order_also_by_members() {
 }
 
 #[test]
-fn a_member_that_changed_refuses_the_transaction_of_who_watches() {
+fn a_member_that_changed_refuses_the_transaction_of_a_watcher() {
     for_each_model(|server| {
         let (it, other) = (&mut Client::to(server), &mut Client::to(server));
         for is_wide in [false, true] {

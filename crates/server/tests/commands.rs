@@ -334,8 +334,8 @@ fn expired_keys_that_nobody_reads_leave_the_store_and_living_ones_stay() {
 #[test]
 fn keys_are_counted_also_when_all_connections_are_taken() {
     for model in MODELS {
-        let sessions_max = 2 + SESSIONS_BESIDE;
-        let store = Store::in_memory(manx::txn::Options { sessions_max, ..Default::default() });
+        let sessions = 2 + SESSIONS_BESIDE;
+        let store = Store::in_memory(manx::txn::Options::new().sessions_max(sessions));
         let server = Server::start(Options { connections_max: 2, ..options(model) }, store.clone()).unwrap();
         let (it, other) = (&mut Client::to(&server), &mut Client::to(&server));
         other.expect_ok("SET k v");

@@ -180,7 +180,7 @@ fn connections_have_a_bound() {
 }
 
 #[test]
-fn who_is_silent_for_too_long_is_disconnected() {
+fn a_client_that_is_silent_for_too_long_is_disconnected() {
     for model in MODELS {
         let server = start(Options { idle_timeout: Some(Duration::from_millis(20)), ..options(model) });
         let it = &mut Client::to(&server);

@@ -14,7 +14,7 @@ use support::*;
 #[test]
 fn connections_and_the_limit_of_descriptors() {
     the_limit_is_raised_for_connections();
-    who_finds_no_descriptor_is_served_when_there_is_one();
+    a_client_without_a_descriptor_is_served_when_there_is_one();
     a_slow_reader_needs_none();
 }
 
@@ -47,7 +47,7 @@ fn all_descriptors() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-fn who_finds_no_descriptor_is_served_when_there_is_one() {
+fn a_client_without_a_descriptor_is_served_when_there_is_one() {
     for model in MODELS {
         set_open_files(200).unwrap();
         let server = start(Options { connections_max: 100, ..options(model) });

@@ -63,7 +63,7 @@ fn clients_speak_tls() {
 }
 
 #[test]
-fn who_speaks_plainly_is_told_nothing() {
+fn a_client_without_tls_gets_no_answer() {
     let (tls, config) = certificate();
     for model in MODELS {
         let server = start(Options { tls: Some(tls.clone()), ..options(model) });

@@ -50,7 +50,7 @@ const fn signed(word: u32, low: u32, width: u32) -> i64 {
     ((field(word, low, width) << (32 - width)) as i32 >> (32 - width)) as i64
 }
 
-/// See [`crate::instruction::decode`].
+/// See [`Machine::decode`](crate::Machine::decode).
 pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
     let (words, rest) = bytes.as_chunks::<4>();
     if !rest.is_empty() || !address.is_multiple_of(4) {
@@ -96,7 +96,7 @@ fn bit(number: u32) -> Registers {
 
 const FLAGS: Registers = Registers(Registers::CARRY.0 | Registers::FLAGS.0);
 
-/// See [`crate::effect::effect`].
+/// See [`Machine::effect`](crate::Machine::effect).
 pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
     let Some(&word) = bytes.first_chunk::<4>() else { return Effect::default() };
     let word = u32::from_le_bytes(word);

@@ -1,16 +1,16 @@
-//! Does a way out of a loop lead to something that blocks?
+//! Does an exit of a loop lead to something that blocks?
 //!
 //! A bounded spin that gives up in order to sleep does so at once: within a few blocks there is a
 //! system call, or a call of a function that blocks. A bound that is a timeout leads to an error
-//! instead: a message, a return. The difference decides whether a wait may be cut short or has to
-//! keep its author's time. A function that reports an error may take a lock, so the taking of a
-//! lock counts only in the loop's own function.
+//! instead: a message, a return. The difference decides whether a wait may be cut short, or has to
+//! last as long as its author meant. A function that reports an error may take a lock, so the
+//! taking of a lock counts only in the loop's own function.
 //!
-//! Looked at are the blocks behind the way out, the straight code of functions that they call or
-//! end in, and the names of functions that either of the two calls through the module's table of
-//! imports, directly or by a stub; the caller says which slots of that table belong to functions
-//! that block.
+//! The search covers the blocks behind the exit, and the straight code of the functions that these
+//! blocks call or end in. Both may call functions through the module's table of imports, directly
+//! or by a stub. The caller says which slots of that table belong to functions that block.
 
+use crate::frame;
 use crate::function::Source;
 use crate::graph::{Graph, index_of};
 use crate::instruction::{Flow, Instruction};
@@ -19,9 +19,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use iced_x86::{FlowControl, Mnemonic, OpKind, Register};
 
-/// Blocks behind the way out that are looked at.
+/// The most blocks behind the exit that are searched.
 const BLOCKS_MAX: usize = 12;
-/// Instructions of a called function that are looked at.
+/// The most instructions of a called function that are searched.
 const CALLED_MAX: usize = 64;
 
 /// How a function of another library lets other threads run.
@@ -118,10 +118,10 @@ pub(crate) fn blocks(
         let mut path = CodePath { source, slots, own: true, number: None };
         for n in block.instructions.clone() {
             let one = &instructions[n as usize];
-            let decoded = x86::decoder(source.image.at(one.address), one.address).decode();
+            let decoded = frame::decoded(source.image, one);
             // A jump out of the function is its last call.
             let stays = matches!(one.flow, Flow::Jump(target) if index_of(instructions, target).is_some());
-            if !stays && path.stops(&decoded) {
+            if !stays && path.blocks(&decoded) {
                 return true;
             }
         }
@@ -138,8 +138,8 @@ pub(crate) fn blocks(
 struct CodePath<'a> {
     source: &'a Source<'a>,
     slots: &'a Slots,
-    /// It is in the loop's own function, which says what happens next. A function that it calls may
-    /// do much: report an error, and take a lock for that.
+    /// The path is in the loop's own function. A function that it calls may report an error, and
+    /// take a lock for that.
     own: bool,
     /// The number that was loaded last for a system call, if it is known.
     number: Option<u64>,
@@ -147,7 +147,7 @@ struct CodePath<'a> {
 
 impl CodePath<'_> {
     /// Whether an instruction blocks, or calls a function that does.
-    fn stops(&mut self, instruction: &iced_x86::Instruction) -> bool {
+    fn blocks(&mut self, instruction: &iced_x86::Instruction) -> bool {
         if instruction.mnemonic() == Mnemonic::Mov
             && instruction.op0_kind() == OpKind::Register
             && matches!(instruction.op0_register(), Register::EAX | Register::RAX)
@@ -161,7 +161,7 @@ impl CodePath<'_> {
             FlowControl::IndirectCall | FlowControl::IndirectBranch => {
                 instruction.op0_kind() == OpKind::Memory
                     && instruction.is_ip_rel_memory_operand()
-                    && self.leads(instruction.ip_rel_memory_address())
+                    && self.is_blocking(instruction.ip_rel_memory_address())
             }
             FlowControl::Call | FlowControl::UnconditionalBranch if x86::near(instruction) => {
                 let target = instruction.near_branch_target();
@@ -171,7 +171,8 @@ impl CodePath<'_> {
         }
     }
 
-    fn leads(&self, slot: u64) -> bool {
+    /// Whether the slot belongs to a function that blocks.
+    fn is_blocking(&self, slot: u64) -> bool {
         let found = self.slots.binary_search_by_key(&slot, |&(slot, _)| slot);
         found.is_ok_and(|n| self.own || self.slots[n].1 == Blocks::Waits)
     }
@@ -187,7 +188,7 @@ impl CodePath<'_> {
                     one.flow_control() == FlowControl::IndirectBranch
                         && one.op0_kind() == OpKind::Memory
                         && one.is_ip_rel_memory_operand()
-                        && self.leads(one.ip_rel_memory_address())
+                        && self.is_blocking(one.ip_rel_memory_address())
                 })
     }
 }
@@ -200,7 +201,7 @@ fn straight(source: &Source<'_>, address: u64, slots: &Slots, own: bool) -> bool
     }
     let mut path = CodePath { source, slots, own, number: None };
     for instruction in x86::decoder(source.image.at(address), address).into_iter().take(CALLED_MAX) {
-        if path.stops(&instruction) {
+        if path.blocks(&instruction) {
             return true;
         }
         let ends = !matches!(

@@ -1,11 +1,11 @@
 //! A copy of a busy-wait loop in which every round, every way in and every way out is known.
 //!
-//! A jump in the loop tells that a thread spins. It does not tell when it stops: a thread that
-//! comes back to the same jump a moment later may still wait for the same thing, or may have got
-//! it, done its work and begun to wait again (two threads that take turns do so thousands of times
-//! in a millisecond, and letting the second one sleep because "it has waited for so long" slows it
-//! down a thousandfold). Time between visits cannot tell the two apart. So the loop goes on in a
-//! copy:
+//! A jump in the loop shows that a thread spins. It does not show when the thread stops. A thread
+//! that comes back to the same jump a moment later may still be in the same wait. Or the wait has
+//! ended, the thread has done its work, and a new wait has begun. Two threads that take turns do so
+//! thousands of times in a millisecond. A thread that sleeps because all its waits together were
+//! long is slowed down a thousandfold. The time between visits cannot tell the two cases apart. So
+//! the loop goes on in a copy:
 //!
 //! ```text
 //! loop:  ...                     entry:   waiting = 0            (no wait goes on: the next visit begins one)
@@ -25,17 +25,17 @@
 //! takes the place of a PAUSE; any other pivot runs behind it. A counter is known at the pivot
 //! only: at another PAUSE of an unrolled loop it may have taken its step already.
 //!
-//! The first rounds of a wait are spun as they always were, without a visit, so that a wait that is
-//! short stays as short as it was: `rounds` is one more word of the thread's. Counting it down
-//! changes the flags, so it is done only where every flag is written before it is read behind the
-//! visit ([`flags_are_dead`]); elsewhere, every round is a visit.
+//! The first rounds of a wait spin without a visit, as in the original loop, so that short waits
+//! stay short. The word `rounds` of the thread counts them down. To count changes the flags, so it
+//! is done only where every flag is written before it is read behind the visit
+//! ([`flags_are_dead`]). Elsewhere, every round is a visit.
 //!
-//! A *hint* is not a loop: its copy is what the jump replaces. It does not know when a wait begins
-//! or ends, so it changes none of the words but `rounds`.
+//! A *hint* is not a loop: its copy holds only the instructions that the jump replaces. It does not
+//! know when a wait begins or ends, so `rounds` is the only word that it changes.
 //!
-//! Instructions are copied whole, with their operands relative to the instruction pointer and their
-//! jumps re-encoded; the original stays as it was, so jumps into its middle still work and other
-//! paths through it simply are not in the copy. What the copy adds changes two words of the
+//! Instructions are copied whole. Their jumps, and their operands relative to the instruction
+//! pointer, are encoded again. The original stays unchanged, so jumps into its middle still work,
+//! and other paths through it are not in the copy. What the copy adds changes two words of the
 //! thread's own storage, and no register.
 //!
 //! The bytes, from the address that the caller gives:
@@ -47,49 +47,30 @@
 //! | entry, copy, exits | the rest |
 
 use crate::image::Image;
-use crate::relocation::{self, Refers, Relocation};
-use crate::x86::{decoder, near};
+use crate::relocation::{self, Hooks, Refers, Relocation};
+use crate::x86::{STATUS, decoder, flags_written, near};
 use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
-    InstructionBlock, MemoryOperand, OpKind, Register, RflagsBits,
+    BlockEncoder, BlockEncoderOptions, Code, FlowControl, Instruction, InstructionBlock, MemoryOperand,
+    Register,
 };
 
 /// The largest copy, in bytes.
 pub const COPY_BYTES_MAX: usize = 4096;
-
-/// What a copy refers to.
-#[derive(Clone, Copy, Debug)]
-pub struct Hooks {
-    /// The trampoline's address. It is jumped to, with 128 bytes stepped over on the stack and then
-    /// three words pushed: where the thread stands in the original, the address to return to, the
-    /// site.
-    pub trampoline: u64,
-    /// What the trampoline is told about the site.
-    pub site: u64,
-    /// The distance from the thread pointer (`fs`) to the word that is set to zero when no wait
-    /// goes on.
-    pub waiting: i32,
-    /// The distance from the thread pointer to the word that counts the rounds until the next
-    /// visit. The waiter sets it to zero, so that the next round is a visit again.
-    pub rounds: i32,
-    /// Where the site keeps the number of rounds before the first visit, as 64 bits.
-    pub site_rounds: u64,
-}
 
 /// What is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Original<'a> {
     /// Its code: ascending, not touching, free of calls.
     pub parts: &'a [Range<u64>],
-    /// The instruction at which the waiter looks.
+    /// The instruction before which a visit happens.
     pub pivot: u64,
-    /// The instruction in whose place the jump stands.
+    /// The instruction that the jump replaces.
     pub entered_at: u64,
-    /// It is a whole loop, and not a hint.
+    /// It is a whole loop. False for a hint.
     pub is_loop: bool,
-    /// Only the pivot is visited, and no other PAUSE.
+    /// Only the pivot is visited. Other PAUSEs are not.
     pub only_pivot: bool,
 }
 
@@ -102,14 +83,14 @@ pub struct Copy {
     pub entry: u64,
     /// Whether the first rounds are spun without a visit, as many as the site says.
     pub spins: bool,
-    /// How far below the loop's own the stack pointer is, from which distance from the first byte
-    /// on. It is not at first.
+    /// Offsets in the copy, each with how far the stack pointer is below that of the loop from
+    /// there on. Before the first offset it is not below.
     pub depths: Vec<(u64, i64)>,
     /// The fields that depend on addresses: see [`crate::relocation`].
     pub relocations: Vec<Relocation>,
 }
 
-/// Addresses of what the copy adds: no instruction of a program stands there.
+/// Instructions that the copy adds get made-up addresses above this one. No program has code there.
 const ADDED: u64 = 0xffff_e000_0000_0000;
 
 /// Copies `original`, to run at the address `at`, a multiple of 8.
@@ -128,8 +109,8 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
 
     // Entry: no wait goes on.
     let first = if original.is_loop {
-        let first = builder.mark(hooks)?;
-        builder.take_rounds(hooks)?;
+        let first = builder.clear_waiting(hooks)?;
+        builder.load_rounds(hooks)?;
         builder.jump(original.entered_at)?;
         first
     } else {
@@ -141,7 +122,7 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
         let mut instruction = *instruction;
         if is_visited(&instruction) {
             let counted = flags_are_dead(image, &instruction);
-            builder.look(&instruction, at, at + 16 + 16 * seen, counted.then_some(hooks))?;
+            builder.place_visit(&instruction, at, at + 16 + 16 * seen, counted.then_some(hooks))?;
             spins &= counted;
             seen += 1;
         }
@@ -237,9 +218,7 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     for part in parts {
         let length = usize::try_from(part.end.checked_sub(part.start)?).ok()?;
         let bytes = image.at(part.start).get(..length)?;
-        let mut decoder = Decoder::with_ip(64, bytes, part.start, DecoderOptions::NONE);
-        while decoder.can_decode() {
-            let instruction = decoder.decode();
+        for instruction in decoder(bytes, part.start) {
             let fits = instruction.code() != Code::INVALID && instruction.next_ip() <= part.end;
             let stays = !matches!(
                 instruction.flow_control(),
@@ -258,8 +237,6 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
 /// lead from there: DEC keeps the carry flag past the jump that it decides. A function's caller and
 /// a function that is called read none.
 fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
-    const STATUS: u32 =
-        RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
     /// The most instructions followed on all paths together.
     const STEPS_MAX: usize = 64;
     let mut open = Vec::from([(*first, STATUS)]);
@@ -268,15 +245,7 @@ fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
         if instruction.is_invalid() || instruction.rflags_read() & live != 0 {
             return false;
         }
-        // A shift by a count of zero, or a string instruction repeated zero times, changes none.
-        let may_not_write = instruction.has_rep_prefix()
-            || instruction.has_repne_prefix()
-            || (0..instruction.op_count()).any(|n| {
-                instruction.op_kind(n) == OpKind::Register && instruction.op_register(n) == Register::CL
-            });
-        if !may_not_write {
-            live &= !instruction.rflags_modified();
-        }
+        live &= !flags_written(&instruction);
         if live == 0 {
             continue;
         }
@@ -299,17 +268,17 @@ fn flags_are_dead(image: &dyn Image, first: &Instruction) -> bool {
 #[derive(Default)]
 struct Builder {
     instructions: Vec<Instruction>,
-    /// Exits say that no wait goes on.
+    /// Exits record that the wait has ended.
     is_loop: bool,
-    /// How many addresses have been invented.
+    /// How many addresses were made up.
     added: u64,
-    /// Of each exit: its invented address and where it leads.
+    /// Of each exit: its made-up address and where it leads.
     exits: Vec<(u64, u64)>,
-    /// Of each visit: where it stands in the original, and the invented address behind it.
+    /// Of each visit: where it stands in the original, and the made-up address behind it.
     visits: Vec<(u64, u64)>,
-    /// Of each visit that stands behind the loop: its invented address, and its
-    /// [`Builder::visit`]'s arguments.
-    late: Vec<(u64, u64, u64)>,
+    /// Of each visit that is written behind the loop: its made-up address, and the arguments of
+    /// [`Builder::visit`].
+    deferred: Vec<(u64, u64, u64)>,
 }
 
 /// A word of the thread's own storage.
@@ -331,7 +300,7 @@ impl Builder {
     }
 
     /// No wait goes on.
-    fn mark(&mut self, hooks: &Hooks) -> Option<u64> {
+    fn clear_waiting(&mut self, hooks: &Hooks) -> Option<u64> {
         let word = of_thread(hooks.waiting);
         Some(self.push(Instruction::with2(Code::Mov_rm64_imm32, word, 0).ok()?))
     }
@@ -340,26 +309,26 @@ impl Builder {
         Some(self.push(Instruction::with_branch(Code::Jmp_rel32_64, to).ok()?))
     }
 
-    /// The thread's rounds become the site's; no flag changes, and the red zone is stepped over.
-    fn take_rounds(&mut self, hooks: &Hooks) -> Option<()> {
+    /// Sets the rounds of the thread to those of the site. Changes no flag, and skips the red zone.
+    fn load_rounds(&mut self, hooks: &Hooks) -> Option<()> {
         let site = MemoryOperand::with_base_displ(Register::RIP, hooks.site_rounds as i64);
-        self.step(-128)?;
+        self.move_stack_pointer(-128)?;
         self.push(Instruction::with1(Code::Push_rm64, site).ok()?);
         self.push(Instruction::with1(Code::Pop_rm64, of_thread(hooks.rounds)).ok()?);
-        self.step(128)?;
+        self.move_stack_pointer(128)?;
         Some(())
     }
 
     /// Moves the stack pointer without touching a flag.
-    fn step(&mut self, bytes: i64) -> Option<u64> {
+    fn move_stack_pointer(&mut self, bytes: i64) -> Option<u64> {
         let to = MemoryOperand::with_base_displ(Register::RSP, bytes);
         Some(self.push(Instruction::with2(Code::Lea_r64_m, Register::RSP, to).ok()?))
     }
 
-    /// What stands before an instruction, or in the place of a PAUSE: a visit, or, if rounds are
-    /// `counted`, a visit when there are none left and the PAUSE otherwise. `pool` holds the
-    /// trampoline and the site, `own` the two addresses of the visit.
-    fn look(&mut self, one: &Instruction, pool: u64, own: u64, counted: Option<&Hooks>) -> Option<()> {
+    /// Writes a visit before an instruction, or in the place of a PAUSE. If rounds are `counted`,
+    /// the visit happens when no round is left, and the PAUSE otherwise. `pool` is the address of
+    /// the trampoline and the site, `own` that of the visit's two addresses.
+    fn place_visit(&mut self, one: &Instruction, pool: u64, own: u64, counted: Option<&Hooks>) -> Option<()> {
         let begin = self.instructions.len();
         let pauses = one.code() == Code::Pause;
         let behind = match counted {
@@ -372,7 +341,7 @@ impl Builder {
                     self.push(Instruction::with(Code::Pause));
                 }
                 let behind = self.push(Instruction::with(Code::Nopd));
-                self.late.push((visit, pool, own));
+                self.deferred.push((visit, pool, own));
                 behind
             }
             None => {
@@ -385,10 +354,10 @@ impl Builder {
         Some(())
     }
 
-    /// A visit, which comes back behind itself.
+    /// A visit. It returns to the instruction behind it.
     fn visit(&mut self, pool: u64, own: u64) -> Option<u64> {
         let word = |at: u64| MemoryOperand::with_base_displ(Register::RIP, at as i64);
-        let first = self.step(-128)?;
+        let first = self.move_stack_pointer(-128)?;
         self.push(Instruction::with1(Code::Push_rm64, word(own)).ok()?);
         self.push(Instruction::with1(Code::Push_rm64, word(own + 8)).ok()?);
         self.push(Instruction::with1(Code::Push_rm64, word(pool + 8)).ok()?);
@@ -396,7 +365,7 @@ impl Builder {
         Some(first)
     }
 
-    /// Where to jump to leave the copy for `target`.
+    /// The address to which a jump out of the copy leads. From there the exit goes on to `target`.
     fn exit_to(&mut self, target: u64) -> u64 {
         if let Some((exit, _)) = self.exits.iter().find(|(_, to)| *to == target) {
             return *exit;
@@ -408,7 +377,7 @@ impl Builder {
 
     /// Writes the visits that rounds were counted for, and the exits.
     fn finish(&mut self, hooks: &Hooks) -> Option<()> {
-        for (visit, pool, own) in core::mem::take(&mut self.late) {
+        for (visit, pool, own) in core::mem::take(&mut self.deferred) {
             let begin = self.instructions.len();
             self.visit(pool, own)?;
             self.instructions.get_mut(begin)?.set_ip(visit);
@@ -416,7 +385,7 @@ impl Builder {
         for (exit, target) in core::mem::take(&mut self.exits) {
             let begin = self.instructions.len();
             if self.is_loop {
-                self.mark(hooks)?;
+                self.clear_waiting(hooks)?;
             }
             self.jump(target)?;
             self.instructions.get_mut(begin)?.set_ip(exit);

@@ -7,8 +7,8 @@
 //! taken by a round of the loop, so that all else that a round leaves behind is what a round has
 //! left behind.
 //!
-//! [`Counter::missing`] and [`Counter::after`] run in the middle of somebody else's loop: they
-//! cannot panic, and they call nothing.
+//! [`Counter::missing`] and [`Counter::after`] run inside a loop of another program: they cannot
+//! panic, and they call nothing.
 
 use iced_x86::ConditionCode;
 
@@ -103,7 +103,7 @@ pub struct Counter {
     pub bound: Bound,
     /// How the loop goes on.
     pub goes_on: Condition,
-    /// The way out at the bound leads to something that blocks.
+    /// The exit at the bound leads to something that blocks.
     pub blocks: bool,
 }
 

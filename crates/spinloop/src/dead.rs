@@ -1,18 +1,16 @@
 //! Bytes that never run: the padding in front of aligned code.
 //!
 //! A compiler pads with NOPs so that a loop or a function starts at a multiple of 8 or more.
-//! Padding that control can fall into is executed; padding behind an unconditional jump or a return
-//! is not, unless a label stands in front of it. A *dead run* is one that no label can stand in
-//! front of:
+//! Padding that control can fall into is executed. Padding behind an unconditional jump or a return
+//! is not, unless it has a label in front. A *dead run* is padding that cannot have one:
 //!
 //! 1. It is between two functions, or behind an unconditional jump, a return, or an undefined
 //!    instruction.
 //! 2. It consists of whole NOPs of two bytes and more (and, between functions, INT3), with at most
 //!    one single-byte NOP at the end, as assemblers fill. Rows of single-byte NOPs are left alone:
-//!    they are room that somebody else keeps for patches at run time, or statements of unoptimised
-//!    code.
-//! 3. Inside a function it ends at a multiple of 8: what comes behind it is why it is there. Behind
-//!    a jump over itself it is again somebody's room for patches.
+//!    they are room that is kept for patches at run time, or statements of unoptimised code.
+//! 3. Inside a function it ends at a multiple of 8: it aligns the code behind it. Padding behind a
+//!    jump over itself is room for patches, and not dead.
 //! 4. Nothing refers to it: neither the part it lies in, nor the parts before and behind, nor any
 //!    part that this one jumps to (a function's rare part jumps back), by jump, call, address,
 //!    constant, or jump table ([`References`]).
@@ -21,17 +19,17 @@
 //! 6. Between functions the whole gap is padding, and the function before it does not end in an
 //!    instruction that runs on, or returns, into it.
 //!
-//! What is not certain is not dead: then there is no jump, which costs a cure, and not the program.
+//! Bytes that are not certain to be dead are not used. The loop then may have no place for a jump.
+//! That loses one repair, and never breaks the program.
 
-use crate::function::Source;
+use crate::function::{Source, overlap};
+use crate::instruction::Flow;
 use crate::references::References;
 use crate::x86;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{Code, Mnemonic};
-
-use crate::instruction::Flow;
 
 /// How many other parts a part may jump to before they are not all looked at and it has no dead
 /// runs.
@@ -70,7 +68,7 @@ impl<'a> Dead<'a> {
     /// Whether anything refers to an address in `range`, as far as code can tell: these parts,
     /// which hold it, and, with `around`, the parts before and behind them. Also where the targets
     /// of an indirect jump are not known.
-    pub(crate) fn touched(&mut self, parts: &[Range<u64>], range: &Range<u64>, around: bool) -> bool {
+    pub(crate) fn is_referenced(&mut self, parts: &[Range<u64>], range: &Range<u64>, around: bool) -> bool {
         let unwind = self.source.unwind;
         let mut all = parts.to_vec();
         if around {
@@ -83,7 +81,7 @@ impl<'a> Dead<'a> {
             let own = parts.contains(part);
             survey
                 .as_ref()
-                .map_or(own, |survey| survey.references.touch(range) || own && survey.references.unknown)
+                .map_or(own, |survey| survey.references.refers_to(range) || own && survey.references.unknown)
         })
     }
 
@@ -128,10 +126,10 @@ impl<'a> Dead<'a> {
             let before = side(n.checked_sub(1), unwind.is_first(here.part.start));
             let behind = side(n.checked_add(1), unwind.is_last(here.part.start));
             if let (Some(before), Some(behind)) = (before, behind) {
-                let touched = |run: &&Range<u64>| {
-                    before.into_iter().chain(behind).any(|references| references.touch(run))
+                let referenced = |run: &&Range<u64>| {
+                    before.into_iter().chain(behind).any(|references| references.refers_to(run))
                 };
-                runs.extend(here.runs.iter().filter(|run| !touched(run)).cloned());
+                runs.extend(here.runs.iter().filter(|run| !referenced(run)).cloned());
             }
         }
         for two in surveys.windows(2) {
@@ -139,7 +137,7 @@ impl<'a> Dead<'a> {
                 runs.extend(self.gap(before, behind));
             }
         }
-        runs.retain(|run| run.start < window.end && window.start < run.end);
+        runs.retain(|run| overlap(run, window));
         runs.sort_by_key(|run| run.start);
         runs
     }
@@ -154,7 +152,7 @@ impl<'a> Dead<'a> {
         {
             return None;
         }
-        if before.references.touch(&gap) || behind.references.touch(&gap) {
+        if before.references.refers_to(&gap) || behind.references.refers_to(&gap) {
             return None;
         }
         let mut fill = Fill::default();
@@ -195,7 +193,7 @@ impl Survey {
         if references.unknown || source.unwind.has_landing_pads(part.start) {
             runs.clear();
         }
-        runs.retain(|run| !references.touch(run));
+        runs.retain(|run| !references.refers_to(run));
         if !runs.is_empty() && !retain_unless_others_refer(source, part, &references, &mut runs, others) {
             runs.clear();
         }
@@ -225,7 +223,7 @@ fn retain_unless_others_refer(
             return false;
         }
         match others.entry(other.start).or_insert_with(|| References::new(source, &other)) {
-            Some(theirs) => runs.retain(|run| !theirs.touch(run)),
+            Some(theirs) => runs.retain(|run| !theirs.refers_to(run)),
             None => return false,
         }
         seen.push(other);

@@ -2,8 +2,8 @@
 //!
 //! The iterative algorithm of Cooper, Harvey and Kennedy ("A Simple, Fast Dominance Algorithm"):
 //! blocks in reverse postorder, each one's immediate dominator the nearest common ancestor of its
-//! predecessors', until nothing changes. Blocks that nobody is seen to precede (the entry, landing
-//! pads of exceptions, targets of jump tables) hang below one virtual root.
+//! predecessors', until nothing changes. Blocks without a known predecessor (the entry, landing
+//! pads of exceptions, targets of jump tables) are children of one virtual root.
 
 use crate::graph::Graph;
 use alloc::vec;
@@ -29,7 +29,7 @@ impl Dominators {
         let mut seen = vec![false; count];
         let mut stack: Vec<(u32, usize)> = Vec::new();
         let without_predecessor = (0..count as u32).filter(|&block| graph.predecessors(block).is_empty());
-        // The first block is the entry; the last pass picks up cycles that nobody enters.
+        // The first block is the entry; the last pass picks up cycles without an entry.
         for root in [0].into_iter().chain(without_predecessor).chain(0..count as u32) {
             if seen.get(root as usize) != Some(&false) {
                 continue;
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_that_nobody_enters_and_loops_with_two_entries() {
+    fn loops_without_an_entry_and_loops_with_two_entries() {
         // 0 -> 1 | 2; 1 -> 2; 2 -> 1: neither dominates the other. 3 -> 4 -> 3: not reachable.
         let graph = graph(&[&[1, 2], &[2], &[1], &[4], &[3]]);
         let dominators = Dominators::new(&graph);

@@ -1,7 +1,6 @@
-//! What the question "what does this exit depend on?" needs to know of an instruction, of either
-//! machine.
+//! The data flow through an instruction of either machine: which registers and memory its results
+//! depend on.
 
-use crate::{Machine, aarch64, x86};
 use alloc::vec::Vec;
 use core::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
@@ -66,8 +65,8 @@ impl Not for Registers {
 /// same memory as long as none of the registers changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The registers that form the address. The stack pointer is not among them: within a loop
-    /// without calls it stands still where it matters.
+    /// The registers that form the address. The stack pointer is not among them: a loop without
+    /// calls does not move it where it matters.
     pub(crate) registers: Registers,
     /// Base, index, scale, and segment, as numbers that are equal when they are.
     pub(crate) form: u64,
@@ -93,15 +92,7 @@ pub(crate) struct Effect {
     pub(crate) arithmetic: bool,
     /// Results depend on the time.
     pub(crate) clock: bool,
-    /// Reads and writes memory in one step, which is only worth its price for memory that others
+    /// Reads and writes memory in one step. Programs do that only to memory that other threads
     /// write.
     pub(crate) atomic: bool,
-}
-
-/// The effect of the instruction at the start of `bytes`.
-pub(crate) fn effect(machine: Machine, bytes: &[u8], address: u64) -> Effect {
-    match machine {
-        Machine::X86_64 => x86::effect(bytes, address),
-        Machine::Aarch64 => aarch64::effect(bytes, address),
-    }
 }

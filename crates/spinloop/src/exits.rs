@@ -23,13 +23,12 @@
 //! queue lock's node on the waiter's stack). What the loop does write is a variable: its value is
 //! followed to the writes. An atomic read-modify-write always counts as memory.
 
-use crate::Machine;
-use crate::effect::{Effect, Place, Registers, effect};
+use crate::effect::{Effect, Place, Registers};
 use crate::frame;
-use crate::graph::{Edge, Graph};
-use crate::image::Image;
-use crate::instruction::{Flow, Instruction};
-use crate::rounds::Region;
+use crate::graph::Edge;
+use crate::instruction::Flow;
+use crate::machine::Machine;
+use crate::rounds::Rounds;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cell::OnceCell;
@@ -52,20 +51,14 @@ pub(crate) struct Exits {
     pub(crate) timed: bool,
     /// A jump depends on memory.
     pub(crate) memory: bool,
-    /// An exit depends on memory and not on a recurrence: the loop does more than to pass the time.
+    /// An exit depends on memory and not on a recurrence: the loop is more than a delay.
     pub(crate) waits: bool,
 }
 
-/// What the region's exits depend on. `pivot` is an instruction that every round passes.
-pub(crate) fn judge(
-    machine: Machine,
-    image: &dyn Image,
-    instructions: &[Instruction],
-    graph: &Graph,
-    region: &Region,
-    pivot: u32,
-) -> Exits {
-    let flow = Flows::new(machine, image, instructions, graph, region, pivot);
+/// What the region's exits depend on. Every round passes the pivot.
+pub(crate) fn analyse(machine: Machine, rounds: Rounds<'_>) -> Exits {
+    let Rounds { instructions, graph, region, .. } = rounds;
+    let flow = Flows::new(machine, rounds);
     let mut exits = Exits::default();
     for &block in &region.blocks {
         let edges = &graph.blocks[block as usize].edges;
@@ -89,18 +82,13 @@ pub(crate) fn judge(
 
 /// Data flow in a region.
 struct Flows<'a> {
-    graph: &'a Graph,
-    region: &'a Region,
-    /// The index of the instruction that every round passes.
-    pivot: u32,
+    machine: Machine,
+    rounds: Rounds<'a>,
     effects: BTreeMap<u32, Effect>,
     /// All registers that the region writes.
     writes: Registers,
     /// Local variables may be known to other threads: asked for when there is one that decides.
     shared_frame: OnceCell<bool>,
-    machine: Machine,
-    image: &'a dyn Image,
-    instructions: &'a [Instruction],
 }
 
 /// Where a value comes from.
@@ -146,14 +134,8 @@ impl Slice {
 }
 
 impl<'a> Flows<'a> {
-    fn new(
-        machine: Machine,
-        image: &'a dyn Image,
-        instructions: &'a [Instruction],
-        graph: &'a Graph,
-        region: &'a Region,
-        pivot: u32,
-    ) -> Self {
+    fn new(machine: Machine, rounds: Rounds<'a>) -> Self {
+        let Rounds { image, instructions, graph, region, .. } = rounds;
         let mut effects = BTreeMap::new();
         let mut writes = Registers::NONE;
         // Where the frame pointer is none, only the stack pointer names variables, and it is no
@@ -161,26 +143,14 @@ impl<'a> Flows<'a> {
         let framed = machine == Machine::Aarch64 || frame::has_pointer(image, instructions);
         for n in region.blocks.iter().flat_map(|&block| graph.blocks[block as usize].instructions.clone()) {
             let instruction = &instructions[n as usize];
-            let bytes = image.at(instruction.address);
-            let bytes = bytes.get(..usize::from(instruction.length)).unwrap_or(bytes);
-            let mut effect = effect(machine, bytes, instruction.address);
+            let mut effect = machine.effect(instruction.bytes(image), instruction.address);
             for place in effect.loads.iter_mut().chain(&mut effect.stores) {
                 place.local &= framed || place.registers == Registers::NONE;
             }
             writes |= effect.writes;
             effects.insert(n, effect);
         }
-        let mut flows = Flows {
-            graph,
-            region,
-            pivot,
-            effects,
-            writes,
-            shared_frame: OnceCell::new(),
-            machine,
-            image,
-            instructions,
-        };
+        let mut flows = Flows { machine, rounds, effects, writes, shared_frame: OnceCell::new() };
         flows.name_through_variables();
         flows
     }
@@ -268,7 +238,8 @@ impl<'a> Flows<'a> {
     /// Whether other threads may know local variables.
     fn shares_frame(&self) -> bool {
         *self.shared_frame.get_or_init(|| {
-            self.machine == Machine::Aarch64 || frame::address_taken(self.image, self.instructions)
+            let Rounds { image, instructions, .. } = self.rounds;
+            self.machine == Machine::Aarch64 || frame::address_taken(image, instructions)
         })
     }
 
@@ -290,23 +261,28 @@ impl<'a> Flows<'a> {
     fn definitions(&self, user: u32, location: Location) -> (Vec<Definition>, bool) {
         let mut found = Vec::new();
         let mut from_outside = false;
-        let Some(block) = self.graph.block_of(user as usize) else { return (found, false) };
+        let Some(block) = self.rounds.graph.block_of(user as usize) else { return (found, false) };
         let mut seen = BTreeSet::new();
         // If the user is the pivot, its value has already passed the pivot.
-        let before = self.graph.blocks[block as usize].instructions.start..user;
-        let mut open = Vec::from([(block, before, user == self.pivot)]);
+        let before = self.rounds.graph.blocks[block as usize].instructions.start..user;
+        let mut open = Vec::from([(block, before, user == self.rounds.pivot)]);
         while let Some((block, range, mut past_pivot)) = open.pop() {
             let definition = range.clone().rev().find(|&n| self.defines(n, location));
-            past_pivot |= (definition.map_or(range.start, |at| at + 1)..range.end).contains(&self.pivot);
+            past_pivot |=
+                (definition.map_or(range.start, |at| at + 1)..range.end).contains(&self.rounds.pivot);
             if let Some(at) = definition {
                 found.push(Definition { at, past_pivot });
                 continue;
             }
-            for &before in self.graph.predecessors(block) {
-                if !self.region.contains(before) {
+            for &before in self.rounds.graph.predecessors(block) {
+                if !self.rounds.region.contains(before) {
                     from_outside = true;
                 } else if seen.insert((before, past_pivot)) {
-                    open.push((before, self.graph.blocks[before as usize].instructions.clone(), past_pivot));
+                    open.push((
+                        before,
+                        self.rounds.graph.blocks[before as usize].instructions.clone(),
+                        past_pivot,
+                    ));
                 }
             }
         }
@@ -318,21 +294,21 @@ impl<'a> Flows<'a> {
     /// The jumps inside the region that choose which of `definitions` reaches `user`: one of them
     /// lies on one of the jump's paths and not on the other, as far as `user` or the jump itself.
     fn choices(&self, user: u32, definitions: &[Definition]) -> Vec<u32> {
-        let Some(join) = self.graph.block_of(user as usize) else { return Vec::new() };
+        let Some(join) = self.rounds.graph.block_of(user as usize) else { return Vec::new() };
         let homes: Vec<u32> = definitions
             .iter()
-            .filter_map(|&definition| self.graph.block_of(definition.at as usize))
+            .filter_map(|&definition| self.rounds.graph.block_of(definition.at as usize))
             .collect();
-        let forks = self.region.blocks.iter().filter(|&&block| {
-            let block_edges = self.graph.blocks[block as usize].edges;
+        let forks = self.rounds.region.blocks.iter().filter(|&&block| {
+            let block_edges = self.rounds.graph.blocks[block as usize].edges;
             let [Edge::To(one), Edge::To(other)] = block_edges else { return false };
-            if one == other || !block_edges.iter().all(|&edge| self.region.holds(edge)) {
+            if one == other || !block_edges.iter().all(|&edge| self.rounds.region.holds(edge)) {
                 return false;
             }
             let (one, other) = (self.before_join(one, block, join), self.before_join(other, block, join));
             homes.iter().any(|home| one.contains(home) != other.contains(home))
         });
-        forks.map(|&block| self.graph.blocks[block as usize].instructions.end - 1).collect()
+        forks.map(|&block| self.rounds.graph.blocks[block as usize].instructions.end - 1).collect()
     }
 
     /// The blocks of the region that are reached from `start` before `join` or `fork` is.
@@ -340,8 +316,8 @@ impl<'a> Flows<'a> {
         let mut seen = BTreeSet::new();
         let mut open = Vec::from([start]);
         while let Some(block) = open.pop() {
-            if block != fork && block != join && self.region.contains(block) && seen.insert(block) {
-                open.extend(self.graph.blocks[block as usize].successors());
+            if block != fork && block != join && self.rounds.region.contains(block) && seen.insert(block) {
+                open.extend(self.rounds.graph.blocks[block as usize].successors());
             }
         }
         seen

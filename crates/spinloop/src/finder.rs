@@ -1,8 +1,8 @@
-//! The whole question: a module, and what to say of each seed in it.
+//! The analysis of a module: decides for each seed whether it is a wait.
 //!
-//! Work is done only where a seed is: the unwind table is searched, one function is decoded as far
-//! as the seed (most are inside another instruction, and end here), then the function's graph is
-//! built, and kept for the next seed. Jump sites are looked for only when they are asked for.
+//! Work is done only where a seed is. The unwind table is searched, and one part of a function is
+//! decoded. Most seeds are inside another instruction and end here. For the others the function's
+//! graph is built, and kept for the next seed. Jump sites are searched only on request.
 //!
 //! | what the exits depend on (`exits`) | what lasts (`proof`) | finding |
 //! | --- | --- | --- |
@@ -12,8 +12,9 @@
 //! | memory and the time | nothing but the clock | a wait that is bounded by a clock |
 //!
 //! Without a hint, a loop that a counter ends is taken only if it blocks next: then its counter is
-//! moved on. If the loop only computes, it ends earlier, never later. Where the author's time would
-//! have to be kept, a computation that reads the same word in each round would be slept through.
+//! moved on. If the loop only computes, it ends earlier, never later. If the loop does not block
+//! next, its time would have to be kept, so a computation that reads the same word in each round
+//! would sleep for that time.
 //!
 //! The entry of a function of [`POLLING`](crate::POLLING) is a wait of its callers (`poll`).
 //!
@@ -31,9 +32,10 @@ use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
 use crate::jump_site::{self, JumpSite};
+use crate::machine::Machine;
 use crate::poll;
 use crate::proof::{self, Proof};
-use crate::rounds::{self, Region};
+use crate::rounds::{self, Region, Rounds};
 use crate::route;
 use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX, Seed};
 use crate::short;
@@ -46,15 +48,6 @@ use core::ops::Range;
 
 /// The largest function that holds a PAUSE without a loop and is a hint itself.
 const HINT_BYTES_MAX: u64 = 512;
-
-/// Whose instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
-    /// x86-64: PAUSE.
-    X86_64,
-    /// aarch64: YIELD and ISB.
-    Aarch64,
-}
 
 /// What is known of a module: its bytes, which of them are code, and its unwind table.
 #[derive(Clone, Copy)]
@@ -89,7 +82,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// Analyses the seeds of one module, and remembers which dead bytes have been given away.
+/// Analyses the seeds of one module, and remembers which dead bytes are reserved.
 ///
 /// The module's code must be as the compiler left it while it is analysed: ask for all findings and
 /// jump sites before anything is written.
@@ -102,14 +95,14 @@ pub struct Finder<'a> {
     small: Option<Function>,
     dead: Option<Dead<'a>>,
     taken: Vec<Range<u64>>,
-    /// Where the loops lie that are known by now.
+    /// Where the loops lie that were found before.
     known: BTreeMap<u64, u64>,
     /// The words that lead to functions that block, in ascending order.
     blocking: Vec<(u64, Blocks)>,
 }
 
 impl<'a> Finder<'a> {
-    /// A finder that has given nothing away.
+    /// A finder that has reserved nothing.
     pub fn new(module: Module<'a>) -> Self {
         Finder::with_imports(module, Vec::new())
     }
@@ -132,9 +125,11 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Analyses the seed at `address`. Cheapest in ascending order of addresses, one kind after the
-    /// other: the function that was decoded last is kept. Kinds in their own order, so that a loop
-    /// with a PAUSE is known by that.
+    /// Analyses the seed at `address`.
+    ///
+    /// Pass the seeds ordered by kind and, within a kind, by address. The finder keeps the function
+    /// that it decoded last, so ascending addresses cost least. The order of kinds makes sure that
+    /// a loop with a PAUSE is found by its PAUSE.
     pub fn analyse(&mut self, address: u64, seed: Seed) -> Finding {
         if seed != Seed::Pause && self.is_known(address..address + 1) {
             return Finding::Nothing;
@@ -154,7 +149,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Whether a part of `range` belongs to a loop that is known by now.
+    /// Whether a part of `range` belongs to a loop that was found before.
     fn is_known(&self, range: Range<u64>) -> bool {
         self.known.range(..range.end).next_back().is_some_and(|(_, &end)| range.start < end)
     }
@@ -163,20 +158,19 @@ impl<'a> Finder<'a> {
     fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
         self.small = None;
         let source = self.source.ok_or(Reason::NoFunction)?;
-        let worth = match seed {
+        let is_x86 = source.machine == Machine::X86_64;
+        let candidate = match seed {
             Seed::Short => short::may_wait(source.image.at(address), address)
                 .filter(|&end| short::may_be_proven(&source, address..end, address, false))
                 .map(|_| address),
             Seed::Nested => short::nested(source.image.at(address), address)
                 .filter(|&(pivot, end)| short::may_be_proven(&source, address..end, pivot, true))
                 .map(|(pivot, _)| pivot),
-            Seed::Clock | Seed::Nops if source.machine == Machine::X86_64 => {
-                short::may_return(source.image, address).then_some(address)
-            }
-            Seed::Poll => (source.machine == Machine::X86_64).then_some(address),
+            Seed::Clock | Seed::Nops if is_x86 => short::may_return(source.image, address).then_some(address),
+            Seed::Poll => is_x86.then_some(address),
             _ => Some(address),
         };
-        let Some(address) = worth else { return Ok(None) };
+        let Some(address) = candidate else { return Ok(None) };
         if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {
             let part = source.part(address)?;
             let instructions = source.decode(&part);
@@ -196,32 +190,39 @@ impl<'a> Finder<'a> {
         }
         let function = self.small.as_ref().or(self.function.as_ref()).ok_or(Reason::Undecodable)?;
         let (instructions, graph) = (&function.instructions, &function.graph);
-        let pivot = index_of(instructions, address).ok_or(Reason::Undecodable)?;
+        let mut pivot = index_of(instructions, address).ok_or(Reason::Undecodable)?;
+        if seed == Seed::Poll {
+            let entry = poll::pivot(source.image, instructions, pivot);
+            pivot = entry.filter(|_| address == part.start).ok_or(Reason::NoFunction)?;
+        }
         let home = graph.block_of(pivot).ok_or(Reason::Undecodable)?;
         let block = |n: u32| &graph.blocks[n as usize];
         let instruction = |n: u32| &instructions[n as usize];
-        let bounds = |n: u32| {
-            let own = &block(n).instructions;
-            instruction(own.start).address..instruction(own.end - 1).end()
+        let bytes_of = |region: &Region| region.blocks.iter().map(|&n| block(n).bytes).sum::<u32>();
+        // The loop of a hint is the hint itself.
+        let hint = |kind| {
+            let own = instruction(pivot as u32);
+            let bytes = own.address..own.end();
+            Loop {
+                head: own.address,
+                latch: own.address,
+                bytes: u32::from(own.length),
+                parts: Vec::from([bytes]),
+                function: part.clone(),
+                kind,
+                pivot: own.address,
+                home: function.block_range(home),
+            }
         };
         let found = |region: &Region, kind| Loop {
             head: instruction(block(region.head).instructions.start).address,
             latch: instruction(block(region.latch).instructions.end - 1).address,
-            bytes: region.blocks.iter().map(|&n| block(n).bytes).sum(),
-            parts: merged(region.blocks.iter().map(|&n| bounds(n))),
-            function: part.clone(),
-            kind,
-            pivot: address,
-            home: bounds(home),
+            bytes: bytes_of(region),
+            parts: merged(region.blocks.iter().map(|&n| function.block_range(n))),
+            ..hint(kind)
         };
         if seed == Seed::Poll {
-            let own = poll::pivot(source.image, instructions, pivot);
-            let entry = own.filter(|_| address == part.start).ok_or(Reason::NoFunction)?;
-            let home = graph.block_of(entry).ok_or(Reason::Undecodable)?;
-            let own = Region { blocks: Vec::from([home]), head: home, latch: home };
-            let first = instruction(entry as u32);
-            let found = Loop { pivot: first.address, home: bounds(home), ..found(&own, Kind::Poll) };
-            return Ok(Some(hint_of(found, first)));
+            return Ok(Some(hint(Kind::Poll)));
         }
         let hinted = matches!(seed, Seed::Pause | Seed::TimedPause);
         let Some(region) = rounds::region(graph, &function.dominators, home) else {
@@ -230,15 +231,9 @@ impl<'a> Finder<'a> {
             }
             let reason = rounds::why_none(graph, home);
             let small = part.end - part.start <= HINT_BYTES_MAX;
-            let hint = reason == Reason::Works || reason == Reason::NotInALoop && small;
-            let own = Region { blocks: Vec::from([home]), head: home, latch: home };
-            return if source.machine == Machine::X86_64 && hint {
-                Ok(Some(hint_of(found(&own, Kind::Hint), instruction(pivot as u32))))
-            } else {
-                Err(reason)
-            };
+            let is_hint = reason == Reason::Works || reason == Reason::NotInALoop && small;
+            return if is_x86 && is_hint { Ok(Some(hint(Kind::Hint))) } else { Err(reason) };
         };
-        let bytes_of = |region: &Region| region.blocks.iter().map(|&n| block(n).bytes).sum::<u32>();
         // Without a hint, a loop has to be short, or it is not there to wait.
         let bytes_max = match seed {
             Seed::Short => SHORT_BYTES_MAX as u32,
@@ -246,15 +241,11 @@ impl<'a> Finder<'a> {
             _ => u32::MAX,
         };
         let kind = |region: &Region| {
-            let prove = || {
-                let nested = seed == Seed::Nested;
-                (source.machine == Machine::X86_64)
-                    .then(|| proof::prove(source.image, instructions, graph, region, pivot as u32, nested))
-                    .flatten()
-            };
+            let rounds = Rounds { image: source.image, instructions, graph, region, pivot: pivot as u32 };
+            let prove = || is_x86.then(|| proof::prove(rounds, seed == Seed::Nested)).flatten();
             // All depends on the proof where there is no hint, and most fail soon.
             let proven = if hinted { None } else { Some(prove().ok_or(Reason::Works)?) };
-            let exits = exits::judge(source.machine, source.image, instructions, graph, region, pivot as u32);
+            let exits = exits::analyse(source.machine, rounds);
             match (exits.any, exits.counted, exits.timed, exits.memory) {
                 (false, ..) => Err(Reason::NoExit),
                 (true, true, _, false) => Err(Reason::Counted),
@@ -296,7 +287,7 @@ impl<'a> Finder<'a> {
             }
         };
         // A wait inside would go unseen in the copy.
-        if seed == Seed::Nested && region.blocks.iter().any(|&n| self.is_known(bounds(n))) {
+        if seed == Seed::Nested && region.blocks.iter().any(|&n| self.is_known(function.block_range(n))) {
             return Ok(None);
         }
         if bytes_of(&region) <= bytes_max { Ok(Some(found(&region, kind))) } else { Err(Reason::TooLong) }
@@ -346,19 +337,7 @@ fn one_block(source: &Source<'_>, part: &Range<u64>, all: &[Instruction], at: us
     Some(Function { parts: Vec::from([part.clone()]), instructions, graph, dominators })
 }
 
-/// A hint's loop is its own instruction.
-fn hint_of(found: Loop, hint: &Instruction) -> Loop {
-    let own = hint.address..hint.end();
-    Loop {
-        head: own.start,
-        latch: own.start,
-        bytes: u32::from(hint.length),
-        parts: Vec::from([own]),
-        ..found
-    }
-}
-
-/// Ascending ranges, with those that touch made one.
+/// Ascending ranges, where ranges that touch become one.
 fn merged(ranges: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for range in ranges {

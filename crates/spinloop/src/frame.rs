@@ -11,9 +11,7 @@ use iced_x86::{Code, Mnemonic, OpKind, Register};
 
 /// The instruction again, with its operands.
 pub(crate) fn decoded(image: &dyn Image, instruction: &Instruction) -> iced_x86::Instruction {
-    let bytes = image.at(instruction.address);
-    let bytes = bytes.get(..usize::from(instruction.length)).unwrap_or(bytes);
-    x86::decoder(bytes, instruction.address).decode()
+    x86::decoder(instruction.bytes(image), instruction.address).decode()
 }
 
 /// Whether the function begins by making `rbp` its frame pointer.
@@ -22,7 +20,6 @@ pub(crate) fn has_pointer(image: &dyn Image, instructions: &[Instruction]) -> bo
         instructions.iter().map(|one| decoded(image, one)).filter(|one| one.code() != Code::Endbr64);
     let pushes = first.next().is_some_and(|one| {
         one.mnemonic() == Mnemonic::Push
-            && one.op_count() == 1
             && one.op0_kind() == OpKind::Register
             && one.op0_register() == Register::RBP
     });

@@ -1,18 +1,18 @@
 //! The function around a PAUSE, put together from its parts.
 //!
-//! Compilers move what they think is rare to a part of its own, far away, with unwind information
-//! of its own. A loop may run through both. Parts are told from other functions by how jumps go
-//! between them: a function is entered at its start, so a direct jump to the *inside* of another
-//! range means that both are one function. A rare part is entered at its start too, by a
-//! conditional jump, but it jumps back to the inside of where it came from.
+//! Compilers move rare code to a part of its own, far away, with unwind information of its own. A
+//! loop may run through both parts. The jumps between two ranges show whether they are parts of one
+//! function. A function is entered at its start, so a direct jump to the *inside* of another range
+//! means that both are one function. A rare part is entered at its start too, by a conditional
+//! jump, but it jumps back to the inside of the part that it was entered from.
 //!
 //! 1. Every part was decoded from its start without a flaw, and parts do not overlap.
 
-use crate::Machine;
 use crate::dominators::Dominators;
 use crate::graph::Graph;
 use crate::image::Image;
-use crate::instruction::{Flow, Instruction, decode};
+use crate::instruction::{Flow, Instruction};
+use crate::machine::Machine;
 use crate::text::Text;
 use crate::unwind::Unwind;
 use crate::verdict::Reason;
@@ -34,6 +34,14 @@ pub(crate) struct Function {
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) graph: Graph,
     pub(crate) dominators: Dominators,
+}
+
+impl Function {
+    /// The addresses of a block.
+    pub(crate) fn block_range(&self, block: u32) -> Range<u64> {
+        let own = &self.graph.blocks[block as usize].instructions;
+        self.instructions[own.start as usize].address..self.instructions[own.end as usize - 1].end()
+    }
 }
 
 /// What a function is put together from.
@@ -59,7 +67,7 @@ impl<'a> Source<'a> {
     }
 
     pub(crate) fn decode(&self, range: &Range<u64>) -> Option<Vec<Instruction>> {
-        decode(self.machine, self.bytes(range)?, range.start)
+        self.machine.decode(self.bytes(range)?, range.start)
     }
 
     /// The function that `part` is a part of; `instructions` are those of this part.
@@ -111,6 +119,6 @@ impl<'a> Source<'a> {
     }
 }
 
-fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+pub(crate) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
     one.start < other.end && other.start < one.end
 }

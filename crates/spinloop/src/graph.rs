@@ -46,7 +46,7 @@ impl Block {
     }
 }
 
-/// The blocks, in ascending order of addresses, and who precedes whom.
+/// The blocks, in ascending order of addresses, and their predecessors.
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) blocks: Vec<Block>,
@@ -120,8 +120,7 @@ impl Graph {
             });
         }
 
-        // Padding that nobody jumps to does not run, so it does not run on into the code behind it
-        // either.
+        // Padding without a predecessor does not run, so it has no edge to the code behind it.
         let mut reached = vec![false; blocks.len()];
         for next in blocks.iter().flat_map(Block::successors) {
             reached[next as usize] = true;
@@ -137,7 +136,7 @@ impl Graph {
         Some(Graph::from_blocks(blocks))
     }
 
-    /// Adds to the edges who precedes whom.
+    /// Computes the predecessors from the edges.
     pub(crate) fn from_blocks(blocks: Vec<Block>) -> Graph {
         let mut predecessors_of = vec![0u32; blocks.len() + 1];
         for next in blocks.iter().flat_map(Block::successors) {

@@ -1,7 +1,6 @@
-//! What the control flow needs to know of an instruction, of either machine.
+//! The place and the control flow of an instruction of either machine.
 
-use crate::{Machine, aarch64, x86};
-use alloc::vec::Vec;
+use crate::image::Image;
 
 /// Where execution goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +32,12 @@ pub(crate) struct Instruction {
 }
 
 impl Instruction {
+    /// Its bytes; fewer if the image ends before.
+    pub(crate) fn bytes<'a>(&self, image: &'a dyn Image) -> &'a [u8] {
+        let bytes = image.at(self.address);
+        bytes.get(..usize::from(self.length)).unwrap_or(bytes)
+    }
+
     /// The address behind it.
     pub(crate) fn end(&self) -> u64 {
         self.address.wrapping_add(u64::from(self.length))
@@ -44,14 +49,5 @@ impl Instruction {
             Flow::Branch(target) | Flow::Jump(target) => Some(target),
             Flow::Next | Flow::Indirect | Flow::Call | Flow::Stop => None,
         }
-    }
-}
-
-/// All instructions in `bytes`, or none at all when something in there is not one: then either the
-/// function holds data, or the decoder is not where it believes to be.
-pub(crate) fn decode(machine: Machine, bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
-    match machine {
-        Machine::X86_64 => x86::decode(bytes, address),
-        Machine::Aarch64 => aarch64::decode(bytes, address),
     }
 }

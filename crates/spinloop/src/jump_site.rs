@@ -1,4 +1,4 @@
-//! Where the jump into a loop's copy stands.
+//! The place of the jump into a loop's copy.
 //!
 //! The loop is copied whole, so the jump may stand at any instruction of a round; it leads to that
 //! instruction's copy. Best is a place that only spinning threads pass, so the pivot's own block
@@ -13,11 +13,11 @@
 //! 1. No jump leads between the bytes that are replaced. Within an instruction none does (a LOCK
 //!    prefix is the exception, and refused). Between instructions of one block no jump of the
 //!    function does, by the graph; nor does anything else that the function, its neighbours, or a
-//!    jump table refers to ([`Dead::touched`]).
+//!    jump table refers to ([`Dead::is_referenced`]).
 //! 2. The replaced instructions belong to the loop, and their copy is complete.
 
 use crate::dead::Dead;
-use crate::function::{Function, Source};
+use crate::function::{Function, Source, overlap};
 use crate::graph::index_of;
 use crate::instruction::{Flow, Instruction};
 use crate::jump::Route;
@@ -67,17 +67,10 @@ pub(crate) fn best(
     };
     let mut blocks = Vec::from([home]);
     if found.kind.is_loop() {
-        blocks.extend((0..graph.blocks.len() as u32).filter(|&n| {
-            let own = &graph.blocks[n as usize].instructions;
-            n != home
-                && inside(
-                    &(instructions[own.start as usize].address..instructions[own.end as usize - 1].end()),
-                )
-        }));
+        let all = 0..graph.blocks.len() as u32;
+        blocks.extend(all.filter(|&n| n != home && inside(&function.block_range(n))));
     }
-    let free = |range: &Range<u64>, taken: &[Range<u64>]| {
-        taken.iter().all(|gone| gone.end <= range.start || range.end <= gone.start)
-    };
+    let free = |range: &Range<u64>, taken: &[Range<u64>]| !taken.iter().any(|taken| overlap(taken, range));
     for block in blocks {
         let own = &graph.blocks[block as usize].instructions;
         let own = &instructions[own.start as usize..own.end as usize];
@@ -117,7 +110,7 @@ pub(crate) fn best(
                 if !locked(&own[start])
                     && holds(&replaced)
                     && free(&replaced, taken)
-                    && (untouched || !dead.touched(&function.parts, &between, !idle))
+                    && (untouched || !dead.is_referenced(&function.parts, &between, !idle))
                 {
                     taken.push(replaced.clone());
                     return Some(JumpSite { replaced, jump: Jump::Row });

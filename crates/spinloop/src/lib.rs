@@ -1,45 +1,46 @@
 //! Finds busy-wait loops in machine code, and a place in them for a jump.
 //!
-//! A thread that spins on memory until another thread writes it burns its time slice when that
-//! other thread cannot run. In a program that cannot be changed such a loop can still be told: **a
+//! A thread that spins on memory until another thread writes it wastes its time slice when that
+//! other thread cannot run. Such a loop can be recognised in a program that cannot be changed: **a
 //! loop waits if a round of it changes nothing that lasts, except a counter or its reading of a
 //! clock.** What ends it must come from another thread. A PAUSE in the loop is a hint, not the
 //! definition. This crate finds these loops in the bytes of a module, says how each ends, and finds
-//! a place for a jump that moves no instruction which anything jumps to.
+//! a place for a jump. Nothing jumps between the bytes that the jump replaces.
 //!
 //! | file | mechanism |
 //! | --- | --- |
-//! | [`seeds`] | byte patterns that are cheap to find, where a loop may be |
-//! | [`finder`](Finder) | the whole question, asked of one module |
+//! | [`seeds`](seeds()) | byte patterns that are cheap to find, where a loop may be |
+//! | [`finder`](Finder) | the analysis of one module |
 //! | [`image`], `text` | bytes by address, and which of them are code |
 //! | `unwind` | where functions begin and end |
+//! | [`machine`](Machine) | the instruction set of a module, and its decoder |
 //! | `x86`, [`aarch64`] | instructions, reduced to their control flow (`instruction`) and data flow (`effect`) |
 //! | `function`, `graph`, `dominators` | a function from its parts, its basic blocks, and which block dominates which |
 //! | `rounds` | the innermost loop around a seed, and its short rounds without calls |
 //! | `short` | a cheap look at a short loop, before its function is decoded |
 //! | `exits` | what the loop's exits depend on: memory, a counter, the time |
 //! | `proof` | what lasts from round to round |
-//! | `symbolic` | what an instruction does to values that are known by where they came from |
+//! | `symbolic` | symbolic execution: a value is known by the place that it came from |
 //! | `frame` | the function's stack frame, and whether others can reach it |
 //! | [`counter`](Counter) | a counter that bounds a wait, and how to move it on |
-//! | `blocking` | whether a way out leads to something that blocks |
-//! | [`verdict`](Finding) | what is said of a seed |
+//! | `blocking` | whether an exit leads to something that blocks |
+//! | [`verdict`](Finding) | the result for a seed |
 //! | `references`, `dead` | padding that never runs |
 //! | [`jump_site`](JumpSite) | the place for a jump into a copy |
 //! | `route`, [`jump`] | the path of a short jump through dead bytes, and encodings |
-//! | [`copy`](copy()) | the loop's copy, in which the waiter looks in every round |
+//! | [`copy`](copy()) | the loop's copy, in which each round may be a visit to the waiter |
 //! | [`relocation`] | how a copy is moved to other addresses |
 //! | [`poll`](POLLING) | functions by which threads poll |
 //! | [`call_frame`](CallFrame) | the copy's unwind data |
 //!
-//! Three kinds of mistake are far apart. A wrong *verdict* behind a PAUSE costs time: any delay is
-//! allowed there. A wrong *proof* would end a wait that must not end. A wrong *boundary* (bytes
-//! that are not an instruction of their own, bytes that are not dead) costs the program. So
-//! verdicts weigh, and proofs and boundaries are certain or refused.
+//! Three kinds of mistakes have very different costs. A wrong *verdict* behind a PAUSE costs time:
+//! any delay is allowed there. A wrong *proof* would end a wait that must not end. A wrong
+//! *boundary* (bytes that are not an instruction of their own, bytes that are not dead) breaks the
+//! program. So a verdict may be an estimate. Proofs and boundaries are certain, or refused.
 //!
-//! The crate is pure: bytes in, findings out. No system calls, no global state, no panic on any
-//! input. It runs inside programs that are not ours (the preload library) and on files (`manx run
-//! --dry-run`).
+//! The crate is pure: it takes bytes and returns findings. It makes no system calls, has no global
+//! state, and panics on no input. The preload library runs it inside other programs, and `manx run
+//! --dry-run` runs it on files.
 //!
 //! ```
 //! use spinloop::{Finder, Finding, Machine, Module, Reason, Seed, Segments};
@@ -73,6 +74,7 @@ pub mod image;
 mod instruction;
 pub mod jump;
 mod jump_site;
+mod machine;
 mod poll;
 mod proof;
 mod references;
@@ -89,12 +91,14 @@ mod x86;
 
 pub use blocking::{Blocks, blocking};
 pub use call_frame::{CALL_FRAME_BYTES_MAX, CallFrame};
-pub use copy::{COPY_BYTES_MAX, Copy, Hooks, Original, copy};
+pub use copy::{COPY_BYTES_MAX, Copy, Original, copy};
 pub use counter::{Bound, Condition, Counter, Place};
-pub use finder::{Finder, Machine, Module};
+pub use finder::{Finder, Module};
 pub use image::{Image, Segments};
 pub use jump::{ENDBR64, MAX_HOPS, Route, near_jump, padding, short_jump};
 pub use jump_site::{Jump, JumpSite};
+pub use machine::Machine;
 pub use poll::POLLING;
+pub use relocation::Hooks;
 pub use seeds::{NESTED_BYTES_MAX, OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
 pub use verdict::{Finding, Kind, Loop, Reason};

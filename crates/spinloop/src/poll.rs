@@ -5,14 +5,13 @@
 //! and any of them may find work. The only sign is the name of the function. So the few functions
 //! that programs poll with are listed by their names.
 //!
-//! The pivot is the function's entry: all callers come by, whichever way the call was bound. Only
-//! the instructions that the jump replaces are copied, as for a hint. An `endbr64` stays where it
-//! is, because indirect calls have to arrive at one: the pivot is the instruction behind it.
+//! The pivot is the function's entry, which all callers pass, however the call was bound. Only the
+//! instructions that the jump replaces are copied, as for a hint. An `endbr64` keeps its place,
+//! because indirect calls have to arrive at one: the pivot is the instruction behind it.
 //!
-//! What is certain: the visit comes before the function has done anything, so the function, its
-//! arguments and its result are as they were. What is not: whether the caller waits. A thread that
-//! calls often enough, with nothing to do in between, is taken for one that does. A mistake costs
-//! time, and no more.
+//! The visit comes before the function has done anything, so the function, its arguments and its
+//! result stay the same. It is not certain that the caller waits. A thread that calls often enough,
+//! with nothing to do in between, is assumed to wait. A mistake costs only time.
 
 use crate::image::Image;
 use crate::instruction::Instruction;

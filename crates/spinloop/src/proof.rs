@@ -1,5 +1,5 @@
-//! Does a round of a loop change anything that lasts? And if only a counter, which one, and what
-//! bounds it?
+//! Proves that a round of a loop changes nothing that lasts, or only a counter, and finds the
+//! counter's bound.
 //!
 //! A loop waits if a round of it changes nothing that lasts, except a counter or its reading of a
 //! clock: what ends it must come from another thread. This file proves that, for one loop and one
@@ -38,10 +38,10 @@
 //! there. This holds for memory. It does not hold for a device whose registers change when they are
 //! read.
 //!
-//! From 1 to 6 follows what [`Counter::missing`] stands on: to run more rounds that find the same
-//! memory, and to add as many steps to the counter, comes to the same. No other thread can see
-//! the counter, and a program must expect to run that fast. Two things are left to the waiter,
-//! and to [`Counter::after`]:
+//! [`Counter::missing`] relies on what follows from 1 to 6. It makes no difference whether more
+//! rounds run and find the same memory, or as many steps are added to the counter. No other thread
+//! can see the counter, and a program must expect to run that fast. The waiter and
+//! [`Counter::after`] have to ensure two more conditions:
 //!
 //! 7. *The last round is one of these.* The thread has come from the pivot to the pivot in the
 //!    copy. Whether the next round does is a matter of memory and of what the loop does not change,
@@ -54,10 +54,9 @@
 
 use crate::counter::{Bound, Condition, Counter, Place};
 use crate::frame::{self, decoded};
-use crate::graph::{Edge, Graph};
-use crate::image::Image;
+use crate::graph::Edge;
 use crate::instruction::{Flow, Instruction};
-use crate::rounds::Region;
+use crate::rounds::Rounds;
 use crate::symbolic::{Flags, Followed, Location, State, Value, may_read};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -93,11 +92,7 @@ struct Passed {
 }
 
 struct Prover<'a> {
-    image: &'a dyn Image,
-    instructions: &'a [Instruction],
-    graph: &'a Graph,
-    region: &'a Region,
-    pivot: u32,
+    rounds: Rounds<'a>,
     /// Loops inside the round are followed.
     nested: bool,
     followed: Followed,
@@ -107,23 +102,12 @@ struct Prover<'a> {
     steps: usize,
 }
 
-/// Proves what the file's text says of the loop of `region`, or refuses. `pivot` is the index of an
-/// instruction. Unless `nested` says that there may be loops inside the round, every round has to
-/// pass it.
-pub(crate) fn prove(
-    image: &dyn Image,
-    instructions: &[Instruction],
-    graph: &Graph,
-    region: &Region,
-    pivot: u32,
-    nested: bool,
-) -> Option<Proof> {
+/// Proves what the file's text says of the loop of `rounds`, or refuses. Unless `nested` says that
+/// there may be loops inside the round, every round has to pass the pivot.
+pub(crate) fn prove(rounds: Rounds<'_>, nested: bool) -> Option<Proof> {
+    let Rounds { image, instructions, graph, pivot, .. } = rounds;
     let mut prover = Prover {
-        image,
-        instructions,
-        graph,
-        region,
-        pivot,
+        rounds,
         nested,
         followed: Followed::new(frame::has_pointer(image, instructions)),
         decisions: Vec::new(),
@@ -140,13 +124,14 @@ impl Prover<'_> {
     /// Follows all paths from the instruction `from` of `block` to the pivot or out of the loop.
     /// `None`: refused.
     fn follow(&mut self, block: u32, from: u32, mut state: State, passed: &mut Vec<Passed>) -> Option<()> {
-        let home = self.graph.blocks[block as usize].clone();
+        let Rounds { image, instructions, graph, region, pivot } = self.rounds;
+        let home = &graph.blocks[block as usize];
         if home.after_call || self.ends.len() >= PATHS_MAX || passed.len() >= BLOCKS_MAX {
             return None;
         }
         let mut decided = ConditionCode::None;
         for n in from..home.instructions.end {
-            if n == self.pivot && (from != self.pivot || !passed.is_empty()) {
+            if n == pivot && (from != pivot || !passed.is_empty()) {
                 self.ends.push(state);
                 return Some(());
             }
@@ -154,10 +139,11 @@ impl Prover<'_> {
             if self.steps > PATHS_MAX * STEPS_MAX {
                 return None;
             }
-            let instruction = decoded(self.image, &self.instructions[n as usize]);
-            if matches!(self.instructions[n as usize].flow, Flow::Next) {
+            let Instruction { flow, .. } = instructions[n as usize];
+            let instruction = decoded(image, &instructions[n as usize]);
+            if flow == Flow::Next {
                 self.followed.step(&instruction, &mut state)?;
-            } else if matches!(self.instructions[n as usize].flow, Flow::Branch(_)) {
+            } else if matches!(flow, Flow::Branch(_)) {
                 self.decide(n, &instruction, &home.edges, &state)?;
                 decided = instruction.condition_code();
                 state.jumps.insert(n);
@@ -171,7 +157,7 @@ impl Prover<'_> {
             if only.is_some_and(|only| only != jumps) {
                 continue;
             }
-            if !self.region.contains(next) {
+            if !region.contains(next) {
                 continue;
             }
             // By 6.
@@ -188,7 +174,7 @@ impl Prover<'_> {
                 }
             };
             passed.push(Passed { block: next, all });
-            let first = self.graph.blocks[next as usize].instructions.start;
+            let first = graph.blocks[next as usize].instructions.start;
             self.follow(next, first, state, passed)?;
             passed.pop();
         }
@@ -209,7 +195,7 @@ impl Prover<'_> {
             return None;
         }
         may_read(instruction.rflags_read(), state.flags)?;
-        let leaves = edges.map(|edge| !self.region.holds(edge));
+        let leaves = edges.map(|edge| !self.rounds.region.holds(edge));
         let exit = match leaves {
             [true, false] => Some((instruction.next_ip(), false)),
             [false, true] => Some((instruction.near_branch_target(), true)),
@@ -224,6 +210,7 @@ impl Prover<'_> {
 
     /// Puts together what all paths have shown.
     fn conclude(mut self) -> Option<Proof> {
+        let Rounds { image, instructions, .. } = self.rounds;
         if self.ends.is_empty() {
             return None;
         }
@@ -235,7 +222,7 @@ impl Prover<'_> {
             })
             .collect();
         // By 5.
-        if !self.followed.stored.is_empty() && frame::address_taken(self.image, self.instructions) {
+        if !self.followed.stored.is_empty() && frame::address_taken(image, instructions) {
             return None;
         }
         // By 1: what lasts.

@@ -1,10 +1,10 @@
 //! Which addresses a part of a function refers to, as far as code can tell.
 //!
-//! Dead bytes must not be anybody's target. Almost every label that a compiler sets at a place that
-//! is aligned stands behind the padding; but an empty block before an aligned loop leaves a label
-//! in front of it, and then the padding is code. So whatever may be such a label is collected here,
-//! rather too much than too little: jumps and calls, addresses relative to the instruction,
-//! constants, and the entries of jump tables.
+//! Nothing may refer to dead bytes. Almost every label at an aligned place is behind the padding.
+//! But an empty block before an aligned loop has its label in front of the padding, which is then
+//! code. So this file collects every number that may be such a label, and rather too many than too
+//! few: jumps and calls, addresses relative to the instruction, constants, and the entries of jump
+//! tables.
 //!
 //! A jump table is found by its address: an indirect jump's table is referred to by the same
 //! function, as 32-bit distances from the table's start or as 64-bit addresses. Where an indirect
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use iced_x86::{FlowControl, Mnemonic, OpKind};
 
-/// More than any `switch` of a program written by people.
+/// More entries than a `switch` in real programs has.
 const TABLE_ENTRIES_MAX: usize = 4096;
 
 /// No constant below this is an address: a module's headers stand there.
@@ -106,7 +106,7 @@ impl References {
     }
 
     /// Whether something in `range` is referred to.
-    pub(crate) fn touch(&self, range: &Range<u64>) -> bool {
+    pub(crate) fn refers_to(&self, range: &Range<u64>) -> bool {
         let at = self.code.partition_point(|&address| address < range.start);
         self.code.get(at).is_some_and(|&address| address < range.end)
     }

@@ -10,9 +10,27 @@
 //! 2. To move a copy from A to B yields the bytes that [`crate::copy()`] makes for B, if the module
 //!    has the same bytes there.
 
-use crate::copy::Hooks;
 use alloc::vec::Vec;
 use iced_x86::{ConstantOffsets, Instruction, Register};
+
+/// What a copy refers to.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// The trampoline's address. It is jumped to, with 128 bytes stepped over on the stack and then
+    /// three words pushed: where the thread stands in the original, the address to return to, the
+    /// site.
+    pub trampoline: u64,
+    /// What the trampoline is told about the site.
+    pub site: u64,
+    /// The distance from the thread pointer (`fs`) to the word that is set to zero when no wait
+    /// goes on.
+    pub waiting: i32,
+    /// The distance from the thread pointer to the word that counts the rounds until the next
+    /// visit. The waiter sets it to zero, so that the next round is a visit again.
+    pub rounds: i32,
+    /// Where the site keeps the number of rounds before the first visit, as 64 bits.
+    pub site_rounds: u64,
+}
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

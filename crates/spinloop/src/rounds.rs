@@ -4,17 +4,18 @@
 //! one for each back edge, the smallest first (`for (;;) { if (idle) { pause; continue; } work }`
 //! is a short loop and a long one with the same head). In an innermost loop, only *short rounds*
 //! matter: paths from the pivot back to itself that make no call and take at most
-//! [`ROUND_BYTES_MAX`] bytes of code. A round that calls is not busy waiting at full speed, it
-//! yields, parks or works; a loop of long rounds does something else than wait. The blocks of all
+//! [`ROUND_BYTES_MAX`] bytes of code. A round that calls yields, parks or does work, and a loop of
+//! long rounds does something else than wait. The blocks of all
 //! short rounds form the *region*, and the edges out of it are its exits: to the code behind the
 //! loop, but also to the yield after the thousandth round.
 //!
-//! Jumps whose targets are not known can hide an edge, so that a loop is taken for smaller than it
-//! is. That costs a wrong verdict, which costs time, never correctness: at a PAUSE any delay is
-//! allowed.
+//! Jumps whose targets are not known can hide an edge, so that a loop seems smaller than it is. The
+//! verdict is wrong then. That costs time, never correctness: at a PAUSE any delay is allowed.
 
 use crate::dominators::Dominators;
 use crate::graph::{Edge, Graph};
+use crate::image::Image;
+use crate::instruction::Instruction;
 use crate::verdict::Reason;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -47,6 +48,17 @@ impl Region {
     }
 }
 
+/// The region of a pivot, in its function.
+#[derive(Clone, Copy)]
+pub(crate) struct Rounds<'a> {
+    pub(crate) image: &'a dyn Image,
+    pub(crate) instructions: &'a [Instruction],
+    pub(crate) graph: &'a Graph,
+    pub(crate) region: &'a Region,
+    /// The index of the pivot.
+    pub(crate) pivot: u32,
+}
+
 /// The short rounds through the block `pivot` in the innermost loop that has any.
 pub(crate) fn region(graph: &Graph, dominators: &Dominators, pivot: u32) -> Option<Region> {
     let mut loops = natural_loops(graph, dominators, pivot);
@@ -72,11 +84,15 @@ pub(crate) fn around(graph: &Graph, pivot: u32) -> Option<Region> {
 
 /// Why no short round leads through the block `pivot`.
 pub(crate) fn why_none(graph: &Graph, pivot: u32) -> Reason {
-    let returns = |calls| reach(graph, pivot, u32::MAX, calls, |_| true, Graph::forward).1.is_some();
-    match (returns(true), returns(false)) {
-        (false, _) => Reason::NotInALoop,
-        (true, false) => Reason::Works,
-        (true, true) => Reason::TooLong,
+    let is_in_a_loop =
+        |with_calls| reach(graph, pivot, u32::MAX, with_calls, |_| true, Graph::forward).1.is_some();
+    if !is_in_a_loop(true) {
+        Reason::NotInALoop
+    } else if !is_in_a_loop(false) {
+        // Each round calls a function, which may do work.
+        Reason::Works
+    } else {
+        Reason::TooLong
     }
 }
 

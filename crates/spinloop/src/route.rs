@@ -10,6 +10,7 @@
 //!    the pieces of one overlap.
 
 use crate::dead::Dead;
+use crate::function::overlap;
 use crate::jump::{MAX_HOPS, Route};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -26,18 +27,12 @@ fn reach(from: u64) -> Range<u64> {
     behind.saturating_sub(128)..behind.saturating_add(128)
 }
 
-/// Room for a jump in the place of the instruction at `at`; what is found is added to `taken`.
-pub(crate) fn through(dead: &mut Dead<'_>, at: u64, taken: &mut Vec<Range<u64>>) -> Option<Route> {
-    let window = at.saturating_sub(REACH)..at.saturating_add(REACH);
-    let runs = dead.runs(at, &window);
-    find(at, &runs, taken)
-}
-
-/// Finds a route over `runs`, dead runs in ascending order, avoiding and extending `taken`.
-pub(crate) fn find(pivot: u64, runs: &[Range<u64>], taken: &mut Vec<Range<u64>>) -> Option<Route> {
+/// A route for a jump in the place of the instruction at `pivot`. Avoids the ranges of `taken`, and
+/// adds its own.
+pub(crate) fn through(dead: &mut Dead<'_>, pivot: u64, taken: &mut Vec<Range<u64>>) -> Option<Route> {
     let window = pivot.saturating_sub(REACH)..pivot.saturating_add(REACH);
-    let near = taken.iter().filter(|gone| gone.start < window.end && window.start < gone.end);
-    let free = subtract(runs, near);
+    let near = taken.iter().filter(|taken| overlap(taken, &window));
+    let free = subtract(dead.runs(pivot, &window), near);
     let mut open = Vec::from([Route { hops: [0; MAX_HOPS], hop_count: 0, landing: pivot }]);
     let mut next = Vec::new();
     for _ in 0..=MAX_HOPS {
@@ -90,25 +85,19 @@ fn places(free: &[Range<u64>], from: u64, bytes: u64) -> impl Iterator<Item = u6
     free.iter().flat_map(move |run| {
         let low = run.start.max(reach.start);
         let high = run.end.saturating_sub(bytes).min(reach.end - 1);
-        let (first, second) = (low, high);
-        let both = (low <= high).then_some([first, second]);
-        both.into_iter()
-            .flatten()
-            .enumerate()
-            .filter(move |&(n, _)| n == 0 || first != second)
-            .map(|(_, at)| at)
+        let first = (low <= high).then_some(low);
+        first.into_iter().chain((low < high).then_some(high))
     })
 }
 
-/// What of `runs` is not `taken`.
-fn subtract<'a>(runs: &[Range<u64>], taken: impl Iterator<Item = &'a Range<u64>>) -> Vec<Range<u64>> {
-    let mut free = runs.to_vec();
-    for gone in taken {
-        free = free
+/// The parts of `runs` that are not `taken`.
+fn subtract<'a>(mut runs: Vec<Range<u64>>, taken: impl Iterator<Item = &'a Range<u64>>) -> Vec<Range<u64>> {
+    for taken in taken {
+        runs = runs
             .into_iter()
-            .flat_map(|run| [run.start..run.end.min(gone.start), run.start.max(gone.end)..run.end])
+            .flat_map(|run| [run.start..run.end.min(taken.start), run.start.max(taken.end)..run.end])
             .filter(|run| run.start < run.end)
             .collect();
     }
-    free
+    runs
 }

@@ -1,21 +1,21 @@
 //! Where a busy-wait loop may be: byte patterns that are cheap to find in text.
 //!
-//! | seed | bytes | whose |
+//! | seed | bytes | where it is used |
 //! | --- | --- | --- |
-//! | PAUSE | `F3 90` | nearly everybody's |
-//! | TPAUSE, UMWAIT | `66` or `F2`, `0F AE`, a register form with 6 in the middle | those that ask for a bounded pause |
-//! | a row of NOPs | five times `90` and more | OpenBLAS, BLIS: a pause that is none |
-//! | RDTSC | `0F 31` | loops that are bounded by a clock |
-//! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory, or to a counter and a jump before it | loops with nothing in them |
-//! | a nested loop | a jump back by at most [`NESTED_BYTES_MAX`] bytes, right behind a shorter one that it encloses | loops that look at each of the other threads |
+//! | PAUSE | `F3 90` | in nearly all programs |
+//! | TPAUSE, UMWAIT | `66` or `F2`, `0F AE`, a register form with 6 in the middle | for pauses with a time limit |
+//! | a row of NOPs | five times `90` and more | OpenBLAS, BLIS: a delay without a hint to the processor |
+//! | RDTSC | `0F 31` | in loops that are bounded by a clock |
+//! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory, or to a counter and a jump before it | in loops with an empty body |
+//! | a nested loop | a jump back by at most [`NESTED_BYTES_MAX`] bytes, right behind a shorter one that it encloses | in loops that check each of the other threads |
 //!
 //! What has no pattern is found by its name: [`POLLING`](crate::POLLING).
 //!
-//! A pattern may as well be the inside of another instruction, and a row of NOPs is mostly padding:
-//! the [`Finder`](crate::Finder) tells. What is found here only has to be little.
+//! A pattern may be inside another instruction, and a row of NOPs is mostly padding. The
+//! [`Finder`](crate::Finder) decides. This search only has to find few candidates.
 //!
-//! A text may be searched in parts that overlap by [`OVERLAP`]: all parts together find what is
-//! found in the whole.
+//! A text may be searched in parts that overlap by [`OVERLAP`] bytes. Together they find the same
+//! seeds as a search of the whole text.
 
 use alloc::vec::Vec;
 use memchr::memmem;
@@ -24,8 +24,8 @@ use memchr::memmem;
 pub const SHORT_BYTES_MAX: usize = 32;
 /// The longest loop around a loop without any hint in either, in bytes.
 pub const NESTED_BYTES_MAX: usize = 80;
-/// How far the bytes of a seed reach: parts of a text that are searched one by one overlap by as
-/// much.
+/// The number of bytes by which parts of a text overlap that are searched one by one. No seed
+/// reaches further.
 pub const OVERLAP: usize = NESTED_BYTES_MAX + 8;
 /// How far behind the end of an inner loop the outer one ends: a comparison and a jump.
 const TAIL_BYTES_MAX: usize = 16;

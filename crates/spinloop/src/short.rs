@@ -1,21 +1,21 @@
-//! A cheap look at a seed, before its function is decoded.
+//! A cheap check of a seed, before its function is decoded.
 //!
-//! There are thousands of short loops in a large library, and nearly all of them work: they write
-//! memory, or an address that they read moves. Both can be seen in the loop's own few instructions.
-//! What passes here is proven later, by [`crate::proof`] and on the function's own instructions; so
-//! a mistake here costs a loop, and no more.
+//! There are thousands of short loops in a large library, and nearly all of them do work: they
+//! write memory, or the address that they read changes. Both are visible in the few instructions of
+//! the loop. [`crate::proof`] later proves what passes this check, with the instructions of the
+//! whole function. So a mistake here only misses a loop.
 
 use crate::function::Source;
 use crate::graph::{Graph, index_of};
 use crate::image::Image;
 use crate::proof;
-use crate::rounds;
+use crate::rounds::{self, Rounds};
 use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX};
 use crate::x86;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
-use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess, Register};
+use iced_x86::{FlowControl, InstructionInfoFactory, Register};
 
 /// Whether a thread may come back to `address` without a call: most clocks are read where the code
 /// goes on to call something. A longer path is not followed; the thread is then taken to come back.
@@ -62,7 +62,9 @@ pub(crate) fn may_be_proven(source: &Source<'_>, range: Range<u64>, pivot: u64, 
         let graph = Graph::new(&instructions, core::slice::from_ref(&range), source.image)?;
         let pivot = index_of(&instructions, pivot)?;
         let region = rounds::around(&graph, graph.block_of(pivot)?)?;
-        proof::prove(source.image, &instructions, &graph, &region, pivot as u32, nested)
+        let (image, pivot) = (source.image, pivot as u32);
+        let rounds = Rounds { image, instructions: &instructions, graph: &graph, region: &region, pivot };
+        proof::prove(rounds, nested)
     };
     proven().is_some()
 }
@@ -160,28 +162,27 @@ impl Seen {
         };
         let info = self.factory.info(instruction);
         for used in info.used_memory() {
-            match used.access() {
-                OpAccess::Read | OpAccess::CondRead => {
-                    self.loads = true;
-                    self.addresses |= bit(used.base()) | bit(used.index());
-                }
-                OpAccess::None | OpAccess::NoMemAccess => {}
-                _ => return None,
+            let (reads, writes) = x86::access(used.access());
+            if writes {
+                return None;
+            }
+            if reads {
+                self.loads = true;
+                self.addresses |= bit(used.base()) | bit(used.index());
             }
         }
-        let mut writes = 0;
+        let mut written = 0;
         for used in info.used_registers() {
             let bit = bit(used.register());
-            let (reads, one) = match used.access() {
-                OpAccess::Read | OpAccess::CondRead => (bit, 0),
-                OpAccess::Write => (0, bit),
-                OpAccess::None | OpAccess::NoMemAccess => (0, 0),
-                _ => (bit, bit),
-            };
-            self.lasting |= reads & !self.written;
-            writes |= one;
+            let (reads, writes) = x86::access(used.access());
+            if reads {
+                self.lasting |= bit & !self.written;
+            }
+            if writes {
+                written |= bit;
+            }
         }
-        self.written |= writes;
+        self.written |= written;
         Some(())
     }
 }

@@ -1,4 +1,4 @@
-//! What instructions do to values that are known only by where they came from.
+//! Symbolic execution: what instructions do to values that are known only by their origin.
 //!
 //! A value is known as what a register or a stack slot held at the pivot, plus a constant; or as a
 //! constant; or as a load from memory; or not at all. Flags are known by the operation that has set
@@ -11,16 +11,12 @@
 //!    stack or frame pointer, always with the same size. Slots do not overlap.
 //! 3. A flag is read only where one operation has set it, in the same round.
 
+use crate::x86::{STATUS, access, flags_written, is_one_register};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use iced_x86::{
-    ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits,
-    UsedMemory,
+    ConditionCode, CpuidFeature, InstructionInfoFactory, Mnemonic, OpKind, Register, RflagsBits, UsedMemory,
 };
-
-/// The flags that operations set.
-const STATUS: u32 =
-    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
 
 /// Where a value can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +62,12 @@ pub(crate) struct Operation {
 }
 
 impl Flags {
+    /// After a comparison of two values of `bits` bits.
+    fn compared(one: Value, other: Value, bits: u32) -> Flags {
+        let result = if other == Value::Constant(0) { one } else { Value::Unknown };
+        Flags::Of(Operation { compared: Some((one, other)), result, carry: true }, bits)
+    }
+
     /// The values that they depend on.
     pub(crate) fn values(self) -> impl Iterator<Item = Value> {
         let values = match self {
@@ -329,12 +331,7 @@ impl Followed {
                     return self.write(instruction, 0, value, state);
                 }
             }
-            Mnemonic::Xor | Mnemonic::Sub
-                if two
-                    && instruction.op0_kind() == OpKind::Register
-                    && instruction.op1_kind() == OpKind::Register
-                    && instruction.op0_register() == instruction.op1_register() =>
-            {
+            Mnemonic::Xor | Mnemonic::Sub if two && is_one_register(instruction) => {
                 state.flags = Flags::Unknown;
                 return self.write(instruction, 0, Value::Constant(0), state);
             }
@@ -349,35 +346,19 @@ impl Followed {
             Mnemonic::Cmp if two => {
                 let ((one, bits), (other, _)) =
                     (self.operand(instruction, 0, state)?, self.operand(instruction, 1, state)?);
-                let other = cut(other, bits);
-                let result = if other == Value::Constant(0) { one } else { Value::Unknown };
-                let compared = Some((one, other));
-                state.flags = Flags::Of(Operation { compared, result, carry: true }, bits);
+                state.flags = Flags::compared(one, cut(other, bits), bits);
                 return Some(());
             }
-            Mnemonic::Test
-                if two
-                    && instruction.op0_kind() == OpKind::Register
-                    && instruction.op1_kind() == OpKind::Register
-                    && instruction.op0_register() == instruction.op1_register() =>
-            {
-                let (result, bits) = self.operand(instruction, 0, state)?;
-                let compared = Some((result, Value::Constant(0)));
-                state.flags = Flags::Of(Operation { compared, result, carry: true }, bits);
+            Mnemonic::Test if two && is_one_register(instruction) => {
+                let (value, bits) = self.operand(instruction, 0, state)?;
+                state.flags = Flags::compared(value, Value::Constant(0), bits);
                 return Some(());
             }
             // A truth value that the round itself has set.
-            Mnemonic::Test
-                if instruction.op0_kind() == OpKind::Register
-                    && instruction.op1_kind() == OpKind::Register
-                    && is_low_byte(instruction.op0_register())
-                    && instruction.op0_register() == instruction.op1_register() =>
-            {
+            Mnemonic::Test if is_one_register(instruction) && is_low_byte(instruction.op0_register()) => {
                 let full = Location::Register(instruction.op0_register().full_register() as u16);
                 if let Some(&Value::Constant(whole)) = state.values.get(&full) {
-                    let (result, zero) = (cut(Value::Constant(whole), 8), Value::Constant(0));
-                    let compared = Some((result, zero));
-                    state.flags = Flags::Of(Operation { compared, result, carry: true }, 8);
+                    state.flags = Flags::compared(cut(Value::Constant(whole), 8), Value::Constant(0), 8);
                     return Some(());
                 }
             }
@@ -432,21 +413,22 @@ impl Followed {
         let mut refused = false;
         for used in info.used_registers() {
             let full = used.register().full_register();
+            let (reading, writing) = access(used.access());
             if full.is_segment_register() {
-                refused |= writes(used.access());
+                refused |= writing;
                 continue;
             }
             if matches!(full, Register::RIP | Register::None) {
                 continue;
             }
             let location = Location::Register(full as u16);
-            if reads(used.access()) {
+            if reading {
                 let value = self.value(state, location);
                 if full != Register::RSP {
                     self.escape(value);
                 }
             }
-            if writes(used.access()) {
+            if writing {
                 refused |= full == Register::RSP || self.framed && full == Register::RBP;
                 // Part of a register: what is left of it lasts.
                 if used.register().is_gpr8() || used.register().is_gpr16() {
@@ -464,13 +446,7 @@ impl Followed {
         }
         state.values.extend(written.into_iter().map(|location| (location, Value::Unknown)));
         let modified = instruction.rflags_modified() & STATUS;
-        // A shift by a count of zero, or a string instruction repeated zero times, changes none.
-        let may_not_write = instruction.has_rep_prefix()
-            || instruction.has_repne_prefix()
-            || (0..instruction.op_count()).any(|n| {
-                instruction.op_kind(n) == OpKind::Register && instruction.op_register(n) == Register::CL
-            });
-        if modified == STATUS && !may_not_write || modified != 0 && state.flags == Flags::Unknown {
+        if flags_written(instruction) == STATUS || modified != 0 && state.flags == Flags::Unknown {
             state.flags = Flags::Unknown;
         } else if modified != 0 {
             state.flags = Flags::Stale;
@@ -479,7 +455,7 @@ impl Followed {
     }
 
     fn memory(&mut self, used: &UsedMemory, state: &State, written: &mut Vec<Location>) -> Option<()> {
-        let (reading, writing) = (reads(used.access()), writes(used.access()));
+        let (reading, writing) = access(used.access());
         if !reading && !writing {
             return Some(());
         }
@@ -563,21 +539,6 @@ pub(crate) fn may_read(read: u32, flags: Flags) -> Option<()> {
         Flags::Stale => false,
     }
     .then_some(())
-}
-
-fn reads(access: OpAccess) -> bool {
-    matches!(
-        access,
-        OpAccess::Read
-            | OpAccess::CondRead
-            | OpAccess::ReadWrite
-            | OpAccess::ReadCondWrite
-            | OpAccess::CondWrite
-    )
-}
-
-fn writes(access: OpAccess) -> bool {
-    matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
 }
 
 fn cut(value: Value, bits: u32) -> Value {

@@ -1,10 +1,10 @@
 //! Where functions begin and end, from `.eh_frame_hdr`.
 //!
-//! Instructions of x86-64 have no fixed length, so a PAUSE can only be told from the inside of
-//! another instruction by decoding from a place where an instruction certainly starts. Symbols are
-//! often stripped; unwind information is not, because exceptions and profilers need it, and the
-//! linker sorts it into a table that a binary search reads in place: nothing is parsed ahead, and
-//! only the pages of the table that the search touches are faulted in.
+//! Instructions of x86-64 have no fixed length. The bytes of a PAUSE may be inside another
+//! instruction, which only a decoder can tell that starts at a known instruction. Symbols are often
+//! stripped. Unwind information is not, because exceptions and profilers need it. The linker sorts
+//! it into a table that a binary search reads in place: nothing is parsed ahead, and only the pages
+//! that the search touches are faulted in.
 //!
 //! ```text
 //! .eh_frame_hdr: version 1 | encodings of: eh_frame pointer, count, table | eh_frame pointer | count
@@ -13,8 +13,8 @@
 //! CIE: length | 0 | version | augmentation "zR…" | alignments | … | encoding of start and size
 //! ```
 //!
-//! Everything read is checked, and what is not known is refused: a function that is not found costs
-//! one PAUSE that is left alone, a function found wrongly could cost the program.
+//! Everything that is read is checked, and unknown forms are refused. If a function is not found,
+//! one PAUSE is left alone. A wrong function could break the program.
 //!
 //! 1. A range returned comes from one FDE, holds the address asked for, is not empty, and starts
 //!    where the search table says that it does.
@@ -147,7 +147,7 @@ impl<'a> Unwind<'a> {
         if common.is_augmented {
             let mut data = entry.block()?;
             if let Some(encoding) = common.handlers {
-                // Zero stands for none, before it is made relative to anything.
+                // Zero means none, before it is made relative to anything.
                 landing_pads = data.value(encoding & 0x0f, 0)? != 0;
             }
         }

@@ -1,4 +1,4 @@
-//! What is said of a seed.
+//! The result of an analysis: what a seed is.
 
 use crate::counter::Counter;
 use alloc::vec::Vec;
@@ -8,16 +8,16 @@ use core::ops::Range;
 /// What a seed turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A wait for another thread: worth waiting adaptively in.
+    /// A wait for another thread, which an adaptive wait can replace.
     Wait(Loop),
     /// A seed that is left alone.
     Leave(Reason),
-    /// No instruction stands there, or it says nothing: padding, a loop that is known by another
-    /// seed.
+    /// No instruction begins there, or it shows nothing: it is padding, or its loop was found by
+    /// another seed.
     Nothing,
 }
 
-/// How a wait ends if what it waits for does not happen.
+/// How a wait ends if the event that it waits for does not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It does not end.
@@ -26,8 +26,8 @@ pub enum Kind {
     Counted(Counter),
     /// After a time.
     Timed,
-    /// The hint stands in a function that the loop calls, or the loop calls others: what the loop
-    /// is, is not known. Only the instructions that the jump replaces are copied.
+    /// The hint is in a function that the loop calls, or the loop calls functions. Then the whole
+    /// loop is not known. Only the instructions that the jump replaces are copied.
     Hint,
     /// The pivot is the entry of a function by which threads poll: the loops are in its callers.
     /// Only the instructions that the jump replaces are copied.
@@ -50,13 +50,13 @@ pub struct Loop {
     pub latch: u64,
     /// The bytes of all blocks of the loop.
     pub bytes: u32,
-    /// Where these blocks lie, in ascending order; parts that touch are one. See [`crate::copy`].
+    /// Where these blocks lie, in ascending order; parts that touch are one. See [`crate::copy()`].
     pub parts: Vec<Range<u64>>,
     /// The part of the function that holds the pivot.
     pub function: Range<u64>,
     /// How it ends.
     pub kind: Kind,
-    /// The address of an instruction that every round passes: there the waiter looks.
+    /// The address of an instruction that every round passes. The visit happens before it.
     pub pivot: u64,
     /// The block of the pivot.
     pub home: Range<u64>,
@@ -74,7 +74,7 @@ pub enum Reason {
     NoLoad,
     /// The loop has no exit.
     NoExit,
-    /// Rounds change something that lasts: the loop works.
+    /// Rounds change something that lasts: the loop does work.
     Works,
     /// The PAUSE is not in a loop of its own function, and the function is too large to be a hint
     /// itself.

@@ -44,7 +44,29 @@ pub(crate) fn near(instruction: &iced_x86::Instruction) -> bool {
     matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64)
 }
 
-/// See [`crate::instruction::decode`].
+/// Whether both operands are the same register.
+pub(crate) fn is_one_register(instruction: &iced_x86::Instruction) -> bool {
+    instruction.op0_kind() == OpKind::Register
+        && instruction.op1_kind() == OpKind::Register
+        && instruction.op0_register() == instruction.op1_register()
+}
+
+/// The flags that arithmetic sets.
+pub(crate) const STATUS: u32 =
+    RflagsBits::OF | RflagsBits::SF | RflagsBits::ZF | RflagsBits::AF | RflagsBits::CF | RflagsBits::PF;
+
+/// The flags that the instruction writes in any case. A shift by a count of zero, or a string
+/// instruction that is repeated zero times, writes none.
+pub(crate) fn flags_written(instruction: &iced_x86::Instruction) -> u32 {
+    let may_not_write = instruction.has_rep_prefix()
+        || instruction.has_repne_prefix()
+        || (0..instruction.op_count()).any(|n| {
+            instruction.op_kind(n) == OpKind::Register && instruction.op_register(n) == Register::CL
+        });
+    if may_not_write { 0 } else { instruction.rflags_modified() & STATUS }
+}
+
+/// See [`Machine::decode`](crate::Machine::decode).
 pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
     let mut decoder = decoder(bytes, address);
     let mut instructions = Vec::with_capacity(bytes.len() / 4 + 1);
@@ -62,7 +84,7 @@ pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
     Some(instructions)
 }
 
-/// See [`crate::effect::effect`].
+/// See [`Machine::effect`](crate::Machine::effect).
 pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
     let instruction = decoder(bytes, address).decode();
     let mut effect = Effect::default();
@@ -138,9 +160,7 @@ fn clears(instruction: &iced_x86::Instruction) -> bool {
     matches!(
         instruction.mnemonic(),
         Mnemonic::Xor | Mnemonic::Sub | Mnemonic::Sbb | Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd
-    ) && instruction.op0_kind() == OpKind::Register
-        && instruction.op1_kind() == OpKind::Register
-        && instruction.op0_register() == instruction.op1_register()
+    ) && is_one_register(instruction)
 }
 
 fn arithmetic(mnemonic: Mnemonic) -> bool {
@@ -183,7 +203,7 @@ fn arithmetic(mnemonic: Mnemonic) -> bool {
 
 /// Whether an access reads, and whether it writes. What is written only sometimes keeps its old
 /// value otherwise, so its new value depends on the old one.
-fn access(access: OpAccess) -> (bool, bool) {
+pub(crate) fn access(access: OpAccess) -> (bool, bool) {
     match access {
         OpAccess::None | OpAccess::NoMemAccess => (false, false),
         OpAccess::Read | OpAccess::CondRead => (true, false),

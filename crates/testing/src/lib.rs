@@ -3,7 +3,9 @@
 pub mod future;
 pub mod process;
 mod settings;
+mod skip;
 mod until;
 
 pub use settings::{full, setting};
+pub use skip::{SKIPS, skip};
 pub use until::{LONG, Stop, eventually, until};

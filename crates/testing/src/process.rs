@@ -1,6 +1,7 @@
 //! Programs that tests compile and run. Each runs with a limit on its time, which only bounds a
 //! failure.
 
+use crate::skip;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -90,13 +91,13 @@ fn stacks(process: u32) -> String {
     gdb.map_or_else(|error| format!("gdb: {error}"), |out| text(&out.stdout))
 }
 
-/// Whether a program can be started at all; says so if not.
+/// Whether a program can be started at all; the test is skipped if not.
 pub fn is_installed(program: &str, argument: &str) -> bool {
     let mut command = Command::new(program);
     let (input, output, errors) = (Stdio::null(), Stdio::null(), Stdio::null());
     let there = command.arg(argument).stdin(input).stdout(output).stderr(errors).status().is_ok();
     if !there {
-        println!("skipped: {program} is not installed (cargo xtask setup)");
+        skip(format_args!("{program} is not installed"));
     }
     there
 }

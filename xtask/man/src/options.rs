@@ -2,14 +2,14 @@
 //!
 //! Each command and subcommand is a section: its line, its usage, and a list of its arguments and
 //! options with what the long help says of them. What stands behind the options in the help (such
-//! as the environment) follows as it is. The exit codes, which every help ends with, stand once, at
-//! the end.
+//! as the environment, and the command's exit codes) follows as it is. The table of all exit codes
+//! stands at the end, and not in the section of `manx`.
 //!
 //! The keys of `MANX_OPTIONS` have no definition in words. Their table is [`KEYS`], and a test
 //! holds it against the parser.
 
 use clap::{Arg, Command};
-use command::failure::EXIT_CODES;
+use command::failure::{EXIT_CODES, exit_codes};
 
 /// The columns that a paragraph is wrapped to.
 const COLUMNS: usize = 100;
@@ -91,22 +91,10 @@ pub fn page(commands: impl IntoIterator<Item = Command>) -> String {
         page.push_str(&format!("| `{key}` | {} | {} | {value} |\n", code(default), code(option)));
     }
     page.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
-    for (code, meaning) in exit_codes() {
-        page.push_str(&format!("| {code} | {meaning} |\n"));
+    for (code, meaning) in EXIT_CODES {
+        page.push_str(&format!("| {code} | {} |\n", meaning.replace('\n', " ")));
     }
     page
-}
-
-/// The rows of [`EXIT_CODES`]: a line that does not begin with a code goes on with the one before.
-fn exit_codes() -> Vec<(&'static str, String)> {
-    let mut rows: Vec<(&str, String)> = Vec::new();
-    for line in EXIT_CODES.lines().skip(1).map(str::trim) {
-        match line.split_once("  ") {
-            Some((code, meaning)) => rows.push((code, meaning.trim().into())),
-            None => rows.last_mut().expect("a code first").1.push_str(&format!(" {line}")),
-        }
-    }
-    rows
 }
 
 /// A command and, behind it, its subcommands. A subcommand that is a program of its own has its
@@ -124,7 +112,7 @@ fn section(command: &Command, page: &mut String) {
         argument(arg, page);
     }
     let behind = command.get_after_long_help().or(command.get_after_help());
-    let behind = behind.map(ToString::to_string).unwrap_or_default().replace(EXIT_CODES, "");
+    let behind = behind.map(ToString::to_string).unwrap_or_default().replace(&exit_codes(&EXIT_CODES), "");
     if !behind.trim().is_empty() {
         page.push_str(&format!("\n```text\n{}\n```\n", behind.trim()));
     }

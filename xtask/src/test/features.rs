@@ -10,7 +10,7 @@ use crate::workspace::{Workspace, cargo, lacks, linked, locked};
 
 const PACKAGE: &str = "manx";
 /// All that the default feature may link.
-const SLIM: [&str; 5] = ["libc", "lock_api", "manx", "platform", "scopeguard"];
+const SLIM: [&str; 5] = ["libc", "lock_api", "manx", "manx-platform", "scopeguard"];
 
 /// Checks what the default links, then each feature.
 pub fn run(workspace: &Workspace, limit: Duration) -> Verdict {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn what_is_linked_besides_is_named() {
-        let tree = "manx v1.0.0\nlibc v0.2.0\nlock_api v0.5.0\nscopeguard v1.2.0\nplatform v1.0.0\nlibc v0.2.0 (*)\n";
+        let tree = "manx v1.0.0\nlibc v0.2.0\nlock_api v0.5.0\nscopeguard v1.2.0\nmanx-platform v1.0.0\nlibc v0.2.0 (*)\n";
         assert_eq!(is_slim(tree), Ok(()));
         assert!(is_slim(&format!("{tree}papaya v0.2.0\n")).unwrap_err().contains("papaya"));
     }

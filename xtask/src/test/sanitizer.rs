@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use super::skips::Skips;
 use crate::process::{capture, run as run_command};
 use crate::steps::Verdict;
 use crate::workspace::{Workspace, cargo, locked};
@@ -32,7 +33,7 @@ race:<alloc::sync::Arc<*as core::ops::drop::Drop>::drop
 ";
 
 /// Runs them.
-pub fn run(workspace: &Workspace, limit: Duration) -> Verdict {
+pub fn run(workspace: &Workspace, skips: &Skips, limit: Duration) -> Verdict {
     let packages =
         workspace.packages.iter().filter(|package| package.tests.iter().any(|test| test == TARGET));
     let names: Vec<&str> = packages.map(|package| package.name.as_str()).collect();
@@ -53,7 +54,7 @@ pub fn run(workspace: &Workspace, limit: Duration) -> Verdict {
     command
         .args(["test", "--no-fail-fast", "--all-features", "--target", HOST, "--test", TARGET])
         .args(locked());
-    command.arg("--target-dir").arg(&folder);
+    skips.tell(command.arg("--target-dir").arg(&folder));
     for name in names {
         command.args(["-p", name]);
     }

@@ -128,7 +128,14 @@ mod tests {
     fn package(name: &str, needs: &[&str]) -> Package {
         let needs = needs.iter().map(|need| String::from(*need)).collect();
         let manifest = root().join(format!("crates/{name}/Cargo.toml"));
-        Package { name: name.into(), manifest, needs, tests: Vec::new(), features: Vec::new() }
+        Package {
+            name: name.into(),
+            manifest,
+            needs,
+            tests: Vec::new(),
+            has_examples: false,
+            features: Vec::new(),
+        }
     }
 
     fn found(packages: &[Package]) -> Vec<String> {

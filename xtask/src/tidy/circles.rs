@@ -10,48 +10,14 @@ use super::finding::Finding;
 use super::modules::{self, Ties};
 use super::tree::Tree;
 
-/// Folders that still have circles. This list only becomes shorter.
-const TO_COME: [&str; 9] = [
-    "bench/cli/src",
-    "bench/report/src",
-    "bench/workload/src",
-    "crates/cli/src",
-    "crates/manx/src/range",
-    "crates/manx/src/txn",
-    "crates/preload/src",
-    "crates/server/src",
-    "crates/spinloop/src",
-];
-
 /// Finds the circles between files of one package.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    check_but(&TO_COME, tree)
-}
-
-/// The same, but for circles that lie in one of these folders; a folder without one is found too.
-fn check_but(to_come: &[&str], tree: &Tree) -> Vec<Finding> {
     let roots = tree.files.iter().map(|file| &*file.path).filter(|path| is_root(path));
-    let mut findings = Vec::new();
-    let mut still = BTreeSet::new();
-    for root in roots {
+    let found = |root| {
         let ties = modules::ties(tree, root);
-        for circle in circles(&ties) {
-            let is_in = |folder: &&&str| circle.iter().all(|file| is_below(file, folder));
-            match to_come.iter().find(is_in) {
-                Some(folder) => _ = still.insert(*folder),
-                None => findings.push(finding(&circle, &ties)),
-            }
-        }
-    }
-    let gone = to_come.iter().filter(|folder| !still.contains(*folder));
-    findings.extend(
-        gone.map(|folder| Finding::new(folder, 0, "it has no circles", "strike it out of `TO_COME`")),
-    );
-    findings
-}
-
-fn is_below(file: &str, folder: &str) -> bool {
-    file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+        circles(&ties).iter().map(|circle| finding(circle, &ties)).collect::<Vec<_>>()
+    };
+    roots.flat_map(found).collect()
 }
 
 /// Whether a package begins with this file.
@@ -110,12 +76,10 @@ mod tests {
     use super::super::tree::made_up;
     use super::*;
 
-    const LIB: &str = "crates/a/src/lib.rs";
-
     /// The findings in a package of these files.
     fn found(files: &[(&str, &str)]) -> Vec<String> {
         let file = |(name, text): &(&str, &str)| made_up(&format!("crates/a/src/{name}"), text);
-        check_but(&[], &Tree::of(files.iter().map(file).collect())).iter().map(ToString::to_string).collect()
+        check(&Tree::of(files.iter().map(file).collect())).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -194,18 +158,5 @@ mod tests {
         ]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("c.rs uses crates/a/src/b.rs in line 2 `crate::b::B::new`"), "{found:?}");
-    }
-
-    #[test]
-    fn a_folder_on_the_list_is_left_and_must_leave_it() {
-        let circle =
-            [(LIB, "mod b; pub struct A(b::B);\n"), ("crates/a/src/b.rs", "pub struct B(super::A);\n")];
-        let none = [(LIB, "mod b; pub struct A(b::B);\n"), ("crates/a/src/b.rs", "pub struct B;\n")];
-        let found = |files: [(&str, &str); 2], folder: &str| {
-            let tree = Tree::of(files.iter().map(|(path, text)| made_up(path, text)).collect());
-            check_but(&[folder], &tree).len()
-        };
-        assert_eq!((found(circle, "crates/a"), found(none, "crates/a")), (0, 1));
-        assert_eq!((found(circle, "crates/a/s"), found(none, "crates/a/s")), (2, 1));
     }
 }

@@ -1,7 +1,7 @@
 //! What the built libraries ask of a program that they are loaded into, read from their ELF files.
 //! Of each:
 //!
-//! 1. It needs no symbol of the C library newer than [`NEWEST`], so that it loads on old
+//! 1. It needs no symbol of the C library newer than [`OLDEST`], so that it loads on old
 //!    distributions.
 //! 2. It exports no name that is not listed in its `exports.txt`, because each name takes the place
 //!    of the same name in the program; and each name that is listed, or the list is not true.
@@ -17,10 +17,9 @@ use object::{Endianness, read};
 
 use super::finding::Finding;
 use super::tree::Tree;
+use crate::glibc::{self, OLDEST, is_newer};
 use crate::workspace::{PRELOAD, REQUESTS};
 
-/// The newest version of the C library that may be needed.
-const NEWEST: (u32, u32) = (2, 31);
 /// A library, and where its names stand that may be exported: one a line; what follows `#` is a
 /// comment.
 struct Library {
@@ -84,7 +83,7 @@ fn loading(name: &str, facts: &Facts) -> Vec<Finding> {
         findings.push(Finding::new(name, 0, what, format!("let the package's build.rs set {name}")));
     }
     for version in facts.versions.iter().filter(|version| is_newer(version)) {
-        let (major, minor) = NEWEST;
+        let (major, minor) = OLDEST;
         let what = format!("needs {version}, newer than GLIBC_{major}.{minor}");
         let remedy = "`objdump -T` names the symbol: fetch it by dlsym, or do without";
         findings.push(Finding::new(name, 0, what, remedy));
@@ -107,35 +106,17 @@ fn exports(library: &Library, facts: &Facts, allowed: &BTreeSet<&str>) -> Vec<Fi
     findings
 }
 
-/// Whether a version is one of the C library's and newer than may be; one that cannot be read is.
-fn is_newer(version: &str) -> bool {
-    let Some(numbers) = version.strip_prefix("GLIBC_") else { return false };
-    let mut numbers = numbers.split('.').map(|number| number.parse::<u32>().ok());
-    match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(major), Some(minor)) => (major, minor) > NEWEST,
-        _ => true,
-    }
-}
-
 fn facts(bytes: &[u8]) -> read::Result<Facts> {
     let header = FileHeader64::<Endianness>::parse(bytes)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, bytes)?;
-    let mut facts = Facts::default();
+    let mut facts = Facts { versions: glibc::versions(bytes)?, ..Facts::default() };
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
 
     let symbols = sections.symbols(endian, bytes, object::elf::SHT_DYNSYM)?;
     for symbol in symbols.iter() {
         if symbol.st_shndx(endian) != SHN_UNDEF && symbol.st_bind() != STB_LOCAL {
             facts.exports.insert(text(symbol.name(endian, symbols.strings())?));
-        }
-    }
-    if let Some((mut libraries, link)) = sections.gnu_verneed(endian, bytes)? {
-        let strings = sections.strings(endian, bytes, link)?;
-        while let Some((_, mut versions)) = libraries.next()? {
-            while let Some(version) = versions.next()? {
-                facts.versions.insert(text(version.name(endian, strings)?));
-            }
         }
     }
     for section in sections.iter() {
@@ -204,21 +185,6 @@ mod tests {
     fn a_wrong_soname_is_found() {
         let facts = built("-Wl,-soname,liba.so.1");
         assert!(loading(PRELOAD, &facts)[0].what.contains("liba.so.1"));
-    }
-
-    #[test]
-    fn newer_versions_are_told_from_older_ones() {
-        for (version, newer) in [
-            ("GLIBC_2.2.5", false),
-            ("GLIBC_2.31", false),
-            ("GLIBC_2.32", true),
-            ("GLIBC_2.4", false),
-            ("GLIBC_3.0", true),
-            ("GLIBC_PRIVATE", true),
-            ("GCC_3.0", false),
-        ] {
-            assert_eq!(is_newer(version), newer, "{version}");
-        }
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn dead(target: &str, from: &File, tree: &Tree) -> Option<String> {
 }
 
 /// The path from the root that a relative path in a file means; none if it leaves the tree.
-fn resolve(from: &str, path: &str) -> Option<String> {
+pub fn resolve(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     for part in path.split('/') {

@@ -24,12 +24,14 @@ const NAMED: [&str; 15] = [
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one
 /// folder.
-const KINDS: [(&str, &[&str]); 15] = [
+const KINDS: [(&str, &[&str]); 18] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
         &["rs", "c", "cpp", "h", "md", "toml", "trycmd", "stdout", "stderr", "txt", "py", "sh"],
     ),
+    ("crates/cli/tests/cmd", &["json"]),
+    ("crates/page", &["css", "html", "js", "json", "sha256"]),
     ("bench/*/src", &["rs", "toml", "md"]),
     ("bench/*/tests", &["rs", "md", "toml", "trycmd", "txt"]),
     ("crates/*/proptest-regressions", &["txt"]),
@@ -42,7 +44,8 @@ const KINDS: [(&str, &[&str]); 15] = [
     ("twins/*/*/src", &["rs"]),
     ("twins/*/*/tests", &["rs"]),
     ("docs", &["md", "png", "svg", "yaml"]),
-    ("xtask", &["rs"]),
+    ("xtask", &["rs", "tsv"]),
+    ("xtask/src/test/dependent", &["in"]),
 ];
 
 /// What a package has at its top.

@@ -286,10 +286,7 @@ fn find_near(first: NonNull<Node>, side: &mut Side) -> Option<NonNull<Node>> {
 unsafe impl<const LOCAL: u32> RawLock for Cna<LOCAL> {
     type Held = CnaHeld;
     const NAME: &'static str = "cna";
-
-    fn new() -> Self {
-        Cna::new()
-    }
+    platform::initial! { Cna::new() }
 
     #[inline]
     fn lock(&self) -> CnaHeld {

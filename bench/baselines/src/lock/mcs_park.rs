@@ -95,10 +95,7 @@ unsafe fn tell(behind: NonNull<Node>) {
 unsafe impl RawLock for McsPark {
     type Held = QueueHeld;
     const NAME: &'static str = "mcs-park";
-
-    fn new() -> Self {
-        McsPark::new()
-    }
+    platform::initial! { McsPark::new() }
 
     #[inline]
     fn lock(&self) -> QueueHeld {

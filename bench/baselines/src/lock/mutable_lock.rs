@@ -64,10 +64,7 @@ impl MutableLock {
 unsafe impl RawLock for MutableLock {
     type Held = ();
     const NAME: &'static str = "mutable";
-
-    fn new() -> Self {
-        MutableLock::new()
-    }
+    platform::initial! { MutableLock::new() }
 
     #[inline]
     fn lock(&self) {

@@ -245,10 +245,7 @@ impl<const BIG: u32> Shfl<BIG> {
 unsafe impl<const BIG: u32> RawLock for Shfl<BIG> {
     type Held = ();
     const NAME: &'static str = "shfl-pb";
-
-    fn new() -> Self {
-        Shfl::new()
-    }
+    platform::initial! { Shfl::new() }
 
     #[inline]
     fn lock(&self) {

@@ -56,10 +56,7 @@ impl Tas {
 unsafe impl RawLock for Tas {
     type Held = ();
     const NAME: &'static str = "tas";
-
-    fn new() -> Self {
-        Tas::new()
-    }
+    platform::initial! { Tas::new() }
 
     #[inline]
     fn lock(&self) {

@@ -77,10 +77,7 @@ impl Ticket {
 unsafe impl RawLock for Ticket {
     type Held = ();
     const NAME: &'static str = "ticket";
-
-    fn new() -> Self {
-        Ticket::new()
-    }
+    platform::initial! { Ticket::new() }
 
     #[inline]
     fn lock(&self) {

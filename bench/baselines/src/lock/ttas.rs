@@ -53,10 +53,7 @@ impl Ttas {
 unsafe impl RawLock for Ttas {
     type Held = ();
     const NAME: &'static str = "ttas";
-
-    fn new() -> Self {
-        Ttas::new()
-    }
+    platform::initial! { Ttas::new() }
 
     #[inline]
     fn lock(&self) {

@@ -14,6 +14,7 @@ mod skip_list;
 mod skip_list_published;
 mod song;
 mod spinlock;
+mod xorshift;
 
 pub use bitmap::{Bitmap, BitmapHeld};
 pub use interval_tree::{IntervalTree, IntervalTreeHeld};

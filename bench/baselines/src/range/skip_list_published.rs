@@ -32,6 +32,7 @@
 
 use super::skip_list::link::Link;
 use super::skip_list::{HeightOutOfRange, SkipList};
+use super::xorshift::{seed, xorshift};
 use manx::range::Span;
 use manx::range::{Access, RawRangeLock};
 use manx::wait::{Policy, Yield};
@@ -107,12 +108,9 @@ fn random_level(height: usize) -> usize {
     let roll = DICE.try_with(|dice| {
         let mut state = dice.get();
         if state == 0 {
-            state = SEEDS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            state = seed(SEEDS.fetch_add(1, Ordering::Relaxed));
         }
-        // Marsaglia's xorshift.
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
+        state = xorshift(state);
         dice.set(state);
         state
     });

@@ -31,6 +31,7 @@
 //! The spin lock's.
 
 use super::spinlock::Spinlock;
+use super::xorshift::{seed, xorshift};
 use manx::range::{Access, RawRangeLock, Span};
 use manx::wait::{Policy, Yield};
 
@@ -131,7 +132,7 @@ struct List {
 
 impl List {
     const fn new() -> List {
-        List { nodes: Vec::new(), head: [NONE; HEIGHT], height: 0, free: NONE, random: 0x9E37_79B9_7F4A_7C15 }
+        List { nodes: Vec::new(), head: [NONE; HEIGHT], height: 0, free: NONE, random: seed(1) }
     }
 
     fn node(&self, at: u32) -> &Node {
@@ -213,12 +214,9 @@ impl List {
         new
     }
 
-    /// A height from 1 to [`HEIGHT`]; each is half as likely as the one below. By xorshift
-    /// (Marsaglia, 2003).
+    /// A height from 1 to [`HEIGHT`]; each is half as likely as the one below.
     fn draw_height(&mut self) -> usize {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
+        self.random = xorshift(self.random);
         1 + (self.random.trailing_ones() as usize).min(HEIGHT - 1)
     }
 }

@@ -85,7 +85,7 @@ fn batches_come_back_as_well() {
 /// One thread only takes and the other only gives back, so each node has to find its way from one
 /// to the other.
 #[test]
-fn nodes_go_back_from_those_who_release_to_those_who_take() {
+fn nodes_go_back_from_threads_that_release_to_threads_that_take() {
     let lock = SkipList::<u64>::new();
     let shared = &lock;
     let (to, from) = mpsc::sync_channel(16);

@@ -24,9 +24,19 @@ pub fn manx_bench() -> Command {
     command
 }
 
-/// Builds the two into the folder of `manx-bench`.
+/// Builds the two into the folder of `manx-bench`, unless a build of all packages has done that
+/// (`xtask/src/test/programs.rs`).
 pub fn build() {
     let profile = Path::new(BENCH).parent().expect("a folder");
+    if std::env::var_os("MANX_COMMANDS_BUILT").is_none() {
+        cargo_build(profile);
+    }
+    for name in ["manx", "manx-serve"] {
+        assert!(profile.join(name).is_file(), "{name} is not in {}", profile.display());
+    }
+}
+
+fn cargo_build(profile: &Path) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--quiet", "-p", "cli", "-p", "manx-serve"]);
     cargo.arg("--target-dir").arg(profile.parent().expect("the target folder"));
@@ -34,9 +44,6 @@ pub fn build() {
         cargo.arg("--profile").arg(profile.file_name().expect("a name"));
     }
     assert!(cargo.status().expect("cargo runs").success(), "`manx` and `manx-serve` do not build");
-    for name in ["manx", "manx-serve"] {
-        assert!(profile.join(name).is_file(), "{name} is not in {}", profile.display());
-    }
 }
 
 /// A folder that goes away with the test.

@@ -1,32 +1,32 @@
-//! The cases: what threads do in and between their critical sections, and what else wants the CPUs.
+//! The cases: the work of threads in and between their critical sections, and CPU hogs beside them.
 
-/// A case and the thread counts it is measured at.
+/// A case, and the thread counts at which it is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// The name on the command line and in tables.
     pub name: &'static str,
-    /// What a reader of the table has to know.
+    /// A description for readers of the table.
     pub about: &'static str,
-    /// Thread counts unless the user names others.
+    /// The default thread counts.
     pub threads: &'static [usize],
-    /// What a thread does.
+    /// The work of a thread.
     pub work: Work,
-    /// Processes beside it that never sleep.
+    /// The number of processes that run beside it and never sleep.
     pub hogs: usize,
 }
 
-/// What a thread does.
+/// The work of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// Lock and unlock with nothing in between or within; only the first thread, while the main
+    /// Only the first thread locks and unlocks, without other work, while the main
     /// thread sleeps.
     pub uncontended: bool,
-    /// Busy time between epochs, the 600 NOPs included. It is a time on the clock, not of the CPU.
+    /// Busy time between epochs, the 600 NOPs included. It is wall time, not CPU time.
     pub think_ns: u64,
     /// Busy time in each critical section, its cache lines included.
     pub hold_ns: u64,
-    /// How many times longer a little thread's sections and thinking take; every second thread is
-    /// little unless it is 1.
+    /// The factor by which a little thread's sections and busy time take longer. Every second
+    /// thread is little, unless the factor is 1.
     pub dilation: f64,
 }
 

@@ -2,6 +2,7 @@
 //! for each, so that no call in it is indirect.
 
 use manx::lock::RawLock;
+use std::time::Duration;
 use workload::asl::lock::{Glibc, Measured, Peer, Plain};
 
 /// A lock of this process by its name.
@@ -104,7 +105,7 @@ struct Within<L, const WINDOW_NS: u64>(Plain<manx::lock::Asl<L>>);
 impl<L: RawLock, const WINDOW_NS: u64> Peer for Within<L, WINDOW_NS> {
     fn new() -> Self {
         let lock = <Plain<manx::lock::Asl<L>> as Peer>::new();
-        lock.0.set_window_ns_max(Some(WINDOW_NS));
+        lock.0.set_window_max(Some(Duration::from_nanos(WINDOW_NS)));
         Self(lock)
     }
 

@@ -1,10 +1,10 @@
-//! What came of a run, as the child prints it and the parent reads it.
+//! The figures of a run, as the child prints them and the parent reads them.
 
 use serde::{Deserialize, Serialize};
 
 use super::placement::FAR_NS;
 
-/// Where the CPUs were to each other during a run.
+/// The distance between the CPUs during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
@@ -14,7 +14,7 @@ pub enum Placement {
     Far,
     /// The probes before and after disagree.
     Mixed,
-    /// One CPU, or one thread that works: where the other CPU is does not matter.
+    /// One CPU, or one working thread: the distance does not matter.
     Alone,
 }
 
@@ -23,16 +23,16 @@ pub enum Placement {
 pub struct Latency {
     /// The median.
     pub p50_ns: f64,
-    /// 99 of 100 took at most this.
+    /// The 99th percentile.
     pub p99_ns: f64,
-    /// 999 of 1000 took at most this.
+    /// The 99.9th percentile.
     pub p999_ns: f64,
     /// The longest.
     pub max_ns: f64,
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Epochs per second of all threads.
     pub epochs_per_s: f64,

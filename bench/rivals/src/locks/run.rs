@@ -1,5 +1,5 @@
-//! One run: the threads' epochs, as `manx bench asl` has them, or pairs of a lock and an unlock
-//! that no other thread disturbs.
+//! One run: the threads' epochs, as in `manx bench asl`, or uncontended pairs of a lock and an
+//! unlock.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use workload::asl::cores::Burn;
 use workload::asl::length::Length;
 use workload::asl::lock::{Measured, Peer};
 use workload::asl::run::{self as epochs, Window};
-use workload::crew::{Padded, run_on};
+use workload::workers::{Padded, run_on};
 
 use super::case::Work;
 use super::outcome::{Latency, Outcome};
@@ -19,21 +19,21 @@ use super::placement::round_trip_ns;
 const SECTIONS: usize = 4;
 const LOCKS: usize = 2;
 const LINES: usize = 16;
-/// Pairs between two looks at whether the run is over, in the uncontended case.
+/// Pairs between two checks of the phase, in the uncontended case.
 const BATCH: u64 = 256;
 
-/// What a run is.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// What a thread does.
+    /// The work of a thread.
     pub work: Work,
-    /// How many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// How long; before it a fifth of that is warm-up.
+    /// The measured time; a warm-up of a fifth of it comes before.
     pub time: Duration,
-    /// The CPUs, dealt to the threads in turn.
+    /// The CPUs, assigned to the threads in turn.
     pub cpus: Vec<usize>,
-    /// Whether threads stay on the CPU that they are dealt.
+    /// Whether threads stay on their CPUs.
     pub pinned: bool,
 }
 
@@ -50,7 +50,7 @@ impl Run {
         let Work { hold_ns, think_ns, dilation, .. } = self.work;
         let run = epochs::Run {
             threads: self.threads,
-            // Every second thread is slowed down, so with two CPUs all of the second, or none is.
+            // Every second thread is little: with two CPUs all threads of the second; or none is.
             first_big: (dilation <= 1.0).then_some(self.threads),
             cpus: self.cpus.clone(),
             pinned: self.pinned,
@@ -59,7 +59,7 @@ impl Run {
             work: epochs::Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns, nops: true },
             think_ns,
             length: Length::Times(1),
-            // Locks that know windows find their own.
+            // A lock that has windows finds its own.
             window: Window::Fixed(0),
             time: self.time,
             little_epochs: 0,
@@ -87,7 +87,7 @@ impl Run {
         })
     }
 
-    /// The first thread alone works.
+    /// Only the first thread works.
     fn pairs<P: Peer>(&self) -> Result<Outcome, String> {
         let lock = Padded(P::new());
         let cpus: &[usize] = if self.pinned { &self.cpus } else { &[] };
@@ -96,12 +96,12 @@ impl Run {
             self.threads,
             self.time,
             || {},
-            |index, course| {
+            |index, phases| {
                 set_class_of_this_thread(Some(Class::Big));
-                course.begin();
+                phases.begin();
                 let (mut made, mut begun) = (0, None);
                 while index == 0
-                    && let Some(counts) = course.next()
+                    && let Some(counts) = phases.next()
                 {
                     if counts && begun.is_none() {
                         (made, begun) = (0, Some(Instant::now()));
@@ -121,13 +121,9 @@ impl Run {
         Ok(Outcome {
             epochs_per_s: made / elapsed.as_secs_f64(),
             pair_ns: elapsed.as_nanos() as f64 / made,
-            all: Latency::default(),
-            big: Latency::default(),
-            little: Latency::default(),
-            little_part: 0.0,
             slowest_over_mean: 1.0,
             slowest_over_fastest: 1.0,
-            round_trips_ns: Vec::new(),
+            ..Outcome::default()
         })
     }
 

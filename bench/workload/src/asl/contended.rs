@@ -1,8 +1,9 @@
-//! Locks that are always wanted: Bench-1, Bench-6 and figure 5 of the paper.
+//! Locks that are always contended: Bench-1, Bench-6 and figure 5 of the paper.
 
+use super::cases::{BENCH_1, BENCH_6, FIGURE_5};
 use super::lock::Lock;
+use super::plan::{Plan, Variant};
 use super::run::{Run, WINDOW_NS_MAX, Window};
-use super::{Plan, Variant, conclude};
 use crate::error::Error;
 use crate::harness::Bench;
 use manx::slo::Percentile;
@@ -15,8 +16,8 @@ const SLOS: usize = 6;
 /// Threads of Bench-6, on two CPUs, and its target: 999 of 1000.
 const MANY: usize = 8;
 const MANY_SLO_NS: u64 = 50_000_000;
-/// Little epochs for that: they last for up to the target, which [`super::LITTLE_EPOCHS`] of would
-/// take minutes.
+/// Little epochs for that: they last for up to the target, which as many as in
+/// the other cases would take minutes.
 const MANY_LITTLE_EPOCHS: u64 = 5_000;
 
 impl Plan {
@@ -26,11 +27,11 @@ impl Plan {
         let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
         variants.push(Variant::plain(Lock::Manx));
         let asl = Lock::AslMcs;
-        variants.push(Variant::alone());
+        variants.push(Variant::alone(1));
         variants.push(Variant::named("asl 0", asl, Window::Slo { ns: 0, percentile: Percentile::P99 }));
         variants.push(Variant::named("asl max", asl, Window::Fixed(WINDOW_NS_MAX)));
         let low_ns = 1.2 * fifo_ns as f64;
-        let points = if self.setup.quick { 2 } else { SLOS };
+        let points = if self.quick { 2 } else { SLOS };
         for point in 0..points {
             let part = point as f64 / (points - 1) as f64;
             let ns = (low_ns * (SLO_NS_MAX / low_ns).powf(part)) as u64;
@@ -42,14 +43,14 @@ impl Plan {
         }
         let middle_ns = (low_ns * SLO_NS_MAX).sqrt() as u64;
         self.with_opt(&self.run, middle_ns, &mut variants)?;
-        self.compare(bench, conclude::BENCH_1, &self.run, &variants)
+        self.compare(bench, BENCH_1, &self.run, &variants)
     }
 
     /// Figure 5.
     pub(super) fn proportions(&self, bench: &mut Bench) -> Result<(), Error> {
         let locks = [Lock::Shfl1, Lock::Shfl3, Lock::Shfl5, Lock::Shfl10, Lock::Shfl20, Lock::Shfl30];
         let variants = locks.map(Variant::plain);
-        self.compare(bench, conclude::FIGURE_5, &self.run, &variants)
+        self.compare(bench, FIGURE_5, &self.run, &variants)
     }
 
     /// Bench-6.
@@ -61,6 +62,6 @@ impl Plan {
         for lock in [Lock::AslFutex, Lock::AslMcsPark] {
             variants.push(Variant::slo(lock.name(), lock, MANY_SLO_NS, Percentile::P999));
         }
-        self.compare(bench, conclude::BENCH_6, &run, &variants)
+        self.compare(bench, BENCH_6, &run, &variants)
     }
 }

@@ -1,8 +1,8 @@
 //! Which CPUs are big and which are little: as the machine has them, or half of its equal ones
 //! declared little.
 //!
-//! Cores that differ by themselves are given the same work, and whatever they need for it is their
-//! time ([`Burn::Rounds`]). Of equal cores little ones are given more time to fill
+//! Cores of different speeds get the same work, and each takes the time that it needs
+//! ([`Burn::Rounds`]). Where cores are equal, threads on little ones wait for a longer time
 //! ([`Burn::Time`]).
 
 use manx::cpu::{Class, Classes};
@@ -10,7 +10,7 @@ use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use std::hint::black_box;
 use std::thread;
 
-/// Rounds by which a core's speed is measured, and how often that is done.
+/// The number of rounds of a speed measurement, and the number of measurements.
 const ROUNDS: u64 = 200_000;
 const PROBES: usize = 9;
 
@@ -21,12 +21,12 @@ pub struct Cores {
     pub big: Vec<usize>,
     /// Of the slower ones
     pub little: Vec<usize>,
-    /// They differ by themselves; how that is known
+    /// How the machine says that they differ; none if they are equal
     pub differ: Option<String>,
 }
 
 impl Cores {
-    /// Of these CPUs, as the machine tells, unless it tells of no difference among them.
+    /// The classes of these CPUs as the machine reports them; none if they are all of one class.
     pub fn real(cpus: &[usize], classes: &Classes) -> Option<Cores> {
         let of = |class| cpus.iter().copied().filter(|&cpu| classes.of(cpu) == class).collect::<Vec<_>>();
         let (big, little) = (of(Class::Big), of(Class::Little));
@@ -34,13 +34,13 @@ impl Cores {
         both.then(|| Cores { big, little, differ: Some(classes.why()) })
     }
 
-    /// The first half of them is big.
+    /// The first half of these CPUs is big.
     pub fn emulated(cpus: &[usize]) -> Cores {
         let (big, little) = cpus.split_at(cpus.len().div_ceil(2));
         Cores { big: big.into(), little: little.into(), differ: None }
     }
 
-    /// Big ones first.
+    /// All CPUs, big ones first.
     pub fn all(&self) -> Vec<usize> {
         [&self.big[..], &self.little[..]].concat()
     }
@@ -49,17 +49,17 @@ impl Cores {
 /// How threads spend time.
 #[derive(Clone, Copy, Debug)]
 pub enum Burn {
-    /// Until a time has passed, and on a little core a longer one.
+    /// Until a time has passed; a longer time on a little core.
     Time,
-    /// By a number of rounds of a calculation, and on a little core by as many.
+    /// For a number of rounds of a calculation; the same number on a little core.
     Rounds {
-        /// That a big core makes in a microsecond
+        /// Rounds that a big core makes in a microsecond
         per_us: f64,
     },
 }
 
 impl Burn {
-    /// Rounds, as many as this CPU makes.
+    /// Measures the rounds that this CPU makes in a microsecond.
     ///
     /// # Errors
     /// If a thread must not run there.
@@ -77,8 +77,7 @@ impl Burn {
         Ok(Burn::Rounds { per_us: ROUNDS as f64 * 1000.0 / ns as f64 })
     }
 
-    /// How much of it takes `ns` on a big core; `factor` is how many times as long it is to take on
-    /// this one.
+    /// The amount that takes `ns` on a big core; on this core it shall take `factor` times as long.
     pub(super) fn amount(self, ns: u64, factor: f64) -> u64 {
         match self {
             Burn::Time => ns_to_ticks((ns as f64 * factor) as u64),
@@ -86,7 +85,7 @@ impl Burn {
         }
     }
 
-    /// Does `amount` of it; returns how many ticks have passed since `from`.
+    /// Spends `amount`; returns the ticks since `from`.
     #[inline]
     pub(super) fn burn(self, from: u64, amount: u64) -> u64 {
         if let Burn::Rounds { .. } = self {

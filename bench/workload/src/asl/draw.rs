@@ -1,10 +1,10 @@
 //! The pictures of the paper's figures 1, 4, 5 and 8, with what was measured here.
 
-use super::conclude::{
-    AGAINST_OPT, ALONE, BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, FIGURE_5, OPT,
-    bench_3, bench_5, scaled, sweep,
+use super::cases::{
+    AGAINST_OPT, ALONE, BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, FIGURE_5,
+    LONG_PERCENT, OPT, bench_3, bench_5, scaled,
 };
-use super::lengths::LONG_PERCENT;
+use super::judge::sweep;
 use super::sample::Output;
 use super::scaling::THINKS_NS;
 use super::timeline::Slice;

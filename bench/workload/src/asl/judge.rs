@@ -1,21 +1,22 @@
 //! Which figure each target is about.
 //!
-//! A version with a target counts only if little threads made as many epochs in each run as a
-//! percentile of them needs.
+//! A version with a target counts only if little threads made enough epochs in each run for the
+//! percentile of the target.
 
-use super::conclude::{AGAINST_OPT, ALONE, BENCH_1, BENCH_6, EPOCHS, OPT, bench_3, sweep};
-use super::lengths::LONG_PERCENT;
+use super::cases::{
+    AGAINST_OPT, ALONE, BENCH_1, BENCH_6, EPOCHS, HOLD_NS, LONG_PERCENT, OPT, SECTIONS, bench_3,
+};
 use crate::verdict::{self, Figure};
 use report::{Compared, Report};
 
-/// What Bench-6 compares with.
+/// The versions that Bench-6 compares with.
 const PEERS_6: [&str; 6] = ["std", "glibc", "parking_lot", "mcs-park", "futex-mutex", "manx"];
 
-/// What throughput is called in a run.
+/// The name of throughput in a run.
 const RATE: &str = "epochs_per_s";
 
-/// The ratios that a case goes on for. Of Bench-3 that is its own, whichever of its cases comes out
-/// least in the end.
+/// The ratios that a case must measure precisely. Each case of Bench-3 measures its own ratio,
+/// because only the end shows which case has the least.
 pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
     let mut watched = verdict::watched(report, case, figure);
     let of_3 = LONG_PERCENT.iter().any(|percent| bench_3(*percent) == case);
@@ -23,21 +24,29 @@ pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
     watched
 }
 
-/// True if each run had the little epochs that it was to have.
+/// True if each run had enough little epochs.
 pub(super) fn enough(report: &Report, case: &str, name: &str) -> bool {
     let figure = |run: &report::Run, figure: &str| run.values.get(figure).copied().unwrap_or(0.0);
     report.runs_of(case, name).all(|run| figure(run, "little_epochs") >= figure(run, "little_epochs_wanted"))
 }
 
-/// How many times its throughput can be reached at SHFL-PB10's tail: one little epoch in that time,
-/// and big ones in what is left of it, each as long as if there were no little ones.
+/// The sweep: `(slo_ns, name)`, in ascending order.
+pub(super) fn sweep(report: &Report) -> Vec<(f64, String)> {
+    let of = |name: String| Some((report.middle(BENCH_1, &name, "slo_ns"), name));
+    let mut sweep: Vec<(f64, String)> =
+        report.variants(BENCH_1).into_iter().filter(|name| name.starts_with("slo ")).filter_map(of).collect();
+    sweep.sort_by(|one, other| one.0.total_cmp(&other.0));
+    sweep
+}
+
+/// The largest possible throughput over SHFL-PB10's at SHFL-PB10's tail: in that time one little
+/// epoch, and big epochs for the rest of it, each as short as without little threads.
 pub(super) fn ceiling(report: &Report) -> Option<f64> {
     let tail_ns = report.middle(BENCH_1, "shfl-10", "little_p99_ns");
     let best = report.middle(BENCH_1, ALONE, "epochs_per_s");
     let peer = report.middle(BENCH_1, "shfl-10", "epochs_per_s");
     let big_ns = 1e9 / best;
-    let little_ns =
-        (super::SECTIONS as u64 * super::HOLD_NS) as f64 * report.middle(BENCH_1, "shfl-10", "dilation");
+    let little_ns = (SECTIONS as u64 * HOLD_NS) as f64 * report.middle(BENCH_1, "shfl-10", "dilation");
     let epochs = 1.0 + ((tail_ns - little_ns) / big_ns).max(0.0);
     let ceiling = (epochs / tail_ns * 1e9).min(best) / peer;
     ceiling.is_finite().then_some(ceiling)

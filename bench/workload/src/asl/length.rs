@@ -1,12 +1,12 @@
-//! How long epochs are: all alike, two lengths mixed, or a course that changes over a run.
+//! How long epochs are: all alike, two lengths mixed, or another length in each phase of a run.
 //!
-//! A length is a factor by which a section's time is multiplied. Threads throw dice of their own,
-//! the same in every run.
+//! A length is a factor by which a section's time is multiplied. Each thread draws random numbers
+//! from a generator of its own; the seeds are the same in every run.
 
 /// How long the epochs of a run are.
 #[derive(Clone, Debug)]
 pub enum Length {
-    /// All of them this number of times the usual length.
+    /// Each epoch has this number of times the usual length.
     Times(u64),
     /// Some of them are longer.
     Mixed {
@@ -15,23 +15,23 @@ pub enum Length {
         /// How many times as long.
         times: u64,
     },
-    /// Another length in each part of the measured time; before it that of the first part.
-    Course(&'static [Phase]),
+    /// Each phase of the measured time has its lengths; the warm-up has those of the first phase.
+    Phases(&'static [Phase]),
 }
 
-/// A part of a course.
+/// A phase of the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// Which share of the measured time is over when it ends; the last one ends with the run.
+    /// The share of the measured time after which it ends; the last phase ends with the run.
     pub until: f64,
-    /// The lengths that there are in it, one as often as the other.
+    /// The shortest and the longest length; all lengths between are equally frequent.
     pub times: (u64, u64),
 }
 
 impl Length {
-    /// The length of the next epoch, that begins after this share of the measured time.
+    /// The length of the next epoch, which begins after this share of the measured time.
     pub fn next(&self, share: impl FnOnce() -> f64, dice: &mut Dice) -> u64 {
         match self {
             Length::Times(times) => *times,
@@ -42,34 +42,34 @@ impl Length {
                     1
                 }
             }
-            Length::Course(phases) => {
+            Length::Phases(phases) => {
                 let (least, most) = phases[phase(phases, share())].times;
                 least + dice.below(most - least + 1)
             }
         }
     }
 
-    /// The parts of a course; a run of one length has none.
+    /// The phases; a run without phases has none.
     pub fn phases(&self) -> &'static [Phase] {
         match self {
-            Length::Course(phases) => phases,
+            Length::Phases(phases) => phases,
             _ => &[],
         }
     }
 }
 
-/// The part that is on after this share of the time.
+/// The index of the phase at this share of the time.
 pub fn phase(phases: &[Phase], share: f64) -> usize {
     let over = phases.iter().take_while(|phase| phase.until <= share).count();
     over.min(phases.len() - 1)
 }
 
-/// A thread's dice.
+/// A thread's random numbers.
 #[derive(Debug)]
 pub struct Dice(fastrand::Rng);
 
 impl Dice {
-    /// The dice of a thread.
+    /// Those of the thread with this index.
     pub fn of_thread(index: usize) -> Dice {
         Dice(fastrand::Rng::with_seed(index as u64))
     }
@@ -84,16 +84,16 @@ impl Dice {
 mod tests {
     use super::*;
 
-    const COURSE: &[Phase] = &[
+    const PHASES: &[Phase] = &[
         Phase { name: "short", until: 0.5, times: (1, 1) },
         Phase { name: "any", until: 0.75, times: (2, 9) },
         Phase { name: "long", until: 1.0, times: (100, 100) },
     ];
 
     #[test]
-    fn a_course_has_the_length_of_its_part_and_ends_with_the_last() {
+    fn an_epoch_has_the_length_of_its_phase_and_the_last_phase_has_no_end() {
         let mut dice = Dice::of_thread(0);
-        let length = Length::Course(COURSE);
+        let length = Length::Phases(PHASES);
         let mut at = |share: f64| length.next(|| share, &mut dice);
         assert_eq!((at(0.0), at(0.49), at(0.75), at(0.99), at(1.5)), (1, 1, 100, 100, 100));
         let any: Vec<u64> = (0..1000).map(|_| at(0.5)).collect();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_a_hundred_are_long() {
+    fn the_percentage_of_long_epochs_is_kept() {
         for (long_percent, least, most) in [(0, 0, 0), (25, 2200, 2800), (100, 10_000, 10_000)] {
             let mut dice = Dice::of_thread(3);
             let length = Length::Mixed { long_percent, times: 7 };

@@ -1,9 +1,9 @@
-//! The competitors, each behind one trait, so that the measured loop is compiled for each and no
-//! call in it is indirect.
+//! The competitors behind one trait. The measured loop is compiled for each of them, without an
+//! indirect call.
 //!
-//! A peer is told the window of the calling thread: `None` from a thread on a big core, which never
-//! lets others pass. Only [`manx::lock::Reorderable`] takes notice of it; [`manx::lock::Asl`] asks
-//! for the class of the thread's core and for its epoch by itself.
+//! A peer receives the window of the calling thread: `None` from a thread on a big core, which
+//! never lets others pass. Only [`manx::lock::Reorderable`] uses the window; [`manx::lock::Asl`]
+//! looks up the class of the thread's core and its epoch by itself.
 
 use std::cell::UnsafeCell;
 
@@ -26,7 +26,7 @@ pub trait Measured {
     fn with<P: Peer>(self) -> Self::Output;
 }
 
-/// A lock that is told no windows.
+/// A lock that takes no windows.
 #[derive(Debug)]
 pub struct Plain<L>(pub L);
 
@@ -53,7 +53,7 @@ impl<L: RawLock> Peer for Reorderable<L> {
     fn with(&self, window_ns: Option<u64>, section: impl FnOnce()) {
         let held = match window_ns {
             None => self.lock_immediately(),
-            Some(window_ns) => self.lock_reorder(window_ns),
+            Some(window_ns) => self.lock_reorder_ns_while(window_ns, || true),
         };
         section();
         // SAFETY: this thread holds the lock by `held`.
@@ -154,7 +154,7 @@ locks! {
     Std, "std", std::sync::Mutex<()>;
     /// The C library's.
     Glibc, "glibc", Glibc<false>;
-    /// Adaptive, and now and then fair.
+    /// Adaptive, and fair from time to time.
     ParkingLot, "parking_lot", parking_lot::Mutex<()>;
     /// Test and set.
     Tas, "tas", Plain<Tas>;
@@ -166,7 +166,7 @@ locks! {
     McsPark, "mcs-park", Plain<McsPark>;
     /// Drepper's, beneath which nothing is in order.
     Futex, "futex-mutex", Plain<FutexMutex>;
-    /// The default one.
+    /// Manx's default.
     Manx, "manx", manx::lock::Mutex<()>;
     /// One big core's turn to one little core's.
     Shfl1, "shfl-1", Plain<Shfl<1>>;
@@ -186,7 +186,7 @@ locks! {
     AslMcsPark, "asl(mcs-park)", Plain<Asl<McsPark>>;
     /// … before a lock without order.
     AslFutex, "asl(futex-mutex)", Plain<Asl<FutexMutex>>;
-    /// Little cores stand by before an MCS lock, for as long as they are told.
+    /// Little cores stand by before an MCS lock, for a fixed window.
     Static, "reorderable(mcs)", Reorderable<Mcs>;
 }
 

@@ -1,13 +1,14 @@
 //! The best static windows, for the feedback to be measured against (the paper's LibASL-OPT).
 //!
-//! A longer window means later little epochs, so the longest one with which 99 % of them keep the
-//! target is found by halving the interval. Epochs of two lengths have a window each, as no program
-//! could tell them apart in advance: that of the short ones is found first, while the long ones
-//! have none, for the short ones have the most time to spare.
+//! The longer the window, the later little epochs end. So a bisection finds the longest window with
+//! which 99 % of them keep the target. Epochs of two lengths get one window each, which no real
+//! program could do: it does not know a length in advance. The window of short epochs is found
+//! first, while long epochs have none, because short epochs have the most time to spare.
 
+use super::cases::{AGAINST_OPT, OPT};
 use super::lock::Lock;
+use super::plan::{Plan, Variant};
 use super::run::{Run, Window};
-use super::{Plan, Variant, conclude};
 use crate::error::Error;
 use manx::slo::Percentile;
 
@@ -38,12 +39,12 @@ impl Plan {
     }
 
     fn add_opt(slo_ns: u64, window: Window, variants: &mut Vec<Variant>) {
-        variants.push(Variant::slo(conclude::AGAINST_OPT, Lock::AslMcs, slo_ns, Percentile::P99));
-        variants.push(Variant::named(conclude::OPT, Lock::Static, window));
+        variants.push(Variant::slo(AGAINST_OPT, Lock::AslMcs, slo_ns, Percentile::P99));
+        variants.push(Variant::named(OPT, Lock::Static, window));
     }
 
     fn best_ns(&self, run: &Run, slo_ns: u64, window: impl Fn(u64) -> Window) -> Result<u64, Error> {
-        let steps = if self.setup.quick { QUICK_STEPS } else { STEPS };
+        let steps = if self.quick { QUICK_STEPS } else { STEPS };
         longest(slo_ns, steps, |ns| {
             let run = Run { window: window(ns), little_epochs: 0, ..run.clone() };
             Ok(self.once(Lock::Static, &run)?.little.summary().p99_ns <= slo_ns)

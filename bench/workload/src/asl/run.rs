@@ -1,9 +1,9 @@
 //! One run: big and little threads, their epochs, and what is recorded of them.
 //!
 //! An epoch is some critical sections over one lock or two; each section touches some cache lines
-//! ([`Work`]). The machine's cores are alike; a little thread takes [`Run::dilation`] times as long
-//! for each section and for the time between epochs ([`Burn`]). That is a time on the clock, the
-//! lines included, and what came of it is measured.
+//! ([`Work`]). Where the machine's cores are equal, a little thread takes [`Run::dilation`] times
+//! as long for each section and for the time between epochs ([`Burn`]). This is wall-clock time,
+//! the cache lines included; the dilation that results is measured.
 //!
 //! Invariants:
 //! 1. Lines are only touched while their lock is held. Each section adds one to each of its lines,
@@ -19,24 +19,24 @@ use std::time::{Duration, Instant};
 
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::slo::{self, Percentile};
-use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
+use platform::clock::{duration_ns, ns_to_ticks, ticks, ticks_to_ns};
 use report::Histogram;
 
 use super::cores::Burn;
 use super::length::{Dice, Length};
 use super::lock::{Measured, Peer};
 use super::timeline::{Recorder, Timeline};
-use crate::crew::{self, Course, Padded};
+use crate::workers::{self, Padded, Phases};
 
 /// Locks of a run, critical sections of an epoch, and cache lines of a section: at most.
 const LOCKS_MAX: usize = 2;
 const SECTIONS_MAX: usize = 4;
 const LINES_MAX: usize = 64;
 /// The longest window.
-pub const WINDOW_NS_MAX: u64 = manx::lock::reorderable::WINDOW_NS_MAX;
+pub const WINDOW_NS_MAX: u64 = duration_ns(slo::WINDOW_MAX);
 /// The one kind of epoch.
 const EPOCH: u64 = 1;
-/// How often the main thread looks whether there are epochs enough.
+/// How often the main thread checks whether there are enough epochs.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// How long others may overtake a little thread.
@@ -73,7 +73,7 @@ pub struct Work {
     pub lines: usize,
     /// A section's time on a big core; 0: that of its lines.
     pub hold_ns: u64,
-    /// 600 NOPs between epochs, beside the time that is told.
+    /// 600 NOPs between epochs, in addition to the time between them.
     pub nops: bool,
 }
 
@@ -100,11 +100,11 @@ pub struct Run {
     pub think_ns: u64,
     /// How long epochs are.
     pub length: Length,
-    /// What little threads are told.
+    /// The window of little threads.
     pub window: Window,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
-    /// It is gone on with until little threads have made this number of epochs,
+    /// The run continues until little threads have made this number of epochs,
     pub little_epochs: u64,
     /// for this much longer at most.
     pub limit: Duration,
@@ -131,7 +131,7 @@ pub struct Measurement {
     pub dilation: f64,
     /// The mean of the little threads' windows when they ended.
     pub window_ns: f64,
-    /// What it was like from one moment to the next.
+    /// Latencies over time.
     pub timeline: Option<Timeline>,
 }
 
@@ -173,9 +173,9 @@ impl Measured for &Run {
         let little_epochs = Padded(AtomicU64::new(0));
         let cpus: &[usize] = if self.pinned { &self.cpus } else { &[] };
         let more = || self.wait_for(&little_epochs.0);
-        let records = crew::run_on(cpus, self.threads, self.time, more, |index, course| {
-            course.begin();
-            Ok(self.thread(index, &shared, course, &little_epochs.0))
+        let records = workers::run_on(cpus, self.threads, self.time, more, |index, phases| {
+            phases.begin();
+            Ok(self.thread(index, &shared, phases, &little_epochs.0))
         })?
         .records;
         let made: u64 = records.iter().map(|record| record.made).sum();
@@ -212,7 +212,7 @@ impl Run {
         &self,
         index: usize,
         shared: &[Shared<P>; LOCKS_MAX],
-        course: &Course,
+        phases: &Phases,
         little_epochs: &AtomicU64,
     ) -> Record {
         let little = self.little(index);
@@ -234,10 +234,10 @@ impl Run {
         };
         let time_ticks = ns_to_ticks(self.time.as_nanos() as u64).max(1);
         let (mut begun, mut begun_ticks, mut dice) = (None, None, Dice::of_thread(index));
-        while let Some(counts) = course.next() {
+        while let Some(counts) = phases.next() {
             if counts && begun.is_none() {
                 begun = Some(Instant::now());
-                begun_ticks = Some(course.begun_ticks());
+                begun_ticks = Some(phases.begun_ticks());
                 record.recorder = self.slices.map(|slices| Recorder::new(time_ticks / slices as u64));
             }
             let share = || begun_ticks.map_or(0.0, |begun| since(begun, ticks()) as f64 / time_ticks as f64);

@@ -39,13 +39,13 @@ pub(super) fn sample(found: Measurement, run: &Run) -> Sample {
             sample.add("window_ns", found.window_ns);
         }
     }
-    let Timeline { slices, stretches } = found.timeline.unwrap_or_default();
-    for stretch in &stretches {
-        let part = format!("{}: ", stretch.name);
-        let epochs = latencies(&mut sample, &part, &stretch.big, &stretch.little);
-        let seconds = run.time.as_secs_f64() * stretch.slices as f64 / slices.len() as f64;
+    let Timeline { slices, phases } = found.timeline.unwrap_or_default();
+    for phase in &phases {
+        let part = format!("{}: ", phase.name);
+        let epochs = latencies(&mut sample, &part, &phase.big, &phase.little);
+        let seconds = run.time.as_secs_f64() * phase.slices as f64 / slices.len() as f64;
         sample.add(format!("{part}epochs_per_s"), epochs as f64 / seconds);
-        sample.add(format!("{part}window_ns"), stretch.window_ns);
+        sample.add(format!("{part}window_ns"), phase.window_ns);
     }
     // Shares of a run without an epoch.
     sample.values.retain(|_, value| value.is_finite());

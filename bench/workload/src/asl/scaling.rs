@@ -3,9 +3,10 @@
 //!
 //! With two CPUs scalability has two points, which says nothing about more.
 
+use super::cases::{BENCH_4, FIGURE_1, FIGURE_4, bench_5, scaled};
 use super::lock::Lock;
+use super::plan::{Plan, Variant};
 use super::run::{Run, WINDOW_NS_MAX, Window, Work};
-use super::{Plan, Variant, conclude};
 use crate::error::Error;
 use crate::harness::Bench;
 use manx::slo::Percentile;
@@ -36,12 +37,12 @@ impl Plan {
     /// Figures 1 and 4.
     pub(super) fn figure_1(&self, bench: &mut Bench) -> Result<(), Error> {
         let variants = [Lock::Mcs, Lock::Tas].map(Variant::plain);
-        self.scale(bench, conclude::FIGURE_1, &self.all(work(FEW_LINES)), &variants)
+        self.scale(bench, FIGURE_1, &self.all(work(FEW_LINES)), &variants)
     }
 
     pub(super) fn figure_4(&self, bench: &mut Bench) -> Result<(), Error> {
         let variants = [Lock::Mcs, Lock::Tas].map(Variant::plain);
-        self.scale(bench, conclude::FIGURE_4, &self.all(work(MANY_LINES)), &variants)
+        self.scale(bench, FIGURE_4, &self.all(work(MANY_LINES)), &variants)
     }
 
     /// Bench-4.
@@ -52,7 +53,7 @@ impl Plan {
         variants.push(Variant::slo("asl 0", Lock::AslMcs, 0, Percentile::P99));
         variants.push(Variant::slo("slo of tas", Lock::AslMcs, tas_ns, Percentile::P99));
         variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
-        self.scale(bench, conclude::BENCH_4, &run, &variants)
+        self.scale(bench, BENCH_4, &run, &variants)
     }
 
     fn scale(&self, bench: &mut Bench, case: &str, all: &Run, variants: &[Variant]) -> Result<(), Error> {
@@ -64,7 +65,7 @@ impl Plan {
         ));
         for threads in 1..=all.threads {
             let run = Run { threads, ..all.clone() };
-            self.compare(bench, &conclude::scaled(case, threads), &run, variants)?;
+            self.compare(bench, &scaled(case, threads), &run, variants)?;
         }
         Ok(())
     }
@@ -72,12 +73,12 @@ impl Plan {
     /// Bench-5.
     pub(super) fn contention(&self, bench: &mut Bench) -> Result<(), Error> {
         let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
-        variants.push(Variant { threads: Some(self.cores.big.len()), ..Variant::alone() });
+        variants.push(Variant::alone(self.cores.big.len()));
         variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
-        let step = if self.setup.quick { THINKS_NS.len() - 1 } else { 1 };
+        let step = if self.quick { THINKS_NS.len() - 1 } else { 1 };
         for think_ns in THINKS_NS.into_iter().step_by(step) {
             let run = Run { think_ns, ..self.all(work(PAIR_LINES)) };
-            self.compare(bench, &conclude::bench_5(think_ns), &run, &variants)?;
+            self.compare(bench, &bench_5(think_ns), &run, &variants)?;
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! What a run was like from one moment to the next: latencies by slices of the measured time.
+//! Latencies over time: one histogram for each slice of the measured time.
 //!
 //! An epoch belongs to the slice in which it ended. Each thread keeps its own slices (`Recorder`)
 //! and they are put together when the threads are joined (`Timeline::of`).
 //!
-//! Invariant: a recorder's closed slices are those before `histogram`'s, without a gap; a slice
-//! without an epoch is empty.
+//! Invariant: `closed` holds every slice before that of `histogram`, in order; a slice in which no
+//! epoch ended is empty.
 
 use report::{Counts, Histogram, Summary};
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ impl Recorder {
     }
 
     /// Records an epoch that ended `ticks` ticks after the measured time began. `window_ns` is
-    /// asked for when a slice is over.
+    /// called when a slice is over.
     pub fn record(&mut self, ticks: u64, latency_ns: u64, window_ns: impl FnOnce() -> u64) {
         let slice = (ticks / self.slice_ticks) as usize;
         if slice > self.closed.len() {
@@ -67,9 +67,9 @@ pub struct Slice {
     pub window_ns: f64,
 }
 
-/// A part of a course, all of its slices together.
+/// The slices of a phase together.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct PhaseRecord {
     /// Its name
     pub name: &'static str,
     /// How many slices it has
@@ -87,13 +87,13 @@ pub struct Stretch {
 pub struct Timeline {
     /// In order
     pub slices: Vec<Slice>,
-    /// By part of the course
-    pub stretches: Vec<Stretch>,
+    /// By phase
+    pub phases: Vec<PhaseRecord>,
 }
 
 impl Timeline {
-    /// Puts threads' slices together: `(little, its recorder)` of each. There are `count` slices in
-    /// `seconds`; what came later is left out.
+    /// Merges the slices of all threads: `(little, its recorder)` of each. There are `count` slices
+    /// in `seconds`; later epochs are left out.
     pub(super) fn of(
         mut threads: Vec<(bool, Recorder)>,
         phases: &'static [Phase],
@@ -113,7 +113,7 @@ impl Timeline {
             let (mut windows, mut littles) = (0.0, 0);
             for (little, recorder) in &threads {
                 let part = &recorder.closed[at];
-                // What a histogram was made into can be made into it again.
+                // Counts that were made from a histogram can be made into one.
                 if let Ok(latencies) = Histogram::try_from(&part.latencies) {
                     classes[usize::from(*little)].merge(&latencies);
                 }
@@ -135,17 +135,17 @@ impl Timeline {
             if phases.is_empty() {
                 continue;
             }
-            // By the middle, for a part's end need not be representable.
+            // By the slice's middle: the end of a phase may not be a number that a float holds.
             let name = phases[phase(phases, (at as f64 + 0.5) / count as f64)].name;
             timeline.add(name, big, little, window_ns);
         }
         timeline
     }
 
-    /// Adds a slice to its part of the course.
+    /// Adds a slice to its phase.
     fn add(&mut self, name: &'static str, big: &Histogram, little: &Histogram, window_ns: f64) {
-        if self.stretches.last().is_none_or(|last| last.name != name) {
-            self.stretches.push(Stretch {
+        if self.phases.last().is_none_or(|last| last.name != name) {
+            self.phases.push(PhaseRecord {
                 name,
                 slices: 0,
                 big: Histogram::new(),
@@ -153,7 +153,7 @@ impl Timeline {
                 window_ns,
             });
         }
-        let Some(last) = self.stretches.last_mut() else { return };
+        let Some(last) = self.phases.last_mut() else { return };
         last.big.merge(big);
         last.little.merge(little);
         last.window_ns = window_ns;
@@ -165,7 +165,7 @@ impl Timeline {
 mod tests {
     use super::*;
 
-    const COURSE: &[Phase] = &[
+    const PHASES: &[Phase] = &[
         Phase { name: "short", until: 0.5, times: (1, 1) },
         Phase { name: "long", until: 1.0, times: (9, 9) },
     ];
@@ -181,13 +181,13 @@ mod tests {
         little.record(310, 90, || 6);
         // After the last slice.
         little.record(400, 1_000_000, || 7);
-        let timeline = Timeline::of(vec![(false, big), (true, little)], COURSE, 4, 2.0);
+        let timeline = Timeline::of(vec![(false, big), (true, little)], PHASES, 4, 2.0);
         let counts: Vec<_> = timeline.slices.iter().map(|s| (s.big.count, s.little.count)).collect();
         assert_eq!(counts, [(100, 0), (0, 1), (0, 0), (1, 1)]);
         let windows: Vec<f64> = timeline.slices.iter().map(|s| s.window_ns).collect();
         assert_eq!(windows, [5.0, 6.0, 6.0, 7.0]);
         assert_eq!((timeline.slices[0].end_s, timeline.slices[0].epochs_per_s), (0.5, 200.0));
-        let [short, long] = &timeline.stretches[..] else { panic!("two parts") };
+        let [short, long] = &timeline.phases[..] else { panic!("two parts") };
         assert_eq!((short.name, short.slices, short.big.count(), short.little.count()), ("short", 2, 100, 1));
         assert_eq!((long.name, long.slices, long.big.count(), long.little.count()), ("long", 2, 1, 1));
         assert_eq!((long.little.summary().max_ns, long.window_ns), (90, 7.0));
@@ -198,6 +198,6 @@ mod tests {
         let timeline = Timeline::of(vec![(true, Recorder::new(100))], &[], 3, 3.0);
         assert_eq!(timeline.slices.len(), 3);
         assert!(timeline.slices.iter().all(|slice| slice.little.count == 0 && slice.epochs_per_s == 0.0));
-        assert!(timeline.stretches.is_empty());
+        assert!(timeline.phases.is_empty());
     }
 }

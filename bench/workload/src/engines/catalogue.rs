@@ -1,4 +1,4 @@
-//! The programs of `manx bench engines`: which driver, told what, linked with which library.
+//! The programs of `manx bench engines`: which driver, with which options and which library.
 
 use crate::engine::{Compiler, Package, Program, package};
 use crate::error::Error;
@@ -17,7 +17,7 @@ pub struct Subject {
     source: &'static str,
     /// Its library, for the linker; empty: none but the C library
     flag: &'static str,
-    /// What the driver is always told
+    /// The options that the driver always gets
     arguments: &'static [&'static str],
     /// Its number of threads, whatever the other programs have
     pub(super) threads: Option<usize>,

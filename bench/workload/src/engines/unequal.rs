@@ -19,9 +19,11 @@
 
 mod conclude;
 mod draw;
+mod version;
 
 pub use conclude::conclude;
 pub use draw::draw;
+pub use version::GLIBC;
 
 use super::{Subject, in_round, limit, slo_option};
 use crate::engine::{self, Compiler, Cores, Load, Program, Start};
@@ -31,15 +33,8 @@ use crate::turns::{self, Entrant, Turns};
 use report::Report;
 use report::figure::{duration, three_digits};
 use std::path::PathBuf;
+use version::{ALONE, ASL, FIRST, Version};
 
-/// The reference.
-pub const GLIBC: &str = "glibc";
-/// The same before all others: what targets are derived from.
-const FIRST: &str = "glibc, first";
-/// The same without the little threads.
-const ALONE: &str = "glibc, big alone";
-/// The lock that is told targets.
-const ASL: &str = "asl";
 /// The other locks that are always compared.
 const OTHERS: [&str; 2] = ["manx", "adaptive"];
 
@@ -71,24 +66,6 @@ pub struct Setup {
     pub cores: Cores,
     /// The targets, in nanoseconds; none: [`FACTORS`] times what the reference takes
     pub slos_ns: Vec<u64>,
-}
-
-/// The locks that a program gets, and what they are told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Version {
-    name: String,
-    lock: String,
-    slo_ns: Option<u64>,
-}
-
-impl Version {
-    fn unmarked(name: &str, lock: &str) -> Version {
-        Version { name: name.into(), lock: lock.into(), slo_ns: None }
-    }
-
-    fn marked(name: &str, slo_ns: u64) -> Version {
-        Version { name: format!("{ASL}, {name}"), lock: ASL.into(), slo_ns: Some(slo_ns) }
-    }
 }
 
 impl Setup {
@@ -219,10 +196,10 @@ mod tests {
             setup.versions(10_000.0).into_iter().map(|version| (version.name, version.slo_ns)).collect()
         };
         let derived = names(&setup(&[], &[]));
-        let told: Vec<_> = derived.iter().filter(|(_, slo)| slo.is_some()).cloned().collect();
+        let targets: Vec<_> = derived.iter().filter(|(_, slo)| slo.is_some()).cloned().collect();
         let expected = [("asl, 1.20x", 12_000), ("asl, 2.00x", 20_000), ("asl, 4.00x", 40_000)]
             .map(|(n, s)| (n.to_owned(), Some(s)));
-        assert_eq!(told, expected);
+        assert_eq!(targets, expected);
         let unmarked: Vec<&str> =
             derived.iter().filter(|(_, slo)| slo.is_none()).map(|(name, _)| name.as_str()).collect();
         assert_eq!(unmarked, [GLIBC, ALONE, "manx", "adaptive", ASL]);

@@ -1,14 +1,9 @@
 //! The versions that are compared: as it is, under `manx run`, under its other locks, with a
 //! rival's library.
 
-use crate::engine::Start;
+use crate::engine::{AS_IS, GUARDED, Start};
 use crate::error::{Error, reason};
 use std::path::{Path, PathBuf};
-
-/// The program as it is.
-pub const AS_IS: &str = "as it is";
-/// Under `manx run`, as it comes.
-pub const MANX: &str = "manx run";
 
 /// One way to start a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +25,7 @@ impl Version {
     /// The two that are always compared.
     pub fn always() -> Vec<Version> {
         let version = |name: &str, how| Version { name: name.into(), how };
-        vec![version(AS_IS, How::AsIs), version(MANX, How::Manx)]
+        vec![version(AS_IS, How::AsIs), version(GUARDED, How::Manx)]
     }
 
     /// Under `manx run --lock=MODE`.

@@ -1,6 +1,7 @@
 //! What `manx run` adds to the start of a program that does nothing: `true`.
 
-use super::{AS_IS, GUARDED, Setup, VARIANTS};
+use super::setup::{Setup, VARIANTS};
+use crate::engine::{AS_IS, GUARDED};
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
 use report::Report;

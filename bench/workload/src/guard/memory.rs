@@ -4,9 +4,9 @@
 //! alive and have busy-waited once. What 5,000 threads take more than 10 do, under the guard and
 //! without it, gives the cost of one; whatever else a guarded process holds is in the sum only.
 
-use super::{AS_IS, GUARDED, Setup};
+use super::setup::{Setup, VARIANTS};
 use crate::child;
-use crate::engine::{Start, command};
+use crate::engine::{AS_IS, GUARDED, Start, command};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use report::Report;
@@ -16,7 +16,6 @@ use std::time::Duration;
 
 /// The two cases: many threads, and few.
 pub const CASES: [(&str, usize); 2] = [("memory of 5,000 threads", 5000), ("memory of 10 threads", 10)];
-const VARIANTS: [&str; 2] = [AS_IS, GUARDED];
 /// The medians.
 pub const TABLE: &str = "
     case = every case | variant = version | proportional [KiB] = proportional_bytes

@@ -5,8 +5,9 @@
 //! took. Each round has a cache folder of its own, and starts the program twice: a second start
 //! takes from there what the first one found.
 
-use super::{GUARDED, Setup};
+use super::setup::Setup;
 use crate::child;
+use crate::engine::GUARDED;
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
 use report::Report;

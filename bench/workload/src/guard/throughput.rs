@@ -3,11 +3,11 @@
 //! Many short runs in turn resolve more than a few long ones: what disturbs a shared machine lasts
 //! for seconds and then falls on all versions alike.
 
-use super::{GUARDED, Setup, VARIANTS, figure};
-use crate::engine::{self, Load, Program, Start};
+use super::setup::{Setup, VARIANTS};
+use crate::engine::{self, AS_IS, GUARDED, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::{Bench, Case};
-use crate::verdict;
+use crate::verdict::{self, Figure};
 use report::Report;
 
 /// The title of the table of all.
@@ -31,7 +31,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         let (seconds, warm_up) = if setup.quick { (0.3, 0.1) } else { (1.5, 0.2) };
         let more = if program.home { vec!["--records=20000".to_owned()] } else { Vec::new() };
         let load = Load { more, ..Load::new(2, seconds, warm_up, &setup.cpus) };
-        let watch = |report: &Report| verdict::watched(report, case, figure);
+        let watch = |report: &Report| verdict::watched(report, case, |_, id| figure(id));
         let case = Case { name: case, variants: &VARIANTS, expected: load.expected() };
         bench.compare(case, watch, |variant, round| {
             let guarded = VARIANTS[variant] == GUARDED;
@@ -40,4 +40,10 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         })?;
     }
     Ok(())
+}
+
+/// What a target looks at.
+pub(super) fn figure(id: &str) -> Option<Figure> {
+    let (_, case) = CASES.iter().find(|(name, _)| *name == id)?;
+    Some(Figure::ratio(case, GUARDED, AS_IS, "throughput_per_s"))
 }

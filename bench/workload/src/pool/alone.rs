@@ -4,10 +4,11 @@
 //! many as service that takes longer. Under a mutex there is no more than one computation at a
 //! time, whatever the threads.
 
+use super::cases;
 use super::kind::Kind;
+use super::plan::Plan;
 use super::spec::{Lock, Process, Task};
 use super::variant::{Variant, process};
-use super::{Plan, cases};
 use crate::error::Error;
 use crate::harness::Bench;
 use std::time::Duration;

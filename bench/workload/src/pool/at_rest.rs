@@ -1,9 +1,10 @@
 //! Pools that have nothing to do, that suddenly have, and that do nothing very often.
 
+use super::cases;
 use super::kind::Kind;
+use super::plan::Plan;
 use super::spec::Task;
 use super::variant::{Variant, process};
-use super::{Plan, cases};
 use crate::error::Error;
 use crate::harness::Bench;
 use std::time::Duration;
@@ -24,20 +25,20 @@ impl Plan {
 
     /// From nothing to do to all workers.
     pub(super) fn burst(&self, bench: &mut Bench) -> Result<(), Error> {
-        let times = (self.setup.time.as_secs_f64() / REST.as_secs_f64()).ceil().max(1.0) as u32;
+        let times = (self.time.as_secs_f64() / REST.as_secs_f64()).ceil().max(1.0) as u32;
         let task = Task::Burst { times, rest: REST };
         self.compare(bench, cases::BURST, &self.each(&task))
     }
 
     /// Nothing to do.
     pub(super) fn idle(&self, bench: &mut Bench) -> Result<(), Error> {
-        let task = Task::Idle { time: self.setup.time };
+        let task = Task::Idle { time: self.time };
         self.compare(bench, cases::IDLE, &self.each(&task))
     }
 
     /// Jobs that do nothing.
     pub(super) fn submit(&self, bench: &mut Bench) -> Result<(), Error> {
-        let jobs = if self.setup.quick { QUICK_JOBS } else { JOBS };
+        let jobs = if self.quick { QUICK_JOBS } else { JOBS };
         for (case, inside) in [(cases::SUBMIT_OUTSIDE, false), (cases::SUBMIT_INSIDE, true)] {
             let task = Task::Submit { jobs, batches: BATCHES, inside };
             self.compare(bench, case, &self.each(&task))?;

@@ -1,16 +1,20 @@
-//! What runs jobs: one interface over the pools that are compared, one file a kind.
+//! What runs jobs: one interface over the pools that are compared.
 //!
 //! A pool is reached by its own type ([`Use`]), so that the measured submission is compiled for
 //! each and no call in it is indirect beyond what that pool does itself.
 
-mod channel;
-mod friendly;
-mod gated;
-mod rayon;
-mod tokio;
-
 use super::kind::Kind;
 use super::spec::Shape;
+use crossbeam_channel::{Sender, unbounded};
+use manx::pool::gate::Follower;
+use manx::pool::gate::rayon::Gated;
+use manx::pool::gate::tokio::TokioGate;
+use manx::pool::{Control, FriendlyPool};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::runtime::Runtime;
+
+/// Peers' queues have no bound; an overload of half a minute fits into this one.
+const QUEUE_CAPACITY: usize = 1 << 18;
 
 /// A pool that runs jobs.
 pub trait Executor: Send + Sync + 'static {
@@ -18,31 +22,141 @@ pub trait Executor: Send + Sync + 'static {
     fn execute(&self, job: impl FnOnce() + Send + 'static);
 }
 
-/// What is done with a pool once its type is known.
+/// A use of a pool of any type.
 pub trait Use {
-    /// What comes of it.
+    /// Its result.
     type Output;
-    /// Does it.
+    /// Uses the pool.
     fn with<E: Executor>(self, executor: E) -> Self::Output;
 }
 
-/// Makes a pool of this kind and shape, and does it with that.
+/// Makes a pool of this kind and shape, and uses it.
 ///
 /// # Errors
-/// In words, if there can be no such pool.
+/// If there can be no such pool.
 pub fn with<U: Use>(kind: Kind, shape: &Shape, what: U) -> Result<U::Output, String> {
     Ok(match kind {
-        Kind::Ignorant | Kind::Optimal => what.with(channel::Channel::new(shape.threads)?),
-        Kind::FriendlyPool => what.with(friendly::share(shape)?),
-        Kind::Manx => what.with(friendly::pressure(shape)?),
-        Kind::Rayon => what.with(rayon::new(shape.threads)?),
-        Kind::Tokio => what.with(tokio::new(shape.threads)?),
-        Kind::RayonGate => what.with(gated::Rayon::new(shape.threads)?),
-        Kind::TokioGate => what.with(gated::Tokio::new(shape.threads)?),
-        Kind::Go => {
-            return Err("go: its pool is in a program of its own".into());
+        Kind::Ignorant | Kind::Optimal => what.with(Channel::new(shape.threads)?),
+        Kind::FriendlyPool => {
+            what.with(friendly(shape, Control::Share { overcommit: shape.overcommit, tick: shape.tick })?)
         }
+        Kind::Manx => what.with(friendly(shape, Control::default())?),
+        Kind::Rayon => what.with(rayon(shape.threads).build().map_err(no_thread)?),
+        Kind::Tokio => what.with(tokio(shape.threads)?),
+        Kind::RayonGate => what.with(GatedRayon::new(shape.threads)?),
+        Kind::TokioGate => what.with(GatedTokio::new(shape.threads)?),
+        Kind::Go => return Err("go: its pool is in a program of its own".into()),
     })
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The paper's pool that takes no account of neighbours: threads that receive jobs from one
+/// unbounded channel. When the pool is dropped, the channel is closed; the threads run the jobs
+/// that are left in it, and end.
+struct Channel(Sender<Job>);
+
+impl Channel {
+    fn new(threads: usize) -> Result<Channel, String> {
+        let (jobs, queue) = unbounded::<Job>();
+        for index in 0..threads {
+            let queue = queue.clone();
+            let run = move || queue.iter().for_each(|job| job());
+            let worker = std::thread::Builder::new().name(format!("worker-{index}"));
+            worker.spawn(run).map_err(no_thread)?;
+        }
+        Ok(Channel(jobs))
+    }
+}
+
+impl Executor for Channel {
+    fn execute(&self, job: impl FnOnce() + Send + 'static) {
+        // Sending fails only without a receiver, and the workers outlive the pool.
+        let _ = self.0.send(Box::new(job));
+    }
+}
+
+/// Manx's pool. With [`Control::Share`] the paper's formula controls it, which makes it the paper's
+/// friendlypool.
+fn friendly(shape: &Shape, control: Control) -> Result<FriendlyPool, String> {
+    let builder = FriendlyPool::builder().name("manx").num_threads(shape.threads);
+    builder.queue_capacity(QUEUE_CAPACITY).control(control).build().map_err(no_thread)
+}
+
+impl Executor for FriendlyPool {
+    fn execute(&self, job: impl FnOnce() + Send + 'static) {
+        // This calls the pool's own method of this name. It waits for room in the queue, and
+        // fails only while the pool shuts down.
+        let taken = FriendlyPool::execute(self, job);
+        assert!(taken.is_ok(), "a job was refused");
+    }
+}
+
+/// Rayon's pool.
+fn rayon(threads: usize) -> ThreadPoolBuilder {
+    ThreadPoolBuilder::new().num_threads(threads).thread_name(|index| format!("rayon-{index}"))
+}
+
+impl Executor for ThreadPool {
+    fn execute(&self, job: impl FnOnce() + Send + 'static) {
+        self.spawn(job);
+    }
+}
+
+/// Tokio's runtime of several threads: a job is a task that never waits.
+fn tokio(threads: usize) -> Result<Runtime, String> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("tokio")
+        .build()
+        .map_err(no_thread)
+}
+
+impl Executor for Runtime {
+    fn execute(&self, job: impl FnOnce() + Send + 'static) {
+        self.spawn(async move { job() });
+    }
+}
+
+/// Rayon's pool with Manx's gate: as many workers run as the CPU budget has whole CPUs, and the
+/// others are parked. The follower of the budget is dropped before the pool.
+struct GatedRayon {
+    _follower: Follower,
+    pool: Gated,
+}
+
+impl GatedRayon {
+    fn new(threads: usize) -> Result<GatedRayon, String> {
+        let pool = Gated::build(rayon(threads)).map_err(no_thread)?;
+        Ok(GatedRayon { _follower: pool.follow_budget().map_err(no_thread)?, pool })
+    }
+}
+
+impl Executor for GatedRayon {
+    fn execute(&self, job: impl FnOnce() + Send + 'static) {
+        ThreadPool::spawn(&self.pool, job);
+    }
+}
+
+/// Tokio's runtime with Manx's gate. The gate opens before the runtime is dropped.
+struct GatedTokio {
+    _follower: Follower,
+    _gate: TokioGate,
+    runtime: Runtime,
+}
+
+impl GatedTokio {
+    fn new(threads: usize) -> Result<GatedTokio, String> {
+        let runtime = tokio(threads)?;
+        let gate = TokioGate::new(runtime.handle());
+        Ok(GatedTokio { _follower: gate.follow_budget().map_err(no_thread)?, _gate: gate, runtime })
+    }
+}
+
+impl Executor for GatedTokio {
+    fn execute(&self, job: impl FnOnce() + Send + 'static) {
+        self.runtime.execute(job);
+    }
 }
 
 /// Why there is no thread, in words.

@@ -1,8 +1,8 @@
 //! Which figure each target is about.
 //!
-//! A figure of Manx' pool stands alone (`ms`, `jobs/s`, `percent`) or over the named peer's in the
-//! same round (`ratio`). Of two processes of one run the first stands over the second: each run is
-//! a pair.
+//! A target is about a figure of Manx's pool (`ms`, `jobs/s`, `percent`), or about its ratio to
+//! that of the named peer in the same round (`ratio`). Of two processes of one run the ratio is the
+//! first's to the second's: each run is a pair.
 
 use super::cases::{Amount, BURST, IDLE, MIXED, SUBMIT_INSIDE, SUBMIT_OUTSIDE, neighbours, pair, quota};
 use super::kind::Kind;

@@ -1,17 +1,18 @@
 //! A crowd: processes that begin at the same moment, and a leader that starts them, waits for them
-//! and tells what they said.
+//! and prints their outcomes.
 //!
-//! The leader has a session of its own ([`crate::child`]), and so its crowd has: one autogroup for
-//! all, as if a user had started them from one shell, or, if it is asked for, one for each. In one
-//! group the kernel divides the CPUs among threads; between groups it divides them among groups,
-//! and a process with more threads than its neighbour gets no more than that.
+//! The leader has a session of its own ([`crate::child`]), and its crowd is in that session: one
+//! autogroup for all, as if a user had started them from one shell. On request each process has a
+//! session, and with it an autogroup, of its own. Within a group the kernel divides the CPUs among
+//! threads. Among groups it divides them equally, so a process with more threads than its neighbour
+//! gets no more CPU time than the neighbour.
 //!
 //! 1. A process is in its control groups before it executes anything of its own.
-//! 2. No process begins before all are ready. Each says so, and then the one pipe that is the
-//!    standard input of all is closed.
+//! 2. No process begins before all are ready. Each prints a line when it is ready; then the leader
+//!    closes the pipe that is the standard input of all.
 //! 3. A process does not outlive its leader.
 
-use super::process::{READY, say, told};
+use super::process::{READY, parse, print_json};
 use super::spec::{Crowd, Outcome, Process, Task};
 use crate::child;
 use crate::error::Error;
@@ -27,13 +28,13 @@ use std::time::Duration;
 pub const CROWD: &str = "crowd";
 /// … and of each process of a crowd.
 pub const PROCESS: &str = "process";
-/// What starting, the last jobs and ending may take beside what is measured.
+/// The time that the start, the last jobs and the end may take beyond the measured time.
 const MARGIN: Duration = Duration::from_secs(90);
 
-/// Runs a crowd in a session of its own. `own` is this command.
+/// Runs a crowd in a session of its own. `own` is the path of this command.
 ///
 /// # Errors
-/// If one fails, or the user interrupts.
+/// If a process fails, or the user interrupts.
 pub fn run(own: &Path, crowd: &Crowd) -> Result<Vec<Outcome>, Error> {
     let json = serde_json::to_string(crowd).expect("strings are its only keys");
     let mut command = Command::new(own);
@@ -47,7 +48,7 @@ pub fn run(own: &Path, crowd: &Crowd) -> Result<Vec<Outcome>, Error> {
 }
 
 impl Task {
-    /// What it takes at least.
+    /// The least time that it takes.
     fn time(&self) -> Duration {
         match self {
             Task::Serve(load) => load.time + load.drain,
@@ -58,19 +59,19 @@ impl Task {
     }
 }
 
-/// What the leader does: starts the crowd of the JSON, and writes all outcomes as JSON.
+/// The leader: starts the crowd of the JSON, and prints all outcomes as JSON.
 ///
 /// # Errors
-/// Which process failed, and how; or what is no crowd.
+/// If a process fails (the error names it), or the JSON is not that of a crowd.
 pub fn lead(json: &str) -> Result<(), Error> {
-    let crowd: Crowd = told(json, "a crowd")?;
+    let crowd: Crowd = parse(json, "a crowd")?;
     let failed = |what| Error::Failed { what, stderr: String::new() };
     let own = std::env::current_exe().map_err(|error| failed(format!("/proc/self/exe: {error}")))?;
     let outcomes = gather(&crowd, |process| command(&own, process)).map_err(failed)?;
-    say(&outcomes).map_err(failed)
+    print_json(&outcomes).map_err(failed)
 }
 
-/// What does what a process is told: this command, or another program that is told in words.
+/// The command of a process: this command with JSON, or another program with options.
 fn command(own: &Path, process: &Process) -> Command {
     let Some((program, before)) = process.program.split_first() else {
         let json = serde_json::to_string(process).expect("strings are its only keys");
@@ -134,8 +135,8 @@ impl Started {
     }
 }
 
-/// Puts what is started into its groups and, if it is to be, a session of its own; it dies with
-/// this process.
+/// Puts a new process into its control groups and, if `session`, into a session of its own. It dies
+/// with this process.
 fn place(command: &mut Command, groups: &[PathBuf], session: bool) -> Result<(), String> {
     let files = groups.iter().map(|group| CString::new(group.join("cgroup.procs").as_os_str().as_bytes()));
     let files: Vec<CString> =
@@ -168,17 +169,13 @@ fn place(command: &mut Command, groups: &[PathBuf], session: bool) -> Result<(),
 mod tests {
     use super::*;
     use crate::pool::kind::Kind;
-    use crate::pool::spec::{Lock, Shape};
+    use crate::pool::variant;
 
     fn process(script: &str) -> Process {
         Process {
-            kind: Kind::Ignorant,
-            shape: Shape::default(),
-            lock: Lock::None,
-            task: Task::Idle { time: Duration::ZERO },
-            groups: Vec::new(),
             program: vec!["sh".into(), "-c".into(), script.into()],
             environment: [("SAID".to_owned(), "5".to_owned())].into(),
+            ..variant::process(Kind::Ignorant, 1, Task::Idle { time: Duration::ZERO })
         }
     }
 
@@ -187,18 +184,18 @@ mod tests {
         gather(&crowd, |process| command(Path::new("unused"), process))
     }
 
-    /// It cannot end before the signal, and says how many others were ready by then.
+    /// It cannot end before the signal, and prints a figure then.
     const WAITS: &str = r#"echo ready; cat; echo "{\"values\":{\"x\":$SAID}}""#;
 
     #[test]
-    fn all_begin_when_all_are_ready_and_all_are_heard() {
+    fn all_begin_when_all_are_ready_and_all_outcomes_are_read() {
         let outcomes = run_all(&[WAITS, WAITS, WAITS], false).unwrap();
         assert_eq!(outcomes.len(), 3);
         assert_eq!(Outcome::sum(&outcomes).value("x"), 15.0);
     }
 
     #[test]
-    fn who_ends_early_or_fails_or_babbles_is_named() {
+    fn a_process_that_ends_early_or_fails_or_prints_no_figures_is_named() {
         let error = |script| run_all(&[WAITS, script], false).unwrap_err();
         assert_eq!(error("exit 0"), "process 2 of 2, ignorant: ended before it was ready");
         assert!(error("echo ready; cat; exit 3").ends_with("exit status: 3"));

@@ -1,9 +1,9 @@
-//! A measured process: makes its pool, waits for the signal that all wait for, does what it was
-//! told, says what came of it.
+//! A measured process: it makes its pool, waits for the start signal, does its task and prints the
+//! outcome.
 //!
-//! It says `ready` on standard output when it is. The signal is the end of its standard input,
-//! which all processes of a crowd share; so it is one call of the leader that starts them all, and
-//! a leader that dies starts them too, just before they die with it.
+//! It prints `ready` on standard output before it waits. The signal is the end of its standard
+//! input, a pipe that all processes of a crowd share: one call of the leader starts them all. If
+//! the leader dies, the pipe is closed too, and the processes die with the leader.
 
 use super::executor;
 use super::rest::{Bursts, Idle, Submissions};
@@ -14,34 +14,34 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 
-/// What a process says when it is ready.
+/// The line that a process prints when it is ready.
 pub const READY: &str = "ready";
 
-/// Does what the JSON says, and writes the outcome as JSON.
+/// Does the task of the JSON, and prints the outcome as JSON.
 ///
 /// # Errors
-/// What went wrong with the pool; or what is nothing that a process is told.
+/// If the pool fails, or the JSON is not that of a process.
 pub fn run(json: &str) -> Result<(), Error> {
-    let process: Process = told(json, "what a process is told")?;
+    let process: Process = parse(json, "what a process is told")?;
     let failed = |what| Error::Failed { what, stderr: String::new() };
     let outcome = perform(&process, signal).map_err(failed)?;
-    say(&outcome).map_err(failed)
+    print_json(&outcome).map_err(failed)
 }
 
-/// What is in the JSON of one of the hidden options.
-pub(super) fn told<T: DeserializeOwned>(json: &str, what: &str) -> Result<T, Error> {
+/// Parses the JSON of one of the hidden options.
+pub(super) fn parse<T: DeserializeOwned>(json: &str, what: &str) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| {
         Error::request(format!("not {what}: {error}"), "`manx bench pool` starts such processes itself")
     })
 }
 
-/// Writes it as a line of JSON.
-pub(super) fn say(what: &impl Serialize) -> Result<(), String> {
+/// Prints a line of JSON.
+pub(super) fn print_json(what: &impl Serialize) -> Result<(), String> {
     let text = serde_json::to_string(what).map_err(|error| error.to_string())?;
     writeln!(io::stdout().lock(), "{text}").map_err(|error| format!("standard output: {error}"))
 }
 
-/// Does it, after `start` has returned.
+/// Does the process's task, after `start` has returned.
 fn perform(process: &Process, start: impl FnOnce()) -> Result<Outcome, String> {
     let (kind, shape) = (process.kind, &process.shape);
     match &process.task {
@@ -62,10 +62,10 @@ fn perform(process: &Process, start: impl FnOnce()) -> Result<Outcome, String> {
     }
 }
 
-/// Says that it is ready, and waits.
+/// Prints that the process is ready, and waits for the signal.
 fn signal() {
     let mut out = io::stdout().lock();
-    // A leader that does not listen does not start anything either, and ends what runs.
+    // If nothing reads the line, the leader has died, and this process dies with it.
     let _ = writeln!(out, "{READY}").and_then(|()| out.flush());
     drop(out);
     let _ = io::stdin().lock().read_to_end(&mut Vec::new());
@@ -75,21 +75,13 @@ fn signal() {
 mod tests {
     use super::*;
     use crate::pool::kind::Kind;
-    use crate::pool::spec::{Lock, Shape};
+    use crate::pool::variant::process;
     use std::time::Duration;
 
     #[test]
     fn nothing_begins_before_the_signal() {
         let task = Task::Submit { jobs: 10, batches: 1, inside: true };
-        let process = Process {
-            kind: Kind::Ignorant,
-            shape: Shape::default(),
-            lock: Lock::None,
-            task,
-            groups: Vec::new(),
-            program: Vec::new(),
-            environment: Default::default(),
-        };
+        let process = process(Kind::Ignorant, 1, task);
         let mut started = 0;
         let outcome = perform(&process, || started += 1).unwrap();
         assert_eq!(started, 1);

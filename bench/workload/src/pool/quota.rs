@@ -1,14 +1,15 @@
 //! Less CPU time than there are CPUs: the paper's figure 5, in Rust and in Go.
 //!
-//! A process with more threads than its quota has CPUs uses the time of a period up before the
-//! period is over, and stands still for the rest. One thread for a quota of 1.5 leaves a third of
-//! it unused; below one CPU every number of threads is too large.
+//! A process with more threads than its quota has CPUs uses up the CPU time of a period early, and
+//! is stopped for the rest of the period. One thread with a quota of 1.5 CPUs leaves a third of it
+//! unused; below one CPU every number of threads is too large.
 
 use super::group::Limits;
 use super::kind::Kind;
+use super::plan::Plan;
 use super::spec::Process;
 use super::variant::{Variant, process};
-use super::{Plan, cases, go};
+use super::{cases, go};
 use crate::error::Error;
 use crate::harness::Bench;
 use std::path::PathBuf;
@@ -67,7 +68,7 @@ impl Plan {
         if !self.wants(Kind::Go) {
             return Vec::new();
         }
-        let program = match go::program(!self.setup.quick) {
+        let program = match go::program(!self.quick) {
             Ok(Some(program)) => program,
             Ok(None) => {
                 bench.note("go is left out: a smoke check does not build it");
@@ -80,7 +81,7 @@ impl Plan {
         };
         let mut ways =
             vec![(cases::GO_AUTOMATIC, vec![program.clone()]), (cases::GO_MANUAL, vec![program.clone()])];
-        let under: Vec<PathBuf> = vec![self.setup.manx.clone(), "run".into(), "--".into(), program];
+        let under: Vec<PathBuf> = vec![self.manx.clone(), "run".into(), "--".into(), program];
         let tried = Command::new(&under[0])
             .args(&under[1..])
             .args(["-seconds", "0.001"])

@@ -1,5 +1,4 @@
-//! What a pool does when it has nothing to do, and when that ends: ramp-up, idle cost, and the cost
-//! of a job that does nothing.
+//! The ramp-up of a pool after a rest, the cost of an idle pool, and the cost of an empty job.
 
 use super::executor::{Executor, Use};
 use super::spec::Outcome;
@@ -10,24 +9,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// If the jobs of a burst have not all begun after this time, they are told to end: the ramp-up
-/// takes at least that.
+/// After this time the jobs of a burst end, even if some have not begun: the ramp-up takes at least
+/// that long.
 const RAMP_UP_MAX: Duration = Duration::from_secs(3);
-/// What has not ended this time after it was submitted never will.
+/// A job that has not ended this time after its submission is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// After a rest, as many jobs at once as there are threads, again and again. Each job ends when all
-/// have begun.
-///
-/// So a worker cannot take two of them, and the time until the last one begins is the time until
-/// all workers run.
+/// Bursts: after a rest, as many jobs at once as there are threads. Each job ends when all have
+/// begun. So a worker cannot run two of them, and the time until the last job begins is the time
+/// until all workers run.
 pub(super) struct Bursts {
     pub times: u32,
     pub rest: Duration,
     pub threads: usize,
 }
 
-/// A burst that is going on.
+/// A burst while its jobs run.
 struct Burst {
     begun: AtomicUsize,
     over: AtomicBool,
@@ -41,8 +38,8 @@ impl Burst {
         self.last_ns.fetch_max(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         // Release, and acquire below: a thread that sees all begun sees their times.
         self.begun.fetch_add(1, Ordering::AcqRel);
-        // It computes, as any job would: pools that go by CPU time have to see some. There is a CPU
-        // for each thread.
+        // It spins, because pools that are controlled by CPU time must see some. There is a CPU for
+        // each thread.
         while self.begun.load(Ordering::Acquire) < threads && !self.over.load(Ordering::Relaxed) {
             std::hint::spin_loop();
         }
@@ -68,7 +65,7 @@ impl Use for Bursts {
                 let (burst, ended, threads) = (burst.clone(), ended.clone(), self.threads);
                 executor.execute(move || {
                     burst.job(threads);
-                    // A receiver that does not listen any more has given up.
+                    // Without a receiver the burst has failed already.
                     let _ = ended.send(());
                 });
             }
@@ -83,14 +80,11 @@ impl Use for Bursts {
             incomplete += u32::from(burst.over.load(Ordering::Relaxed));
             ramp.record(burst.last_ns.load(Ordering::Relaxed));
         }
-        let mut outcome = Outcome::default();
-        outcome.histograms.insert("ramp".into(), ramp);
-        outcome.values.insert("incomplete".into(), f64::from(incomplete));
-        Ok(outcome)
+        Ok(Outcome::of([("ramp", ramp)], [("incomplete", f64::from(incomplete))]))
     }
 }
 
-/// A pool that has run a job and gets no other one.
+/// A pool that has run one job and gets no other job.
 pub(super) struct Idle {
     pub time: Duration,
 }
@@ -104,17 +98,17 @@ impl Use for Idle {
             let _ = ended.send(());
         });
         end.recv_timeout(PATIENCE).map_err(|_| "a job was lost")?;
-        // What follows the job is not yet rest.
+        // The pool may still be busy just after the job.
         std::thread::sleep(self.time / 5);
         let (before, begun) = (Usage::now(), Instant::now());
         std::thread::sleep(self.time);
         let (usage, elapsed) = (Usage::now().since(before), begun.elapsed());
-        let mut outcome = Outcome::default();
-        outcome.values.extend(usage.values().map(|(name, value)| (name.to_owned(), value)));
-        // The first thread only slept and looked, which is not the pool's doing.
-        outcome.values.insert("idle_cpu_percent".into(), 100.0 * usage.pool_ns / elapsed.as_nanos() as f64);
-        outcome.values.insert("idle_wakeups_per_s".into(), usage.sleeps / elapsed.as_secs_f64());
-        Ok(outcome)
+        // Without the first thread, which is not the pool's.
+        let idle = [
+            ("idle_cpu_percent", 100.0 * usage.pool_ns / elapsed.as_nanos() as f64),
+            ("idle_wakeups_per_s", usage.sleeps / elapsed.as_secs_f64()),
+        ];
+        Ok(Outcome::of([], usage.values().into_iter().chain(idle)))
     }
 }
 
@@ -166,19 +160,17 @@ impl Use for Submissions {
                 }
                 std::thread::park_timeout(PATIENCE);
             }
-            // The first batch is for memory and threads to be there.
+            // The first batch is a warm-up: it allocates memory and starts threads.
             if number > 0 {
                 per_job_ns.push(begun.elapsed().as_nanos() as f64 / f64::from(self.jobs));
             }
         }
-        // Some pools cannot be dropped by a thread of their own: the last job has let go of it
-        // first.
+        // Some pools cannot be dropped by a thread of their own: wait until the last job has
+        // dropped its reference.
         while Arc::strong_count(&executor) > 1 {
             std::thread::yield_now();
         }
-        let mut outcome = Outcome::default();
-        outcome.values.insert("ns_per_job".into(), median(&per_job_ns));
-        Ok(outcome)
+        Ok(Outcome::of([], [("ns_per_job", median(&per_job_ns))]))
     }
 }
 
@@ -218,8 +210,8 @@ mod tests {
     }
 
     #[test]
-    fn idleness_has_its_figures() {
-        // Of the whole process, in which other tests run.
+    fn an_idle_pool_has_its_figures() {
+        // The figures are of the whole process, in which other tests run.
         let outcome = with(Kind::Ignorant, 2, Idle { time: Duration::from_millis(5) });
         for figure in ["idle_cpu_percent", "idle_wakeups_per_s"] {
             assert!(outcome.values.contains_key(figure));

@@ -1,28 +1,34 @@
 //! A run as figures by name, with its whole histograms as JSON.
 
-use super::spec::Outcome;
-use super::variant::Variant;
+use super::spec::{Load, Outcome};
 use crate::harness::Sample;
 use report::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What is kept of a run beside its figures.
+/// The parts of a run that are kept beside its figures.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Output {
-    /// Of all its processes
+    /// The histograms of all its processes together
     pub histograms: BTreeMap<String, Histogram>,
     /// Each process' own figures
     pub processes: Vec<BTreeMap<String, f64>>,
 }
 
-/// What the processes of a variant said, as if they were one; where they are told apart, of the
-/// first two also what each of them did. `throttled` is the part of periods that a quota ended.
-pub fn sample(variant: &Variant, cpus: usize, outcomes: &[Outcome], throttled: Option<f64>) -> Sample {
+/// The figures of all processes together; if `apart`, also those of the first and of the second
+/// process. `load` is the load of one process, if the processes serve one; `throttled` is the share
+/// of periods in which a quota stopped them.
+pub fn sample(
+    load: Option<&Load>,
+    apart: bool,
+    cpus: usize,
+    outcomes: &[Outcome],
+    throttled: Option<f64>,
+) -> Sample {
     let sum = Outcome::sum(outcomes);
     let mut sample = Sample::default();
     latencies("", &sum, &mut sample);
-    if let Some(load) = variant.load() {
+    if let Some(load) = load {
         let seconds = load.time.as_secs_f64();
         let rates: Vec<f64> = outcomes.iter().map(|outcome| outcome.value("done") / seconds).collect();
         let all: f64 = rates.iter().sum();
@@ -37,7 +43,7 @@ pub fn sample(variant: &Variant, cpus: usize, outcomes: &[Outcome], throttled: O
             sample.add("preemptions_per_s", sum.value("preemptions") / seconds);
             sample.add("run_queue_share", sum.value("wait_ns") / (seconds * 1e9 * cpus as f64));
         }
-        if variant.apart {
+        if apart {
             for (name, (outcome, rate)) in ["first", "second"].iter().zip(outcomes.iter().zip(&rates)) {
                 sample.add(format!("{name}_per_s"), *rate);
                 latencies(&format!("{name}_"), outcome, &mut sample);
@@ -62,29 +68,20 @@ fn latencies(start: &str, outcome: &Outcome, sample: &mut Sample) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::kind::Kind;
-    use crate::pool::spec::{Load, Task};
-    use crate::pool::variant::process;
     use std::time::Duration;
 
     fn outcome(done: f64, total_ns: u64) -> Outcome {
         let mut total = Histogram::new();
         total.record(total_ns);
         let values = [("done", done), ("offered", 2.0 * done), ("unfinished", done / 2.0), ("cpu_ns", 1e9)];
-        Outcome {
-            histograms: [("total".to_owned(), total)].into(),
-            values: values.map(|(name, value)| (name.to_owned(), value)).into(),
-        }
+        Outcome::of([("total", total)], values)
     }
 
     #[test]
     fn two_processes_have_a_sum_and_figures_of_their_own() {
         let time = Duration::from_secs(2);
         let load = Load { rate_per_s: 1.0, poisson: false, phase: 0.0, pause: None, time, drain: time };
-        let task = Task::Serve(load);
-        let processes = vec![process(Kind::Manx, 2, task.clone()), process(Kind::Ignorant, 2, task)];
-        let variant = Variant::of("v", processes).told_apart();
-        let sample = sample(&variant, 2, &[outcome(10.0, 500), outcome(30.0, 700)], Some(0.5));
+        let sample = sample(Some(&load), true, 2, &[outcome(10.0, 500), outcome(30.0, 700)], Some(0.5));
         let value = |name: &str| sample.values[name];
         assert_eq!((value("jobs_per_s"), value("slowest_share")), (20.0, 0.5));
         assert_eq!((value("first_per_s"), value("second_per_s")), (5.0, 15.0));
@@ -100,12 +97,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
-        let task = Task::Idle { time: Duration::from_secs(1) };
-        let variant = Variant::of("v", vec![process(Kind::Tokio, 2, task)]);
-        let mut said = Outcome::default();
-        said.values.insert("idle_cpu_percent".into(), 1.5);
-        let sample = sample(&variant, 2, &[said], None);
+    fn a_figure_that_is_not_a_number_is_left_out() {
+        let idle = Outcome::of([], [("idle_cpu_percent", 1.5)]);
+        let sample = sample(None, false, 2, &[idle], None);
         assert_eq!(sample.values.len(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! An open loop: a thread of the process hands jobs to its pool when they are due, whatever became
-//! of those before.
+//! An open loop: a thread of the process hands jobs to its pool when they are due, whether or not
+//! earlier jobs have ended.
 //!
 //! As in the paper (section 2, figure 1): a job is stamped when it is put into the queue, when a
 //! worker begins it, and when it has ended. *Queue latency* is from the first to the second,
@@ -25,12 +25,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The thread that waits for its jobs looks again after this time.
+/// The interval at which the main thread checks whether jobs are left.
 const LOOK: Duration = Duration::from_millis(1);
-/// What has not gone through a worker this time after the end never will.
+/// A job that no worker has run this time after the end is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The stamps of a job, in nanoseconds from the start; 0 for a stamp that it has not got.
+/// The stamps of a job, in nanoseconds from the start; 0 for a stamp that is not yet written.
 #[derive(Default)]
 struct Job {
     pushed_ns: AtomicU64,
@@ -40,7 +40,7 @@ struct Job {
     ran: AtomicUsize,
 }
 
-struct Course {
+struct OpenLoop {
     jobs: Box<[Job]>,
     start: Instant,
     over: AtomicBool,
@@ -48,18 +48,18 @@ struct Course {
     work: Work,
 }
 
-impl Course {
+impl OpenLoop {
     fn now_ns(&self) -> u64 {
-        // 0 says that there is no stamp.
+        // 0 means that there is no stamp.
         (self.start.elapsed().as_nanos() as u64).max(1)
     }
 
-    /// What a worker does with a job. All stores are relaxed: the decrement of `left` releases them
+    /// Runs a job on a worker. All stores are relaxed: the decrement of `left` releases them
     /// (Invariant 2).
     fn run(&self, index: usize) {
         let job = &self.jobs[index];
         job.ran.fetch_add(1, Ordering::Relaxed);
-        // Relaxed: one more job or one less at the end is of no account.
+        // Relaxed: one job more or less at the end does not matter.
         if !self.over.load(Ordering::Relaxed) {
             job.begun_ns.store(self.now_ns(), Ordering::Relaxed);
             self.work.run();
@@ -107,7 +107,7 @@ impl<S: FnOnce()> Use for Serve<'_, S> {
         let before = Usage::now();
         let start = Instant::now();
         let (over, left) = (AtomicBool::new(false), AtomicUsize::new(0));
-        let course = Arc::new(Course { jobs, start, over, left, work });
+        let open_loop = Arc::new(OpenLoop { jobs, start, over, left, work });
         let end = start + self.load.time;
         for (index, &at_ns) in due_ns.iter().enumerate() {
             sleep_until(start + Duration::from_nanos(at_ns));
@@ -115,15 +115,15 @@ impl<S: FnOnce()> Use for Serve<'_, S> {
                 break;
             }
             // Before the job is handed over, or it could be done before it was counted.
-            course.left.fetch_add(1, Ordering::Relaxed);
-            course.jobs[index].pushed_ns.store(course.now_ns(), Ordering::Relaxed);
-            let course = course.clone();
-            executor.execute(move || course.run(index));
+            open_loop.left.fetch_add(1, Ordering::Relaxed);
+            open_loop.jobs[index].pushed_ns.store(open_loop.now_ns(), Ordering::Relaxed);
+            let open_loop = open_loop.clone();
+            executor.execute(move || open_loop.run(index));
         }
         sleep_until(end);
         let usage = Usage::now().since(before);
-        course.settle(end + self.load.drain)?;
-        course.outcome(&due_ns, self.load.time, usage)
+        open_loop.settle(end + self.load.drain)?;
+        open_loop.outcome(&due_ns, self.load.time, usage)
     }
 }
 
@@ -137,8 +137,8 @@ fn sleep_until(moment: Instant) {
     }
 }
 
-impl Course {
-    /// Waits for stragglers until then, and for jobs that run.
+impl OpenLoop {
+    /// Waits for late jobs until then, and for jobs that run.
     fn settle(&self, until: Instant) -> Result<(), String> {
         // Acquire: with the decrements of `left` all stamps are seen (Invariant 2).
         while self.left.load(Ordering::Acquire) > 0 && Instant::now() < until {
@@ -179,13 +179,10 @@ impl Course {
             service.record(ended_ns.saturating_sub(begun_ns));
             total.record(ended_ns.saturating_sub(pushed_ns));
         }
-        let mut outcome = Outcome::default();
         let histograms = [("queue", queue), ("service", service), ("total", total), ("late", late)];
-        outcome.histograms.extend(histograms.map(|(name, histogram)| (name.to_owned(), histogram)));
         let counts = [("offered", offered), ("done", done), ("unfinished", unfinished)];
-        outcome.values.extend(counts.map(|(name, count)| (name.to_owned(), count as f64)));
-        outcome.values.extend(usage.values().map(|(name, value)| (name.to_owned(), value)));
-        Ok(outcome)
+        let counts = counts.map(|(name, count)| (name, count as f64));
+        Ok(Outcome::of(histograms, counts.into_iter().chain(usage.values())))
     }
 }
 
@@ -265,16 +262,16 @@ mod tests {
         let load = load();
         let serve = Serve { load: &load, lock: Lock::None, start: || () };
         assert!(serve.with(AtOnce).is_ok());
-        let course = Course {
+        let open_loop = OpenLoop {
             jobs: [Job::default()].into(),
             start: Instant::now(),
             over: AtomicBool::new(true),
             left: AtomicUsize::new(2),
             work: Work::new(Lock::None),
         };
-        course.run(0);
-        course.run(0);
-        let error = course.outcome(&[0], load.time, Usage::default()).unwrap_err();
+        open_loop.run(0);
+        open_loop.run(0);
+        let error = open_loop.outcome(&[0], load.time, Usage::default()).unwrap_err();
         assert_eq!(error, "a job ran 2 times");
     }
 }

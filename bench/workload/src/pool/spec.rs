@@ -1,4 +1,4 @@
-//! What a measured process is told to do, and what it says afterwards. Both travel as JSON.
+//! The task of a measured process, and its outcome. Both are passed as JSON.
 
 use super::kind::Kind;
 use report::Histogram;
@@ -24,7 +24,7 @@ impl Default for Shape {
     }
 }
 
-/// Under what the computation runs.
+/// The lock under which the computation runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lock {
     /// Nothing
@@ -49,36 +49,36 @@ impl Lock {
     }
 }
 
-/// An open loop: jobs come when they come, whatever became of those before.
+/// An open loop: jobs arrive at their times, whether or not earlier jobs have ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Jobs a second
     pub rate_per_s: f64,
-    /// They come at random, as often; otherwise one after the other at equal distances
+    /// Jobs arrive at random times at the same mean rate; otherwise at equal distances
     pub poisson: bool,
-    /// Where the first one lies within its distance, from 0 to 1, and where randomness begins
+    /// The arrival of the first job, as a share of the distance, from 0 to 1; also the random seed
     pub phase: f64,
-    /// Half of the time none come: for this time, after as long with jobs
+    /// Jobs arrive for this time, then none arrive for this time, and so on
     pub pause: Option<Duration>,
-    /// How long they come
+    /// How long jobs arrive
     pub time: Duration,
-    /// How long afterwards jobs that still wait may begin
+    /// How long after that jobs that still wait may begin
     pub drain: Duration,
 }
 
 /// What a process does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Task {
-    /// Computes for requests that come in an open loop.
+    /// Computes for the requests of an open loop.
     Serve(Load),
-    /// Now and then, after a time of nothing, gets as many jobs at once as the pool has threads.
+    /// Again and again, after a rest, gets as many jobs at once as the pool has threads.
     Burst {
-        /// How often
+        /// How many bursts
         times: u32,
-        /// The time of nothing before
+        /// The rest before each burst
         rest: Duration,
     },
-    /// Has a pool, and nothing for it to do.
+    /// Has a pool that is idle.
     Idle {
         /// For this time
         time: Duration,
@@ -101,45 +101,56 @@ pub struct Process {
     pub kind: Kind,
     /// Its shape
     pub shape: Shape,
-    /// Under what it computes
+    /// The lock under which it computes
     pub lock: Lock,
-    /// What it does
+    /// Its task
     pub task: Task,
-    /// The folders of its control groups; none for those it is born in
+    /// The folders of its control groups; if empty, it stays in those of its parent
     pub groups: Vec<PathBuf>,
-    /// Another program that does it: its path and, before its own arguments, any that start it
+    /// Another program that does the task: the words of its command before its own options
     pub program: Vec<PathBuf>,
-    /// What is set in its environment
+    /// Variables that are set in its environment
     pub environment: BTreeMap<String, String>,
 }
 
 /// Processes that begin at the same moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crowd {
-    /// They
+    /// The processes
     pub processes: Vec<Process>,
     /// A session, and with it an autogroup, for each; otherwise one for all
     pub sessions: bool,
 }
 
-/// What a process says: histograms and figures by name.
+/// The outcome of a process: histograms and figures by name.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Of times
+    /// Histograms of times
     #[serde(default)]
     pub histograms: BTreeMap<String, Histogram>,
-    /// All others; every one can be added to another process'
+    /// All other figures; the figures of several processes can be added
     #[serde(default)]
     pub values: BTreeMap<String, f64>,
 }
 
 impl Outcome {
+    /// These histograms and figures.
+    pub fn of<'a, const N: usize>(
+        histograms: [(&str, Histogram); N],
+        values: impl IntoIterator<Item = (&'a str, f64)>,
+    ) -> Outcome {
+        Outcome {
+            histograms: histograms.map(|(name, histogram)| (name.to_owned(), histogram)).into(),
+            values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        }
+    }
+
     /// A figure; 0 if there is none.
     pub fn value(&self, name: &str) -> f64 {
         self.values.get(name).copied().unwrap_or(0.0)
     }
 
-    /// All that several processes say, as if it were one.
+    /// The outcomes of several processes as one outcome.
     pub fn sum(all: &[Outcome]) -> Outcome {
         let mut sum = Outcome::default();
         for outcome in all {
@@ -163,10 +174,7 @@ mod tests {
         let outcome = |value: u64| {
             let mut latencies = Histogram::new();
             latencies.record(value);
-            Outcome {
-                histograms: [("total".to_owned(), latencies)].into(),
-                values: [("done".to_owned(), value as f64)].into(),
-            }
+            Outcome::of([("total", latencies)], [("done", value as f64)])
         };
         let sum = Outcome::sum(&[outcome(5), outcome(7)]);
         assert_eq!((sum.value("done"), sum.value("other")), (12.0, 0.0));
@@ -174,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_is_told_arrives_as_it_was_said() {
+    fn a_crowd_survives_json() {
         let load = Load {
             rate_per_s: 1200.0,
             poisson: true,

@@ -1,10 +1,10 @@
 //! Processes beside each other: figures 7 and 8, mixed kinds, and what a quota wastes (section
 //! 4.1).
 
-use super::Plan;
 use super::cases::{self, Amount};
 use super::group::Limits;
 use super::kind::Kind;
+use super::plan::Plan;
 use super::spec::{Process, Task};
 use super::variant::{Variant, process};
 use crate::error::Error;
@@ -115,7 +115,7 @@ impl Plan {
         let mut variants = Vec::new();
         for kind in [Kind::Ignorant, Kind::Manx].into_iter().filter(|kind| self.wants(*kind)) {
             let both = |threads: usize| -> Vec<Process> {
-                let pause = PAUSE.min(self.setup.time / 4);
+                let pause = PAUSE.min(self.time / 4);
                 let idle = |task: Task| match task {
                     Task::Serve(load) => Task::Serve(super::spec::Load { pause: Some(pause), ..load }),
                     other => other,

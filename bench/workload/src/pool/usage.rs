@@ -1,9 +1,9 @@
 //! What this process' threads used: CPU time, time in the run queue, switches.
 //!
 //! By `/proc/self/task/T/schedstat`, in nanoseconds, where the kernel has it; otherwise CPU time by
-//! `stat`, in ticks, and no time in the run queue. The thread's name tells what the time was used
-//! for: the control thread of a pool says so in its name, the first thread brings the jobs, all
-//! others are workers. A thread that has ended is not there any more.
+//! `stat`, in ticks, and no time in the run queue. The thread's name says what the time was used
+//! for: the control thread of a pool has it in its name, the first thread submits the jobs, all
+//! others are workers. Threads that have ended are not counted.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// A thread with one of these in its name steers a pool.
 const CONTROL: [&str; 2] = ["control", "gate"];
 
-/// What was used until some moment.
+/// The usage up to some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// CPU time of the whole process, in nanoseconds
@@ -20,11 +20,11 @@ pub struct Usage {
     pub pool_ns: f64,
     /// … of the threads among these that steer the pool
     pub control_ns: f64,
-    /// Time in the run queue of all but that one
+    /// Time in the run queue of all threads but the first
     pub wait_ns: f64,
     /// How many times a thread of the pool went to sleep
     pub sleeps: f64,
-    /// How many times one was made to let another run
+    /// How many times a thread of the pool was preempted
     pub preemptions: f64,
 }
 
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_told_apart() {
+    fn voluntary_and_other_switches_have_their_own_figures() {
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t9\n";
         assert_eq!(field(status, "voluntary_ctxt_switches:"), 7.0);
         assert_eq!(field(status, "nonvoluntary_ctxt_switches:"), 9.0);

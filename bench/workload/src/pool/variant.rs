@@ -3,7 +3,7 @@
 use super::group::{Group, Hierarchy, Limits};
 use super::kind::Kind;
 use super::leader;
-use super::sample;
+use super::sample::sample;
 use super::spec::{Crowd, Load, Lock, Process, Shape, Task};
 use crate::error::Error;
 use crate::harness::Sample;
@@ -18,9 +18,9 @@ pub struct Variant {
     pub processes: Vec<Process>,
     /// The groups to make
     pub groups: Vec<Limits>,
-    /// Which of the groups each process is in; none if it is empty
+    /// The index of each process's group; empty without groups
     pub places: Vec<usize>,
-    /// The processes are told apart in the figures: the first and the second
+    /// The first and the second process have figures of their own
     pub apart: bool,
 }
 
@@ -93,7 +93,7 @@ impl Variant {
             other => other,
         })?;
         let throttled = groups.iter().filter_map(Group::throttled).reduce(f64::max);
-        Ok(sample::sample(self, stage.cpus, &outcomes, throttled))
+        Ok(sample(self.load(), self.apart, stage.cpus, &outcomes, throttled))
     }
 
     fn make(&self, hierarchy: Result<&Hierarchy, &String>) -> Result<Vec<Group>, Error> {
@@ -108,7 +108,7 @@ impl Variant {
     }
 
     /// The load of the process that serves first; `None` if no process serves.
-    pub fn load(&self) -> Option<&Load> {
+    fn load(&self) -> Option<&Load> {
         self.processes.iter().find_map(|process| match &process.task {
             Task::Serve(load) => Some(load),
             _ => None,

@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Which number is computed, as in the paper.
+/// The index of the Fibonacci number, as in the paper.
 const NUMBER: u32 = 30;
-/// What it is.
+/// Its value.
 const VALUE: u32 = 832_040;
 
 /// The number by its definition.
@@ -21,7 +21,7 @@ pub fn compute() {
     assert_eq!(fib(black_box(NUMBER)), VALUE, "the computation is wrong");
 }
 
-/// A computation under a lock that a process has one of.
+/// A computation under the one lock of a process.
 pub enum Work {
     /// No lock.
     Plain,
@@ -66,16 +66,16 @@ impl Work {
     }
 }
 
-/// What this machine can do while no other program wants it.
+/// The capacity of this machine while no other program runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
     /// Computations a second by a thread on each CPU
     pub jobs_per_s: f64,
-    /// What one takes then
+    /// The time of one computation then
     pub job_ns: f64,
 }
 
-/// Measures it: as many threads as there are CPUs, for `time`.
+/// Measures the capacity with a thread for each CPU, for `time`.
 pub fn capacity(cpus: usize, time: Duration) -> Capacity {
     let (over, jobs) = (AtomicBool::new(false), AtomicU64::new(0));
     let begun = Instant::now();

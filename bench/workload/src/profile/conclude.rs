@@ -1,40 +1,16 @@
 //! What follows from the runs: medians, the knee, the suggestion, a table and the graph.
 
-use super::{Advice, Profile, Run, Variant, advise};
+use super::schema::{Conclusion, Point, Profile, Run, Variant};
+use super::suggest::advise;
 use crate::drawing::{diagonal, dot, dots, duration, rates, times};
 use report::chart::Chart;
 use report::{Table, figure, knee, median};
-use serde::{Deserialize, Serialize};
 
 /// The colours of what was measured.
 const BLUE: u32 = 0x1f_77_b4;
 const ORANGE: u32 = 0xe6_7e_00;
 const GREEN: u32 = 0x2c_a0_2c;
 const RED: u32 = 0xd6_27_28;
-
-/// The medians of a variant's runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// Operations a second
-    pub throughput_per_s: f64,
-    /// The percentile's latency
-    pub tail_ns: f64,
-    /// The median of the runs' longest operations, if the program tells
-    pub max_ns: Option<f64>,
-    /// The number of runs that these are medians of
-    pub runs: usize,
-}
-
-/// What follows from the runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Conclusion {
-    /// Every variant that was measured, comparisons first, then by target
-    pub points: Vec<(Variant, Point)>,
-    /// The target at the knee of throughput over the logarithm of the target
-    pub knee_slo_ns: Option<u64>,
-    /// The suggestion
-    pub advice: Advice,
-}
 
 /// Draws the conclusion of what has been measured.
 pub fn conclude(profile: &Profile) -> Conclusion {
@@ -45,7 +21,7 @@ pub fn conclude(profile: &Profile) -> Conclusion {
         let point = Point {
             throughput_per_s: figures(|run| run.throughput_per_s),
             tail_ns: figures(|run| run.tail_ns),
-            // A run that tells none counts as the longest.
+            // A run without a maximum counts as the longest.
             max_ns: Some(figures(|run| run.max_ns.map_or(f64::NAN, |ns| ns as f64)))
                 .filter(|ns| ns.is_finite()),
             runs: runs.len(),
@@ -114,8 +90,8 @@ pub fn table(profile: &Profile, conclusion: &Conclusion) -> Table {
     table
 }
 
-/// The graph: the tail over the target with the line y = x, and throughput below. What has no
-/// target stands at its own tail.
+/// The graph: the tail over the target with the line y = x, and throughput below. A variant without
+/// a target is drawn at its own tail.
 pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
     let slos = slos(&conclusion.points);
     let percentile = profile.sweep.percentile_name();
@@ -147,8 +123,8 @@ pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sweep;
     use super::*;
+    use crate::profile::schema::tests::sweep;
     use report::Machine;
 
     #[test]

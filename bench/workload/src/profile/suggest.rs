@@ -5,9 +5,8 @@
 //! has no knee, it is the shortest that brings nearly all there is to gain. If nothing is gained,
 //! nothing is suggested.
 
-use super::Point;
+use super::schema::{Advice, Point};
 use report::figure::{change, duration};
-use serde::{Deserialize, Serialize};
 
 /// How far the percentile may be above a target that counts as kept: the accuracy that the feedback
 /// promises.
@@ -16,15 +15,6 @@ pub const TOLERANCE: f64 = 1.05;
 pub const GAIN: f64 = 1.05;
 /// Without a knee, this share of the best throughput is nearly all.
 const NEARLY_ALL: f64 = 0.95;
-
-/// A target to take, or none, and the reason in words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Advice {
-    /// The target
-    pub slo_ns: Option<u64>,
-    /// Why this one, or why none
-    pub reason: String,
-}
 
 /// Suggests one of `points`, which are sorted by target, given the index of their knee and FIFO's
 /// point.

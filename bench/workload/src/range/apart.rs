@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does it in a process of its own, if it is to be `apart`, and returns what came of it.
+/// Calls `run`, in a process of its own if it is to be `apart`, and returns its result.
 ///
 /// # Errors
 /// Those of `run`; and, in words, that there can be no further process, or that it ended without a
@@ -36,9 +36,9 @@ pub(crate) fn run_apart<T: Serialize + DeserializeOwned>(
             drop(reader);
             let panicked = |_| Err("it panicked".to_owned());
             let result: Result<T, String> = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked);
-            let told = serde_json::to_vec(&result).is_ok_and(|text| writer.write_all(&text).is_ok());
+            let sent = serde_json::to_vec(&result).is_ok_and(|text| writer.write_all(&text).is_ok());
             // SAFETY: it has no preconditions; unlike `exit` it runs none of the parent's handlers.
-            unsafe { libc::_exit(i32::from(!told)) }
+            unsafe { libc::_exit(i32::from(!sent)) }
         }
         child => {
             drop(writer);
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_panics_or_dies_is_an_error() {
+    fn a_panic_or_an_early_exit_is_an_error() {
         assert!(run_apart::<u32>(true, || panic!("on purpose")).unwrap_err().contains("panicked"));
         // SAFETY: the child ends itself, which has no preconditions.
         let died = run_apart::<u32>(true, || unsafe { libc::_exit(3) });

@@ -1,31 +1,29 @@
-//! Large objects read by many: an area of virtual memory that workers share, and that ranges of are
-//! locked in.
+//! Reads of large objects in a shared area of virtual memory, where workers lock ranges.
 //!
-//! A storage engine that keeps large objects in extents (`pool`) has to show each to its readers in
-//! one piece. LeanStore does so in an *aliasing area*: a worker reserves as much of the area as the
-//! object needs, lets the extents appear there one behind the other, hands them to the reader, and
-//! gives the place back (Nguyen and Leis, "Why files if you have a DBMS?", 2024). What is reserved
-//! is a range of addresses, and what keeps two workers from reserving the same is a range lock. The
-//! workload is that of section 5.4 of Nguyen's thesis "Concurrent range locking": reads only, keys
-//! by YCSB's zipfian distribution (YCSB-C), each read a `memcpy` into the client's buffer.
+//! A storage engine that keeps large objects in extents (`pool`) has to show each object to its
+//! readers in one piece. LeanStore does so in an *aliasing area*: a worker reserves a part of the
+//! area for the object, maps the extents there one behind the other, shows them to the reader, and
+//! releases the part (Nguyen and Leis, "Why files if you have a DBMS?", 2024). A range lock keeps
+//! two workers from reserving the same addresses. The workload is that of section 5.4 of Nguyen's
+//! thesis "Concurrent range locking": reads only, keys by YCSB's zipfian distribution (YCSB-C), and
+//! each read is a `memcpy` into the client's buffer.
 //!
-//! A worker first tries the place where it was last; whenever that is taken it tries the next one
-//! behind it, and after one pass over the whole area it waits for the place where it began. Keys of
-//! the lock are the area's pages, which is what can be mapped, or its bytes ([`Run::key_bytes`]).
+//! A worker first tries its last place. If that place is locked, it tries the next one, and so on.
+//! After one pass over the whole area it waits for the place where it began. The keys of the lock
+//! are the area's pages, because pages can be mapped, or its bytes ([`Run::key_bytes`]).
 //!
-//! What differs from the thesis: its engine changes page tables by a module of its own in the
-//! kernel, for which there is no stand-in that costs as little. So extents are either copied into
-//! the area, which is memory of its own ([`Assembly::Copy`]), or really aliased, by `mmap`
-//! ([`Assembly::Alias`]), which takes a lock of the kernel's and interrupts the other CPUs. Every
-//! object goes through the shared area, also a small one, for which LeanStore has places of each
-//! worker's own. There is no log, no buffer replacement and no index. Locks of blocks have one for
-//! each record's place, as LeanStore's bitmap has.
+//! Differences from the thesis: its engine changes page tables by its own kernel module, and
+//! nothing else is as cheap. So here extents are either copied into the area, which then has memory
+//! of its own ([`Assembly::Copy`]), or really aliased by `mmap` ([`Assembly::Alias`]), which takes
+//! a lock in the kernel and interrupts the other CPUs. Every object goes through the shared area;
+//! in LeanStore each worker has its own places for small objects. There is no log, no buffer
+//! replacement and no index. Locks of blocks have a block for each place, as LeanStore's bitmap
+//! has.
 //!
 //! Invariants:
 //! 1. A place of the area is written, mapped and read only by the holder of its range.
-//! 2. Bytes that came to the client are those of the record that was asked for: in every read two
-//!    words of every page are looked at. A lock that lets two have one place shows as a read that
-//!    is wrong.
+//! 2. The client gets the bytes of the record that it asked for: every read checks two words of
+//!    every page. If a lock gives one place to two workers, a read is wrong.
 
 pub(super) mod cases;
 pub mod pool;
@@ -40,7 +38,7 @@ use std::time::Duration;
 use super::competitor::Measured;
 use super::request::Dice;
 use super::zipfian::Zipfian;
-use crate::crew::{self, Course};
+use crate::workers::{self, Phases};
 use pool::Pool;
 
 /// How an object comes into the area.
@@ -52,7 +50,7 @@ pub enum Assembly {
     Alias,
 }
 
-/// What a run is.
+/// The settings of a run.
 #[derive(Debug)]
 pub struct Run<'a> {
     /// The objects.
@@ -61,22 +59,22 @@ pub struct Run<'a> {
     pub assembly: Assembly,
     /// How many threads read them.
     pub threads: usize,
-    /// How many of them the area has place for.
+    /// How many objects the area has room for.
     pub places: usize,
     /// Bytes of the area that are one key of the lock; a divisor of a page.
     pub key_bytes: usize,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
-    /// Every word of every object is looked at; the time this takes is measured with the rest.
+    /// Whether every word of every object is checked; the measured time includes this.
     pub every_word: bool,
 }
 
-/// What came of it.
+/// The figures of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// Objects read per second, by all threads.
     pub reads_per_s: f64,
-    /// Their bytes, that came to clients.
+    /// The bytes that clients got per second.
     pub bytes_per_s: f64,
     /// The slowest thread's part of all reads, times the number of threads.
     pub slowest_share: f64,
@@ -84,17 +82,17 @@ pub struct Measurement {
     pub reserve: Histogram,
     /// How long reads took, in all.
     pub read: Histogram,
-    /// Places that were taken when they were tried.
+    /// Tries of a place that another worker had locked.
     pub taken: u64,
     /// Reservations that had to wait, because all places were taken.
     pub waited: u64,
-    /// Reads whose bytes were looked at: all reads, also the reads of the warm-up.
+    /// Reads whose bytes were checked: all reads, also those of the warm-up.
     pub checked: u64,
     /// Checked reads that brought the wrong bytes.
     pub wrong: u64,
 }
 
-/// The area: mapped memory of its own, until something else is mapped over it.
+/// The area: anonymous memory, until extents are mapped over it.
 struct Area {
     base: *mut u8,
     bytes: usize,
@@ -134,13 +132,13 @@ struct Record {
 }
 
 impl Record {
-    /// What is kept of the warm-up.
+    /// The part of the warm-up that counts.
     fn begin(&self) -> Record {
         Record { checked: self.checked, wrong: self.wrong, ..Record::default() }
     }
 }
 
-/// What a worker needs: where it was last, and what it found out.
+/// A worker: its last place, and its record.
 struct Worker<'a, L> {
     run: &'a Run<'a>,
     lock: &'a L,
@@ -224,8 +222,8 @@ impl Run<'_> {
         assert!(self.threads > 0 && self.places > 0 && pool::PAGE.is_multiple_of(self.key_bytes));
         let area = Area::new(self.places * self.pool.record_bytes())?;
         let zipfian = Zipfian::new(self.pool.records() as u64);
-        let outcome = crew::run(self.threads, self.time, |index, course| {
-            self.worker(index, course, lock, &area, &zipfian)
+        let outcome = workers::run(self.threads, self.time, |index, phases| {
+            self.worker(index, phases, lock, &area, &zipfian)
         })?;
         let records = &outcome.records;
         let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
@@ -238,7 +236,7 @@ impl Run<'_> {
         Ok(Measurement {
             reads_per_s,
             bytes_per_s: reads_per_s * self.pool.record_bytes() as f64,
-            slowest_share: crew::slowest_share(records.iter().map(|record| record.reads)),
+            slowest_share: workers::slowest_share(records.iter().map(|record| record.reads)),
             reserve: merged(|record| &record.reserve),
             read: merged(|record| &record.read),
             taken: sum(|record| record.taken),
@@ -251,7 +249,7 @@ impl Run<'_> {
     fn worker<L: RawRangeLock>(
         &self,
         index: usize,
-        course: &Course,
+        phases: &Phases,
         lock: &L,
         area: &Area,
         zipfian: &Zipfian,
@@ -265,11 +263,11 @@ impl Run<'_> {
             buffer: vec![0; self.pool.record_bytes() / size_of::<u64>()],
             record: Record::default(),
         };
-        course.begin();
+        phases.begin();
         // One at least, however short the time is.
         worker.read(zipfian.draw(&mut dice) as usize)?;
         let mut counted = false;
-        while let Some(counts) = course.next() {
+        while let Some(counts) = phases.next() {
             if counts && !counted {
                 worker.record = worker.record.begin();
                 counted = true;
@@ -355,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_every_place_taken_tries_each_and_then_waits() {
+    fn a_writer_that_finds_every_place_taken_tries_each_and_then_waits() {
         let pool = Pool::new(PAGE, 4).unwrap();
         let run = run(&pool, Assembly::Copy, 1, 5);
         let lock = Broken::with_space(run.space());

@@ -9,11 +9,21 @@ use baselines::range::{
 };
 use manx::range::{RangeLock, RawRangeLock};
 
-/// What can be done once a competitor's type is known.
+/// The lock with which the tables compare the others.
+pub(super) const REFERENCE: Competitor = Competitor::Map;
+/// The default lock's name.
+pub(super) const OWN: &str = Competitor::Manx.name();
+
+/// True of a version that is a peer's: it locks, and it is not the default lock.
+pub(super) fn peer(name: &str) -> bool {
+    name != OWN && name != Competitor::None.name() && !name.starts_with("manx")
+}
+
+/// A measurement that needs the type of a competitor's lock.
 pub trait Measured {
-    /// What comes of it.
+    /// Its result.
     type Output;
-    /// Does it with locks that `make` makes.
+    /// Measures locks that `make` makes.
     fn with<L: RawRangeLock + 'static>(self, make: impl Fn() -> L) -> Self::Output;
 }
 
@@ -39,7 +49,7 @@ macro_rules! competitors {
                 match self { $(Competitor::$variant => <$lock as RawRangeLock>::SHARES),* }
             }
 
-            /// Does it with locks of this kind, for keys below `space`.
+            /// Measures locks of this kind, for keys below `space`.
             pub fn measure<M: Measured>(self, space: u64, what: M) -> M::Output {
                 match self { $(Competitor::$variant => what.with(|| <$lock>::with_space(space))),* }
             }
@@ -50,7 +60,7 @@ macro_rules! competitors {
 competitors! {
     /// The default lock of this library.
     Manx, RangeLock;
-    /// The thesis': a lock-free skip list, with what it lacks.
+    /// The thesis' lock-free skip list, and the parts that the thesis lacks.
     SkipList, SkipList;
     /// The same as it was published, which frees nothing.
     SkipListPublished, SkipListPublished;
@@ -58,7 +68,7 @@ competitors! {
     Map, Map;
     /// Kogan, Dice and Issa's: a lock-free list.
     Kogan, Kogan;
-    /// Theirs for readers and writers.
+    /// Their list for readers and writers.
     KoganRw, KoganRw;
     /// Kara's: an interval tree under a spinlock, where each waiter counts the requests before it.
     IntervalTree, IntervalTree;
@@ -72,17 +82,17 @@ competitors! {
     RangeLockCrate, RangeLockCrate;
     /// The crate `range-mutex`.
     RangeMutexCrate, RangeMutexCrate;
-    /// RocksDB's lock manager, where RocksDB is.
+    /// RocksDB's lock manager, if RocksDB is installed.
     RocksDb, RocksDb;
-    /// The tree beneath, PerconaFT's, where RocksDB is a version that shows it.
+    /// The tree below it, PerconaFT's, if the version of RocksDB exports it.
     Locktree, Locktree;
     /// No lock at all.
     None, Unlocked;
 }
 
 impl Competitor {
-    /// The same where all ranges are blocks of `unit` keys, if it is known: then locks that know
-    /// only blocks have such.
+    /// The same. If all ranges are blocks of `unit` keys, the locks that know only blocks have such
+    /// blocks.
     pub fn measure_blocks<M: Measured>(self, space: u64, unit: Option<u64>, what: M) -> M::Output {
         match (self, unit) {
             (Competitor::Bitmap, Some(unit)) => what.with(|| Bitmap::of_width(space, unit)),
@@ -101,13 +111,12 @@ impl Competitor {
         Competitor::ALL.iter().copied().filter(there)
     }
 
-    /// Whether it locks blocks of keys, of a width that it is told, and a range by all that it
-    /// touches.
+    /// Whether it locks blocks of keys of a given width, and for a range all its blocks.
     pub const fn has_blocks(self) -> bool {
         matches!(self, Competitor::Bitmap | Competitor::Segments)
     }
 
-    /// Whether it keeps what it has allocated also when it is dropped.
+    /// Whether it frees nothing, not even when it is dropped.
     pub const fn leaks(self) -> bool {
         matches!(self, Competitor::SkipListPublished)
     }

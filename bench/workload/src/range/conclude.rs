@@ -1,50 +1,12 @@
 //! What the runs mean: a table for each case, notes, and the targets.
 
-use super::REFERENCE;
-use super::blob::cases::BLOB;
-use super::counters::cases::COUNTERS;
-use super::file::cases::FILE;
-use super::grid;
+use super::case::{BLOB, COUNTERS, FILE, MEMORY, MEMORY_LASTING, WIDTHS};
+use super::competitor::REFERENCE;
+use super::grid::{self, is_cell};
 use super::judge;
 use crate::verdict;
 use report::cell::size;
 use report::{Report, Sheet};
-
-pub(super) const SINGLE: &str = "single, lock and unlock";
-pub(super) const W1: &str = "w1";
-pub(super) const W2: &str = "w2";
-pub(super) const SHARD: &str = "shard, all within 16 KiB";
-pub(super) const KEYS: &str = "keys, strings and integers";
-/// The same, without any work between lock and unlock.
-pub(super) const KEYS_BARE: &str = "keys, lock and unlock";
-pub(super) const OVERLAP: &str = "overlap";
-pub(super) const CONTENDED: &str = "contended, 8 threads, 31 % overlap";
-pub(super) const SHARED: &str = "shared";
-pub(super) const WIDTHS: &str = "widths, 8 threads and the whole space";
-pub(super) const MEMORY: &str = "memory";
-pub(super) const MEMORY_LASTING: &str = "memory, 8 threads for long";
-/// The default lock with one shard and room for one range.
-pub(super) const SMALLEST: &str = "manx, smallest";
-
-/// The name of a case with `threads` threads.
-pub(super) fn scaled(case: &str, threads: usize) -> String {
-    format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
-}
-
-/// The name of a case in which skip lists are of different heights.
-pub(super) fn heights(workload: &str) -> String {
-    format!("heights, {workload}")
-}
-
-/// The name of a case in which `percent` of a hundred pairs overlap.
-pub(super) fn overlap(percent: u32) -> String {
-    format!("{OVERLAP}, {percent} %")
-}
-
-/// The name of a case in which `percent` of a hundred requests read.
-pub(super) fn shared(percent: u32) -> String {
-    format!("{SHARED}, {percent} % read")
-}
 
 const TABLE: &str = "
     lock = version | runs [] = count pairs_per_s | pairs = pairs_per_s
@@ -99,7 +61,7 @@ pub fn conclude(report: &mut Report) {
         verdict::judge_or(report, |_, _| Err("locks were checked".into()));
         return;
     }
-    for case in report.cases().into_iter().filter(|case| !grid::is_cell(case)) {
+    for case in report.cases().into_iter().filter(|case| !is_cell(case)) {
         let columns = match case.as_str() {
             MEMORY => MEMORY_TABLE,
             MEMORY_LASTING => MEMORY_LASTING_TABLE,
@@ -118,6 +80,7 @@ pub fn conclude(report: &mut Report) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::case::W1;
     use super::*;
     use report::Machine;
 

@@ -1,9 +1,9 @@
 //! The thesis' figures 5.1 to 5.3 and what goes beyond them, with what was measured here.
 
-use super::blob::cases::thesis as blob;
-use super::conclude::{CONTENDED, SHARD, SHARED, W1, W2, WIDTHS, heights, overlap, scaled, shared};
+use super::case::{CONTENDED, SHARD, SHARED, THESIS, W1, W2, WIDTHS, blob, heights, overlap, scaled, shared};
 use super::file::{Regions, cases::case as file};
 use super::overlapping::{OVERLAPS, READERS};
+use super::request::THREADS_MAX;
 use super::sample::Output;
 use crate::drawing::{
     Axis, Charts, LATENCY, chart, colour, dots, over, panels, per_cent, rates, those, version_shares, whole,
@@ -27,7 +27,7 @@ pub fn draw(report: &Report) -> Charts {
     };
     // Figures 5.2 and 5.3: over the number of threads.
     let scaling = |case: &str, title: &str| {
-        let counts = (1..=super::THREADS_MAX).map(|threads| (threads as f64, scaled(case, threads)));
+        let counts = (1..=THREADS_MAX).map(|threads| (threads as f64, scaled(case, threads)));
         over(&counts.collect::<Vec<_>>(), title, ("threads", false, whole))
     };
     let asked = format!("{SHARED}: 31 % overlap, and some only read");
@@ -47,7 +47,7 @@ pub fn draw(report: &Report) -> Charts {
         ("contended", cumulative(report, CONTENDED, |output| output.acquire)),
         ("shared", over(&readers, &asked, ("requests that read", false, per_cent))),
         ("widths", cumulative(report, WIDTHS, |output| output.whole)),
-        ("blob", scaling(&blob(), "blob: objects of 1 MiB in an area that all share")),
+        ("blob", scaling(&blob(THESIS), "blob: objects of 1 MiB in an area that all share")),
         ("file-own", scaling(&file(Regions::Own), "file: writes, each thread its own part of it")),
         ("file-overlapping", scaling(&file(Regions::Anywhere), "file: writes anywhere in it")),
     ])

@@ -1,24 +1,22 @@
-//! Many threads write one file: real `pwrite`, to regions that are each thread's own or that
-//! overlap.
+//! Many threads write one file with `pwrite`: to separate regions, or to regions that overlap.
 //!
-//! What keeps writes whole is a range lock of the process, the kernel's locks of ranges
-//! (`F_OFD_SETLKW`, each thread with an open file description of its own), or one mutex for the
-//! whole file ([`Keeper`]). A write is of some blocks and takes two calls of `pwrite`, because a
-//! single call is whole by itself on the file systems of Linux: they lock the file for it. So no
-//! more than one CPU at a time is ever in there, whatever keeps the writes apart. What can be
-//! compared is what the keeper adds to that, and what it holds up.
+//! A [`Keeper`] keeps overlapping writes apart: a range lock of the process, the kernel's range
+//! locks (`F_OFD_SETLKW`, with an open file description for each thread), or one mutex for the
+//! whole file. A write is some blocks long and takes two calls of `pwrite`, because the file
+//! systems of Linux lock the file during a call, so that a single call is atomic. So at most one
+//! CPU at a time writes, with every keeper. The figures show the cost that a keeper adds, and how
+//! long it delays other writes.
 //!
-//! Every write is stamped (`stamp`). Now and then a thread reads its region back while it is still
-//! its own; in the end the whole file is looked at. Both count what was torn, and a keeper that
-//! keeps its promise has 0.
+//! Every write is stamped (`stamp`). Sometimes a thread reads its region back before it releases
+//! it, and at the end the whole file is read. Both count torn writes; a correct keeper has 0.
 //!
-//! The file is in a new folder below the one for temporary files, or below another one; it is gone
-//! afterwards.
+//! The file is in a new folder for temporary files, or in another folder. It is removed at the end.
 
 pub(super) mod cases;
 mod stamp;
 
 use std::ffi::CString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -32,48 +30,41 @@ use serde::{Deserialize, Serialize};
 
 use super::competitor::Measured;
 use super::request::Dice;
-use crate::crew::{self, Course};
+use crate::workers::{self, Phases};
 use stamp::{BLOCK, Stamp};
 
 /// The longest write, in blocks.
 const BLOCKS_MAX: usize = 16;
-/// One write of this number is read back at once.
+/// One of this number of writes is read back at once.
 const READ_BACK: u64 = 64;
 
 /// Which regions threads write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Regions {
-    /// In a part of the file that is the thread's own.
+    /// Each thread in its own part of the file.
     Own,
     /// Anywhere.
     Anywhere,
 }
 
-/// What keeps writes apart that overlap.
+/// Done, or the kernel's error number.
+type Written = Result<(), i32>;
+
+/// Keeps overlapping writes apart.
 pub trait Keeper: Sync {
     /// Runs `write` while no other thread writes these bytes of the file, which this thread has
     /// opened.
     ///
     /// # Errors
     /// The kernel's error number.
-    fn keep(
-        &self,
-        file: &File,
-        bytes: std::ops::Range<u64>,
-        write: impl FnOnce() -> Result<(), i32>,
-    ) -> Result<(), i32>;
+    fn keep(&self, file: &File, bytes: Range<u64>, write: impl FnOnce() -> Written) -> Written;
 }
 
 /// A range lock of the process.
 pub struct Ranges<L>(pub L);
 
 impl<L: RawRangeLock> Keeper for Ranges<L> {
-    fn keep(
-        &self,
-        _file: &File,
-        bytes: std::ops::Range<u64>,
-        write: impl FnOnce() -> Result<(), i32>,
-    ) -> Result<(), i32> {
+    fn keep(&self, _file: &File, bytes: Range<u64>, write: impl FnOnce() -> Written) -> Written {
         let span = Span::new(bytes.start, bytes.end).map_err(|_| libc::EINVAL)?;
         let held = self.0.lock(&span, Access::Exclusive);
         let written = write();
@@ -87,12 +78,7 @@ impl<L: RawRangeLock> Keeper for Ranges<L> {
 pub struct Kernel;
 
 impl Keeper for Kernel {
-    fn keep(
-        &self,
-        file: &File,
-        bytes: std::ops::Range<u64>,
-        write: impl FnOnce() -> Result<(), i32>,
-    ) -> Result<(), i32> {
+    fn keep(&self, file: &File, bytes: Range<u64>, write: impl FnOnce() -> Written) -> Written {
         let length = bytes.end - bytes.start;
         file.lock_range(bytes.start, length)?;
         let written = write();
@@ -106,48 +92,43 @@ impl Keeper for Kernel {
 pub struct Whole(Mutex<()>);
 
 impl Keeper for Whole {
-    fn keep(
-        &self,
-        _file: &File,
-        _bytes: std::ops::Range<u64>,
-        write: impl FnOnce() -> Result<(), i32>,
-    ) -> Result<(), i32> {
+    fn keep(&self, _file: &File, _bytes: Range<u64>, write: impl FnOnce() -> Written) -> Written {
         let _held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         write()
     }
 }
 
-/// What a run is.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// How many threads write.
     pub threads: usize,
-    /// Where.
+    /// Where they write.
     pub regions: Regions,
     /// The file's length, in blocks of 4 KiB.
     pub blocks: usize,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
-    /// Where the file is; otherwise where temporary files are.
+    /// The folder of the file, if it is not that for temporary files.
     pub folder: Option<PathBuf>,
 }
 
-/// What came of it.
+/// The figures of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Measurement {
     /// Writes per second, by all threads.
     pub writes_per_s: f64,
-    /// Their bytes.
+    /// Bytes written per second.
     pub bytes_per_s: f64,
     /// The slowest thread's part of all writes, times the number of threads.
     pub slowest_share: f64,
-    /// How long writes took, with what they waited for.
+    /// How long writes took, with their waits.
     pub write: Histogram,
-    /// Writes that were made, in the warm-up, too; the end of the file tells of all.
+    /// The number of writes, also those of the warm-up: the last check covers all.
     pub checked: u64,
     /// The number of writes that were torn.
     pub torn: u64,
-    /// What the file system is called.
+    /// The name of the file system.
     pub file_system: String,
 }
 
@@ -161,7 +142,7 @@ struct Record {
 }
 
 impl Record {
-    /// What is kept of the warm-up.
+    /// The part of the warm-up that counts.
     fn begin(&self) -> Record {
         Record { checked: self.checked, torn: self.torn, ..Record::default() }
     }
@@ -195,11 +176,11 @@ fn region(regions: Regions, blocks: usize, thread: usize, threads: usize, dice: 
     (first + dice.below(available - count + 1), count)
 }
 
-/// Writes the region by two calls, and reads it back, if that is wanted. Returns whether it is as
-/// it was written.
+/// Writes the region by two calls, and reads it back if there is a buffer `back`. Returns whether
+/// it reads as it was written.
 fn write_region(file: &File, at: u64, bytes: &[u8], back: Option<&mut [u8]>) -> Result<bool, i32> {
     let middle = bytes.len() / BLOCK / 2 * BLOCK;
-    // The second half first: then the two are not one after the other for the kernel.
+    // The second half first, so that the kernel does not see one sequential write.
     file.write_at(&bytes[middle..], at + middle as u64)?;
     file.write_at(&bytes[..middle], at)?;
     let Some(back) = back else {
@@ -237,8 +218,8 @@ impl Run {
         file.set_length(self.space() as usize).map_err(failed("ftruncate"))?;
         file.reserve(self.space() as usize).map_err(failed("fallocate"))?;
         let number = file.file_system().map_err(failed("fstatfs"))?;
-        let outcome = crew::run(self.threads, self.time, |index, course| {
-            self.writer(index, course, keeper, &name)
+        let outcome = workers::run(self.threads, self.time, |index, phases| {
+            self.writer(index, phases, keeper, &name)
                 .map_err(|error| words(&path.display().to_string(), error))
         })?;
         let records = &outcome.records;
@@ -251,7 +232,7 @@ impl Run {
         Ok(Measurement {
             writes_per_s: sum(|record| record.writes) as f64 / seconds,
             bytes_per_s: sum(|record| record.bytes) as f64 / seconds,
-            slowest_share: crew::slowest_share(records.iter().map(|record| record.writes)),
+            slowest_share: workers::slowest_share(records.iter().map(|record| record.writes)),
             write,
             checked: sum(|record| record.checked),
             torn: sum(|record| record.torn) + stamp::torn(&all[..read]),
@@ -262,7 +243,7 @@ impl Run {
     fn writer<K: Keeper>(
         &self,
         index: usize,
-        course: &Course,
+        phases: &Phases,
         keeper: &K,
         path: &std::ffi::CStr,
     ) -> Result<Record, i32> {
@@ -271,9 +252,9 @@ impl Run {
         let mut record = Record::default();
         let (mut bytes, mut back) = (vec![0; BLOCKS_MAX * BLOCK], vec![0; BLOCKS_MAX * BLOCK]);
         let (mut write, mut counted) = (0u64, false);
-        course.begin();
+        phases.begin();
         let file = opened?;
-        // One at least, however short the time is.
+        // At least one write, even in a very short run.
         let mut next = Some(false);
         while let Some(counts) = next {
             if counts && !counted {
@@ -298,7 +279,7 @@ impl Run {
             record.bytes += bytes.len() as u64;
             record.checked += 1;
             record.torn += u64::from(!whole);
-            next = course.next();
+            next = phases.next();
         }
         Ok(if counted { record } else { record.begin() })
     }
@@ -333,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_torn_whoever_keeps_the_writes_apart() {
+    fn no_keeper_lets_a_write_be_torn() {
         for run in [run(Regions::Own, 64), run(Regions::Anywhere, 64), run(Regions::Anywhere, 5)] {
             let keepers = [
                 ("ranges", run.with_keeper(&Ranges(Map::with_space(run.space())))),
@@ -349,16 +330,11 @@ mod tests {
         }
     }
 
-    /// Lets a stranger write into every region, between the two calls and the reading back.
+    /// Another writer writes into every region after each write.
     struct Intruder;
 
     impl Keeper for Intruder {
-        fn keep(
-            &self,
-            file: &File,
-            bytes: std::ops::Range<u64>,
-            write: impl FnOnce() -> Result<(), i32>,
-        ) -> Result<(), i32> {
+        fn keep(&self, file: &File, bytes: Range<u64>, write: impl FnOnce() -> Written) -> Written {
             write()?;
             let mut block = [0; BLOCK];
             let stranger = Stamp { writer: 99, write: 1, first: bytes.start / BLOCK as u64, blocks: 99 };
@@ -368,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_in_a_region_is_found_in_the_end() {
+    fn another_writer_in_a_region_is_found_at_the_end() {
         let run = Run { threads: 1, ..run(Regions::Anywhere, 8) };
         assert!(run.with_keeper(&Intruder).unwrap().torn > 0);
     }

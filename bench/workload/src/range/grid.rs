@@ -19,131 +19,33 @@
 //! In the cells *edges* each thread has one range, which begins where its neighbour's range ends,
 //! at no power of two. These ranges exclude no other thread.
 
+mod cell;
 mod show;
 pub(super) mod standing;
 
-use super::competitor::Competitor;
-use super::request::Pattern;
-use super::run::{Mode, Run};
-use super::sample;
-use super::{Form, Plan, SPACE, THREADS_MAX, Timing, Variant};
-use crate::error::Error;
-use crate::harness::{Bench, Case, Sample};
-use report::figure::{duration, three_digits};
-use report::{Compared, Report};
+pub(super) use cell::is_cell;
 pub use show::heat;
 pub(super) use show::tables;
+
+use super::competitor::Competitor;
+use super::plan::{Plan, Timing, expected, names};
+use super::request::{Pattern, WIDTH};
+use super::run::{Mode, Run};
+use super::sample;
+use super::variant::Variant;
+use crate::error::Error;
+use crate::harness::{Bench, Case, Sample};
+use cell::{Cell, GRID};
+use report::figure::{duration, three_digits};
+use report::{Compared, Report};
 use standing::Field;
-use std::fmt;
 use std::time::Duration;
 
-/// The prefix of the names of its cases.
-const GRID: &str = "grid";
-const THREADS: [usize; 5] = [2, 4, 8, 16, 32];
-const HOLDS_NS: [u64; 4] = [0, 500, 5_000, 50_000];
-/// How many of a hundred pairs of requests overlap; `None`: they meet at edges.
-const OVERLAPS: [Option<u32>; 5] = [None, Some(1), Some(10), Some(31), Some(100)];
-/// The percentages of requests that read.
-const READERS: [u32; 2] = [0, 90];
-/// The threads of a smoke check.
-const THREADS_QUICK: usize = 8;
-const HOLD_QUICK_NS: u64 = 500;
-/// The cell in which owners and tasks take part: that of `contended`.
-const CONTENDED: (usize, u64, Option<u32>) = (8, 500, Some(31));
 /// Runs of other parts are this many times as long.
 const PART: u32 = 5;
 /// The number of writes by which the time of one write is found, and the number of tries.
 const TOUCHES: u32 = 1000;
 const TRIES: usize = 5;
-
-/// One combination.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Cell {
-    threads: usize,
-    hold_ns: u64,
-    overlap: Option<u32>,
-    readers_percent: u32,
-}
-
-impl Cell {
-    /// All of them; ranges that meet at edges only are exclusive.
-    fn all() -> impl Iterator<Item = Cell> {
-        READERS.into_iter().flat_map(|readers_percent| {
-            let overlaps =
-                OVERLAPS.into_iter().filter(move |overlap| overlap.is_some() || readers_percent == 0);
-            overlaps.flat_map(move |overlap| {
-                HOLDS_NS.into_iter().flat_map(move |hold_ns| {
-                    THREADS.into_iter().map(move |threads| Cell {
-                        threads,
-                        hold_ns,
-                        overlap,
-                        readers_percent,
-                    })
-                })
-            })
-        })
-    }
-
-    /// Whether a smoke check has it.
-    fn is_quick(&self) -> bool {
-        let overlaps = self.overlap.is_none_or(|percent| percent == 31);
-        self.threads == THREADS_QUICK && self.hold_ns == HOLD_QUICK_NS && overlaps
-    }
-
-    /// The name of its case.
-    fn case(&self) -> String {
-        format!("{GRID}, {} threads, {}, {self}", self.threads, hold(self.hold_ns))
-    }
-
-    fn pattern(&self) -> Pattern {
-        let Some(percent) = self.overlap else { return Pattern::Edges { space: THREADS_MAX * 1024 } };
-        match Pattern::overlapping(percent, SPACE) {
-            Pattern::Window { window, .. } => {
-                Pattern::Window { window, readers_percent: self.readers_percent }
-            }
-            other => other,
-        }
-    }
-
-    fn variants(&self) -> Vec<Variant> {
-        let mut variants = Variant::locks();
-        if (self.threads, self.hold_ns, self.overlap) == CONTENDED {
-            variants.extend([Variant::way(Form::Owners), Variant::way(Form::Tasks)]);
-        }
-        variants.retain(|variant| self.readers_percent == 0 || variant.competitor.shares());
-        variants
-    }
-}
-
-/// Whether a case is a cell of the grid.
-pub(super) fn is_cell(case: &str) -> bool {
-    case.split(',').next() == Some(GRID)
-}
-
-/// A hold in words.
-fn hold(ns: u64) -> String {
-    match ns {
-        0 => "no hold".into(),
-        1..1_000 => format!("{ns} ns"),
-        _ => format!("{} µs", ns / 1_000),
-    }
-}
-
-/// An overlap in words.
-fn overlap(percent: Option<u32>) -> String {
-    percent.map_or("edges".into(), |percent| format!("{percent} %"))
-}
-
-/// A share of readers in words.
-fn access(readers_percent: u32) -> String {
-    if readers_percent == 0 { "exclusive".into() } else { format!("{readers_percent} % shared") }
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", overlap(self.overlap), access(self.readers_percent))
-    }
-}
 
 impl Plan {
     /// All cells, or a few.
@@ -180,8 +82,7 @@ impl Plan {
         if self.setup.check {
             return self.compare(bench, &name, &run, Timing::None, &variants);
         }
-        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let case = Case { name: &name, variants: &names, expected: time * 3 / 2 };
+        let case = Case { name: &name, variants: &names(&variants), expected: expected(time) };
         let mut field = Field::of(cell, bench.report.machine.cpus);
         let watch =
             |report: &Report| -> Vec<Compared> { standing::of_cell(report, cell).into_iter().collect() };
@@ -190,10 +91,9 @@ impl Plan {
             if !field.goes_on(&variant.name) {
                 return Ok(Sample::default());
             }
-            let found = variant.once(&run, Mode::Count).map_err(|what| Error::Failed {
-                what: format!("{}: {what}", variant.name),
-                stderr: String::new(),
-            })?;
+            let found = variant
+                .once(&run, Mode::Count)
+                .map_err(|what| Error::failed(format!("{}: {what}", variant.name)))?;
             field.add(&variant.name, round, found.pairs_per_s, found.slowest_share, &found.thread_pairs);
             Ok(sample::counted(&found))
         })
@@ -202,13 +102,12 @@ impl Plan {
     /// The time of one write of a range that is in the cache, in nanoseconds; the least of a few
     /// tries.
     fn touch_ns(&self) -> Result<f64, Error> {
-        let pattern = Pattern::Own { space: super::request::WIDTH };
+        let pattern = Pattern::Own { space: WIDTH };
         let time = self.setup.time / PART;
         let run = Run { threads: 1, pattern, batch: 1, touches: TOUCHES, whole: None, time };
         let mut least = f64::INFINITY;
         for _ in 0..TRIES {
-            let found = Variant::of(Competitor::None).once(&run, Mode::Count);
-            let found = found.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+            let found = Variant::of(Competitor::None).once(&run, Mode::Count).map_err(Error::failed)?;
             least = least.min(1e9 / found.pairs_per_s / f64::from(TOUCHES));
         }
         if least.is_finite() { Ok(least) } else { Err(Error::request("no range was written", "")) }

@@ -3,20 +3,19 @@
 //! A peer is every lock that is not the default one and that locks. The best peer is the best in
 //! this very run.
 
-use super::REFERENCE;
-use super::blob::cases::thesis as blob;
-use super::competitor::Competitor;
-use super::conclude::{
-    CONTENDED, KEYS, MEMORY, MEMORY_LASTING, SHARD, SINGLE, SMALLEST, W1, W2, WIDTHS, scaled,
+use super::case::{
+    CONTENDED, KEYS, MEMORY, MEMORY_LASTING, SHARD, SINGLE, THESIS, W1, W2, WIDTHS, blob, scaled,
 };
+use super::competitor::{Competitor, OWN, REFERENCE, peer};
 use super::grid::standing;
-use super::keys::Shape;
+use super::sample::PAIRS;
+use super::strings::Shape;
+use super::variant::SMALLEST;
 use crate::verdict::{self, Figure};
 use report::figure::three_digits;
 use report::{Compared, Report};
 
-/// The default lock, and the thesis' own: as it stands here, and as it was published.
-pub(super) const OWN: &str = Competitor::Manx.name();
+/// The thesis' lock: as it is here, and as it was published.
 const SKIP_LIST: &str = Competitor::SkipList.name();
 const PUBLISHED: &str = Competitor::SkipListPublished.name();
 const RANGE_MUTEX: &str = Competitor::RangeMutexCrate.name();
@@ -38,11 +37,6 @@ pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
     verdict::watched(report, case, |report, id| Some(figure(report, id)?.0))
 }
 
-/// True of a version that is a peer's.
-pub(super) fn peer(name: &str) -> bool {
-    name != OWN && name != Competitor::None.name() && !name.starts_with("manx")
-}
-
 /// True of a version that locks blocks.
 fn has_blocks(name: &str) -> bool {
     Competitor::ALL.iter().any(|competitor| competitor.has_blocks() && competitor.name() == name)
@@ -61,8 +55,6 @@ fn best(report: &Report, case: &str, figure: &str, largest: bool, blocks: bool) 
 
 /// What a target looks at, and which the best peer was, in words.
 type Looks = (Figure, Option<String>);
-
-pub(super) const PAIRS: &str = "pairs_per_s";
 
 /// What a target looks at by its id; `None` if there is no such figure.
 fn figure(report: &Report, id: &str) -> Option<Looks> {
@@ -114,7 +106,9 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
         "range-contended-max" => over_best(CONTENDED, "acquire_max_ns", false),
         "range-contended-throughput" => over(CONTENDED, OWN, REFERENCE.name(), PAIRS),
         "range-contended-share" => plain(CONTENDED, OWN, "slowest_share"),
-        "range-grid-median" => (standing::middle(report).map_or_else(Figure::missing, Figure::Known), None),
+        "range-grid-median" => {
+            (standing::median_ratio(report).map_or_else(Figure::missing, Figure::Known), None)
+        }
         "range-grid-least" => standing::least(report)
             .map_or((Figure::missing(), None), |(least, words)| (Figure::Ratio(least), Some(words))),
         "range-whole" => plain(WIDTHS, OWN, "whole_over_allowed"),
@@ -124,8 +118,8 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
         "range-growth" => plain(MEMORY, OWN, "grown_bytes_per_pair"),
         "range-skip-list-flat" => plain(MEMORY_LASTING, SKIP_LIST, "grown_bytes_per_pair"),
         "range-flat" => plain(MEMORY_LASTING, OWN, "grown_bytes_per_pair"),
-        "range-blob-2" => over(&scaled(&blob(), 2), OWN, BITMAP, "reads_per_s"),
-        "range-blob-8" => over(&scaled(&blob(), 8), OWN, BITMAP, "reads_per_s"),
+        "range-blob-2" => over(&scaled(&blob(THESIS), 2), OWN, BITMAP, "reads_per_s"),
+        "range-blob-8" => over(&scaled(&blob(THESIS), 8), OWN, BITMAP, "reads_per_s"),
         "range-keys" => over(&scaled(KEYS, 2), Shape::Numbers.name(), OWN, PAIRS),
         "range-size" => plain(MEMORY, OWN, "at_rest_bytes"),
         "range-size-smallest" => plain(MEMORY, SMALLEST, "at_rest_bytes"),

@@ -1,23 +1,24 @@
-//! What a lock occupies when no thread holds it, and what is left behind by its use.
+//! The size of a lock at rest, and the growth of the process by its use.
 //!
-//! A lock is its own size and what it has allocated when it is made, as the C library counts. What
-//! use leaves behind is by how much the process grew while `PAIRS` ranges were locked and
-//! unlocked, after as many that fill whatever pools there are.
+//! The size at rest is the lock's own size plus the memory that it allocates when it is made, as
+//! the C library counts. The growth is that of the process while `PAIRS` ranges are locked and
+//! unlocked. The same number of pairs comes before, so that pools are full.
 //!
-//! A million pairs of two threads reveal a lock that keeps something of each pair. A lock may also
-//! keep something each time that a thread is preempted; that shows only with more threads than
-//! CPUs, and after a longer time. So the locks that promise to be flat have a second case: eight
-//! threads make a hundred million pairs, and the figure is the largest size after any tenth of them
-//! minus the size after the first tenth.
+//! A million pairs of two threads show a lock that keeps memory for each pair. A lock may also keep
+//! memory each time that a thread is preempted. That shows only with more threads than CPUs, and
+//! after a longer time. So the locks that promise a constant size have a second case: eight threads
+//! make a hundred million pairs. The figure is the largest size after any tenth of the pairs, minus
+//! the size after the first tenth.
 
 use super::apart::run_apart;
+use super::case;
 use super::competitor::{Competitor, Measured};
-use super::request::{Pattern, Request};
-use super::{Plan, SPACE, Variant, conclude};
+use super::plan::{Plan, names};
+use super::request::{Pattern, Request, SPACE};
+use super::variant::{Form, SMALLEST, Variant};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use manx::range::{RawRangeLock, Span};
-use report::Report;
 use std::collections::BTreeMap;
 use std::fs;
 use std::thread;
@@ -28,7 +29,7 @@ const THREADS: usize = 2;
 /// Ranges locked and unlocked by each: first to fill pools, then to see what grows.
 const PAIRS: usize = 1_000_000;
 const PAIRS_QUICK: usize = 100_000;
-/// What that is thought to take.
+/// The time that this is expected to take.
 const EXPECTED: Duration = Duration::from_secs(2);
 const EXPECTED_QUICK: Duration = Duration::from_millis(50);
 
@@ -60,15 +61,15 @@ impl Plan {
         bench.note(format!(
             "{}: {LASTING_THREADS} threads, {pairs} pairs in {PARTS} parts; growth: the process' largest size after a part over that \
              after the first",
-            conclude::MEMORY_LASTING
+            case::MEMORY_LASTING
         ));
         let names = LASTING.map(Competitor::name);
-        let case = Case { name: conclude::MEMORY_LASTING, variants: &names, expected };
+        let case = Case { name: case::MEMORY_LASTING, variants: &names, expected };
         bench.rounds(case, 1, |at, _| {
             let once = || Ok(Variant::of(LASTING[at]).measure(SPACE as u64, None, Lasting { pairs }));
-            // Apart, so that the process has nothing free that it could use unseen.
+            // In a process of its own, so that no free memory hides the growth.
             let used = run_apart(true, once);
-            let values = used.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+            let values = used.map_err(Error::failed)?;
             Ok(Sample { values, output: None })
         })
     }
@@ -79,19 +80,16 @@ impl Plan {
         bench.note(format!(
             "{}: at rest: the lock and what it allocates when it is made, for {} KiB of keys; growth: of the process, \
              over {THREADS} x {pairs} pairs that follow as many",
-            conclude::MEMORY,
+            case::MEMORY,
             SPACE / 1024
         ));
         let mut variants = Variant::locks();
-        variants.push(Variant::smallest());
-        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let case = Case { name: conclude::MEMORY, variants: &names, expected };
-        let watch = |report: &Report| self.watched(report, conclude::MEMORY);
-        bench.compare(case, watch, |at, _| {
+        variants.push(Variant::manx(SMALLEST, Form::Smallest));
+        self.compare_by(bench, case::MEMORY, &names(&variants), expected, |at| {
             let variant = &variants[at];
             let once = || Ok(variant.measure(SPACE as u64, None, Use { pairs }));
             let used = run_apart(variant.competitor.leaks(), once);
-            let values = used.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+            let values = used.map_err(Error::failed)?;
             Ok(Sample { values, output: None })
         })
     }
@@ -177,7 +175,7 @@ fn allocated() -> usize {
     figures.uordblks + figures.hblkhd
 }
 
-/// Gives back to the kernel what is allocated no more, so that it is not used again unseen.
+/// Returns free memory to the kernel, so that its reuse does not hide growth.
 fn trim() {
     // SAFETY: it has no preconditions.
     unsafe { libc::malloc_trim(0) };

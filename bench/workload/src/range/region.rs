@@ -1,11 +1,10 @@
-//! The memory that the threads of a run share, and which thread owns which part of it.
+//! The memory that the threads of a run share, and the owner of each part.
 //!
-//! Where time is measured, the holder of a range writes it or reads it, by plain stores and loads.
-//! Where locks are checked, words are counters instead: of writers in the low half, of readers in
-//! the high one. A thread that enters a range and finds in a word a holder that its access excludes
-//! has found a violation. So has a thread that leaves and finds such a holder. Both steps are
-//! atomic additions, so counters add up whatever a lock does, and no later holder is blamed for the
-//! mistake of an earlier one.
+//! In a run that measures, the holder of a range writes or reads it by plain stores and loads. In a
+//! run that checks, words are counters: the low half counts writers, the high half counts readers.
+//! If a thread enters or leaves a range and a word has a holder that its access excludes, that is a
+//! violation. Both steps are atomic additions. So the counters stay correct if a lock is wrong, and
+//! a mistake is counted for the holders that met, not for later ones.
 //!
 //! Invariants:
 //! 1. A range is written only while it is held exclusively, and read only while it is held.
@@ -22,6 +21,14 @@ const READER: u64 = 1 << 32;
 const WRITER: u64 = 1;
 /// The writers of a word.
 const WRITERS: u64 = READER - 1;
+
+/// A holder's part of a word, and the bits of the holders that it excludes.
+fn step(access: Access) -> (u64, u64) {
+    match access {
+        Access::Exclusive => (WRITER, u64::MAX),
+        Access::Shared => (READER, WRITERS),
+    }
+}
 
 /// Memory that ranges lie in.
 pub(super) struct Region {
@@ -68,25 +75,19 @@ impl Region {
         }
     }
 
-    /// Enters a range that a lock says is the caller's; false if a holder is there that must not
-    /// be.
+    /// Enters a range that the caller has locked; false if it has a holder that the caller
+    /// excludes.
     pub(super) fn enter(&self, request: Request) -> bool {
-        let (step, others) = match request.access {
-            Access::Exclusive => (WRITER, u64::MAX),
-            Access::Shared => (READER, WRITERS),
-        };
-        // Relaxed: a correct lock puts one holder's additions before the next one's; that is what
-        // is checked.
+        let (step, others) = step(request.access);
+        // Relaxed: a correct lock orders one holder's additions before the next holder's, and this
+        // checks the lock.
         let meets = |word: &&AtomicU64| word.fetch_add(step, Ordering::Relaxed) & others != 0;
         self.words(request).iter().filter(meets).count() == 0
     }
 
-    /// Leaves it again; false if a holder that must not be there came meanwhile.
+    /// Leaves it again; false if a holder that the caller excludes has entered meanwhile.
     pub(super) fn leave(&self, request: Request) -> bool {
-        let (step, others) = match request.access {
-            Access::Exclusive => (WRITER, u64::MAX),
-            Access::Shared => (READER, WRITERS),
-        };
+        let (step, others) = step(request.access);
         // Relaxed: see `enter`.
         let met = |word: &&AtomicU64| (word.fetch_sub(step, Ordering::Relaxed) - step) & others != 0;
         self.words(request).iter().filter(met).count() == 0
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_exclude_each_other_are_found_whoever_came_first() {
+    fn two_holders_that_exclude_each_other_are_found_in_either_order() {
         use Access::{Exclusive, Shared};
         for (first, second, fine) in [
             (Exclusive, Exclusive, false),
@@ -115,7 +116,7 @@ mod tests {
             assert!(region.enter(one));
             assert_eq!(region.enter(two), fine, "{second:?} enters beside {first:?}");
             assert_eq!(region.leave(one), fine, "{first:?} leaves {second:?}");
-            assert!(region.leave(two), "who stays alone is not blamed");
+            assert!(region.leave(two), "a holder that stays alone is not blamed");
             assert!(region.enter(one) && region.leave(one), "nothing is left behind");
         }
     }
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_writes_all_of_it_and_nothing_else() {
+    fn a_write_fills_the_range_and_nothing_else() {
         let region = Region::new(64);
         let mut copy = [0; 8];
         // SAFETY: only this test has the region.

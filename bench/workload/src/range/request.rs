@@ -1,24 +1,28 @@
-//! What threads ask for: each has a queue of requests that it goes through again and again.
+//! The requests of threads: each thread has a queue of requests, which it repeats.
 //!
-//! A queue is made before anything is measured, so that drawing numbers costs nothing in between,
-//! and every competitor is asked for the same ranges in the same order. Ranges are of bytes and
-//! begin and end at words of 8 of them, so that one owner a word is enough to tell whether two that
-//! overlap were held at once.
+//! A queue is made before the measured time, so that drawing numbers costs nothing during the run,
+//! and so that every competitor gets the same ranges in the same order. A range is some bytes that
+//! begin and end at words of 8 bytes. So an owner for each word is enough to find out whether two
+//! overlapping ranges were held at once.
 //!
-//! Some locks know only blocks. Where threads have slices of their own each slice is whole ranges
-//! of one power of two, so that no two threads, nor two ranges of a batch, have a block in common
-//! that is not wider.
+//! Some locks know only blocks. Where threads have slices of their own, each slice consists of
+//! whole ranges, whose width is a power of two. So two threads, or two ranges of a batch, never
+//! have a block in common, unless blocks are wider than these ranges.
 //!
-//! How much is asked for twice is told by the chance that two requests of different threads
-//! overlap. Ranges of L bytes that begin anywhere in a window of W bytes do so with 1 - (1 - L /
-//! (W - L))²; with 1 KiB in 7 KiB it is 31 %.
+//! The overlap is the chance that two requests of different threads overlap. For ranges of L bytes
+//! that begin anywhere in a window of W bytes it is 1 - (1 - L / (W - L))²; with 1 KiB in 7 KiB it
+//! is 31 %.
 
 use manx::range::Access;
 
-/// Bytes that have one owner.
+/// The bytes of a word, which has one owner.
 pub const WORD: usize = 8;
-/// The width of a range, unless something else is said.
+/// The usual width of a range.
 pub const WIDTH: usize = 1024;
+/// The usual size of the region that threads share.
+pub(super) const SPACE: usize = 512 * 1024;
+/// The most threads that can be asked for.
+pub const THREADS_MAX: usize = 32;
 /// The number of requests in a queue whose ranges are drawn.
 const DRAWN: usize = 1024;
 /// The widest of ranges that are of many widths.
@@ -29,7 +33,7 @@ const WIDTH_MIN: usize = 64;
 /// block.
 const WIDTH_EDGES: usize = 1000;
 
-/// A range, and what it is wanted for.
+/// A range, and how a thread accesses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Its first byte
@@ -56,12 +60,12 @@ impl Request {
 /// Which ranges a thread asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// One after the other in a slice of its own.
+    /// One range after the other in the thread's own slice.
     Own {
         /// Of all slices together
         space: usize,
     },
-    /// Anywhere in a window; `readers_percent` of a hundred of them in order to read.
+    /// Ranges anywhere in a window; `readers_percent` % of them are shared.
     Window {
         /// Its size
         window: usize,
@@ -73,7 +77,7 @@ pub enum Pattern {
         /// The size of the space in which the ranges lie, from its start
         space: usize,
     },
-    /// Of many widths, in a slice of its own.
+    /// Ranges of many widths in the thread's own slice.
     Widths {
         /// Of all slices together
         space: usize,
@@ -81,8 +85,8 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Requests that overlap another thread's with a chance of `percent` of a hundred, within
-    /// `space` bytes.
+    /// Requests within `space` bytes. Two requests of different threads overlap with a chance of
+    /// `percent` %.
     pub fn overlapping(percent: u32, space: usize) -> Pattern {
         if percent == 0 {
             return Pattern::Own { space };
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_a_hundred_pairs_overlap() {
+    fn the_given_percentage_of_pairs_overlaps() {
         for percent in [0, 1, 10, 25, 31, 50, 75, 100] {
             let pattern = Pattern::overlapping(percent, 512 * 1024);
             let queues: Vec<_> = (0..4).map(|thread| pattern.queue(thread, 4)).collect();
@@ -288,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_a_hundred_read() {
+    fn the_given_percentage_of_requests_reads() {
         for percent in [0, 50, 90, 100] {
             let queue = Pattern::Window { window: 7 * WIDTH, readers_percent: percent }.queue(5, 8);
             let readers = queue.iter().filter(|request| request.access == Access::Shared).count() as f64;

@@ -1,24 +1,24 @@
-//! One run: threads that lock ranges, touch what they hold, and unlock them; and what is recorded
-//! of that.
+//! One run: threads lock ranges, touch them, and unlock them; the run records figures.
 //!
-//! A run counts, times or checks ([`Mode`]), because none of these can be had without changing the
-//! other: reading the clock twice costs more than an uncontended lock, and checking costs more than
-//! that. The loop is compiled for each mode.
+//! A run counts, times or checks ([`Mode`]), and does only one of them, because each changes the
+//! others: reading the clock twice costs more than an uncontended lock, and checking costs still
+//! more. The loop is compiled for each mode.
 //!
-//! Threads have a CPU each if there are as many CPUs; otherwise the kernel places them.
+//! Each thread has a CPU of its own if there are enough CPUs; otherwise the kernel places them.
 //!
-//! Invariants, beside those of the threads (`course`):
-//! 1. Batches are of requests that do not overlap each other, nor any of another thread; so no
-//!    thread waits for a thread that waits for it.
-//! 2. Threads share what they need and borrow nothing. So a lock that forgets a waiter leaves a
-//!    thread behind, and no more.
+//! Invariants, beside those of the threads (`worker`):
+//! 1. The requests of a batch overlap neither each other nor requests of other threads. So there is
+//!    no deadlock.
+//! 2. Threads own their state together and borrow nothing. So a lock that forgets a waiter leaves
+//!    one thread behind, and the bench goes on.
 
 use super::competitor::Measured;
-use super::course::{CHECK, COUNT, Course, Record, Recorded, TIME};
 use super::none::Unlocked;
 use super::request::Pattern;
-use crate::crew::slowest_share;
+pub use super::worker::Mode;
+use super::worker::{CHECK, COUNT, Record, Shared, TIME};
 use crate::machine::stay_on;
+use crate::workers::slowest_share;
 use manx::range::RawRangeLock;
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;
@@ -28,39 +28,28 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A thread that still waits this long after the end is taken to wait for ever. That is an error,
-/// not the end of all that was measured.
+/// A thread that still waits this long after the end of the run has failed. That is an error, and
+/// the results of other runs are kept.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a run is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// How many ranges are locked and unlocked.
-    Count,
-    /// How long each acquisition takes, and each hold.
-    Time,
-    /// Whether two threads hold the same bytes.
-    Check,
-}
-
-/// What a run is.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// How many threads.
     pub threads: usize,
-    /// What they ask for.
+    /// Their requests.
     pub pattern: Pattern,
     /// How many ranges a thread holds at a time.
     pub batch: usize,
     /// How many times a range is written, or read, while it is held.
     pub touches: u32,
-    /// One more thread locks the whole space, this time after it last did so.
+    /// One more thread locks the whole space, with pauses of this length.
     pub whole: Option<Duration>,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
 }
 
-/// What came of it.
+/// The figures of a run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// Ranges locked and unlocked per second, by all threads.
@@ -77,10 +66,10 @@ pub struct Measurement {
     pub hold_ns_max: u64,
     /// How long the whole space took.
     pub whole: Histogram,
-    /// How late the kernel let its thread run, when it had slept.
+    /// The longest delay of its thread after a sleep.
     pub late_ns_max: u64,
-    /// The number of times that a thread met another one in bytes where the other should not have
-    /// been.
+    /// How many times a thread found another holder in a word that it held, against the rules of
+    /// the lock.
     pub violations: u64,
 }
 
@@ -105,36 +94,34 @@ impl Run {
         lock: L,
         patience: Duration,
     ) -> Result<Measurement, String> {
-        // Before any ticks are counted: their unit would change otherwise.
+        // The first use of the clock decides the unit of its ticks; it must be before the run.
         platform::clock::init();
         let all = self.threads + usize::from(self.whole.is_some());
-        let course = Arc::new(Course::new(lock, self.pattern.space(), all));
+        let shared = Arc::new(Shared::new(lock, self.pattern.space(), self.touches, all));
         let cpus = Arc::new(crate::machine::cpus());
         let (sender, results) = mpsc::channel();
         let threads: Vec<_> = (0..all)
             .map(|index| {
-                let (run, course, cpus, sender) =
-                    (self.clone(), course.clone(), cpus.clone(), sender.clone());
+                let (run, shared, cpus, sender) =
+                    (self.clone(), shared.clone(), cpus.clone(), sender.clone());
                 thread::spawn(move || {
                     let placed = if all <= cpus.len() { stay_on(cpus[index]) } else { Ok(()) };
                     let record = match run.whole {
-                        Some(pause) if index == run.threads => Recorded::Whole(course.whole::<MODE>(pause)),
-                        _ => Recorded::Thread(course.thread::<MODE>(&run, index)),
+                        Some(pause) if index == run.threads => shared.whole::<MODE>(pause),
+                        _ => shared.work::<MODE>(run.pattern.queue(index, run.threads), run.batch),
                     };
-                    // If the receiver is gone, the run has given this thread up.
+                    // Without a receiver the run no longer waits for this thread.
                     let _ = sender.send(placed.map(|()| (index, record)));
                 })
             })
             .collect();
         drop(sender);
-        let elapsed = course.phases.conduct(self.time, || {});
-        let (mut records, mut whole) = (Vec::new(), Measurement::default());
+        let elapsed = shared.phases.conduct(self.time, || {});
+        let mut records = Vec::new();
         let limit = Instant::now() + patience;
         for ended in 0..all {
             match results.recv_timeout(limit.saturating_duration_since(Instant::now())) {
-                Ok(Ok((index, Recorded::Thread(record)))) => records.push((index, record)),
-                Ok(Ok((_, Recorded::Whole(found)))) => whole = found,
-                Ok(Err(what)) => return Err(what),
+                Ok(recorded) => records.push(recorded?),
                 Err(RecvTimeoutError::Disconnected) => return Err("a thread panicked".into()),
                 Err(RecvTimeoutError::Timeout) => {
                     let (waiting, seconds) = (all - ended, patience.as_secs_f64());
@@ -148,12 +135,13 @@ impl Run {
             thread.join().map_err(|_| "a thread panicked".to_owned())?;
         }
         records.sort_unstable_by_key(|(index, _)| *index);
-        let records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
+        let mut records: Vec<Record> = records.into_iter().map(|(_, record)| record).collect();
+        let whole = records.drain(self.threads..).next().unwrap_or_default();
         Ok(summarise(&records, elapsed, whole))
     }
 }
 
-fn summarise(records: &[Record], elapsed: Duration, whole: Measurement) -> Measurement {
+fn summarise(records: &[Record], elapsed: Duration, whole: Record) -> Measurement {
     let thread_pairs: Vec<u64> = records.iter().map(|record| record.pairs).collect();
     let pairs: u64 = thread_pairs.iter().sum();
     let hold_ticks_max = records.iter().map(|record| record.hold_ticks_max).max().unwrap_or(0);
@@ -167,11 +155,12 @@ fn summarise(records: &[Record], elapsed: Duration, whole: Measurement) -> Measu
         latencies,
         hold_ns_max: ticks_to_ns(hold_ticks_max),
         violations: whole.violations + records.iter().map(|record| record.violations).sum::<u64>(),
-        ..whole
+        whole: whole.whole,
+        late_ns_max: whole.late_ns_max,
     }
 }
 
-/// A run in a mode, with whichever competitor.
+/// A run in a mode, with any competitor.
 pub(super) struct Once<'a>(pub &'a Run, pub Mode);
 
 impl Measured for Once<'_> {
@@ -224,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_everything_gets_it_in_the_end() {
+    fn a_thread_that_wants_everything_gets_it_in_the_end() {
         let all =
             Run { whole: Some(Duration::from_micros(100)), ..run(Pattern::Widths { space: 1 << 16 }, 1) };
         // On a busy machine a run may be over before its threads were on a CPU.
@@ -262,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_ever_is_an_error() {
+    fn a_thread_that_waits_for_ever_is_an_error() {
         let patience = Duration::from_millis(200);
         let run = run(Pattern::Own { space: 4096 }, 1);
         let once = |_| run.in_mode::<Miser, COUNT>(Miser::with_space(0), patience).err();

@@ -5,6 +5,9 @@ use crate::harness::Sample;
 use report::Histogram;
 use serde::{Deserialize, Serialize};
 
+/// Ranges locked and unlocked per second, by all threads.
+pub(super) const PAIRS: &str = "pairs_per_s";
+
 /// What is kept of a run beside its figures.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Output {
@@ -18,7 +21,7 @@ pub(super) struct Output {
 /// Makes the sample of a run that counted and of a run that timed; both may be the same run.
 pub(super) fn sample(counted: &Measurement, timed: Measurement) -> Sample {
     let mut sample = Sample::default();
-    sample.add("pairs_per_s", counted.pairs_per_s);
+    sample.add(PAIRS, counted.pairs_per_s);
     sample.add("slowest_share", counted.slowest_share);
     for (who, latencies) in [("acquire", &timed.latencies), ("whole", &timed.whole)] {
         if latencies.count() > 0 {
@@ -47,7 +50,7 @@ pub(super) struct Counted {
 
 /// Of a run that only counted, with what each thread did.
 pub(super) fn counted(found: &Measurement) -> Sample {
-    Sample::of([("pairs_per_s", found.pairs_per_s), ("slowest_share", found.slowest_share)])
+    Sample::of([(PAIRS, found.pairs_per_s), ("slowest_share", found.slowest_share)])
         .with(&Counted { thread_pairs: found.thread_pairs.clone() })
 }
 

@@ -1,22 +1,23 @@
-//! Ranges of many widths, which disturb no other thread, and now and then a thread that wants
-//! everything.
+//! Disjoint ranges of many widths, and a thread that locks the whole space at intervals.
 //!
-//! A thread that locks the whole space has to wait for every holder. Threads that come meanwhile
-//! would keep it waiting for ever if nothing held them back. The question is how long it waits,
-//! against the longest hold. On a machine with fewer CPUs than threads a hold is as long as its
-//! thread is kept from running, and the waiter has to be given a CPU when its turn has come; how
-//! late that is shows in how late the kernel lets it run whenever it has slept.
+//! A thread that locks the whole space has to wait for every holder. It would starve if the lock
+//! did not hold back the threads that come later. The question is how long it waits, compared with
+//! the longest hold. With more threads than CPUs a hold includes the time for which its thread is
+//! preempted, and the waiter needs a CPU when its turn comes. How late the kernel gives it one is
+//! measured by how late the thread runs after a sleep.
 
-use super::request::Pattern;
+use super::case;
+use super::plan::{LONG, Plan, Timing};
+use super::request::{Pattern, SPACE};
 use super::run::Run;
-use super::{LONG, Plan, SPACE, Timing, Variant, conclude};
+use super::variant::Variant;
 use crate::error::Error;
 use crate::harness::Bench;
 use std::time::Duration;
 
-/// Threads of disjoint ranges, beside the thread that wants everything.
+/// Threads of disjoint ranges, beside the thread that locks the whole space.
 pub(super) const THREADS: usize = 8;
-/// How long that thread sleeps in between.
+/// The sleep of that thread between two locks.
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_QUICK: Duration = Duration::from_millis(1);
 
@@ -27,6 +28,6 @@ impl Plan {
         let pattern = Pattern::Widths { space: SPACE };
         let time = self.setup.time * LONG;
         let run = Run { threads: THREADS, pattern, batch: 1, touches: 1, whole: Some(pause), time };
-        self.compare(bench, conclude::WIDTHS, &run, Timing::Within, &Variant::locks())
+        self.compare(bench, case::WIDTHS, &run, Timing::Within, &Variant::locks())
     }
 }

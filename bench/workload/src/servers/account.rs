@@ -9,12 +9,15 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The number of the user and of the group `nobody`: Linux shows it for users that it does not
 /// know.
 const NOBODY: u32 = 65534;
 /// The library that `manx run` loads into a program.
 const LIBRARY: &str = "libmanx_preload.so";
+/// The time that a copy of a folder may take.
+const COPIED: Duration = Duration::from_secs(60);
 /// The longest path of a socket, without the 0 at its end, and the longest name that a server
 /// appends to its folder's path.
 const SOCKET_MAX: usize = 107;
@@ -70,7 +73,7 @@ impl Home {
         let copy = Home::new(self.account)?;
         let mut command = Command::new("cp");
         command.arg("-a").arg(self.path().join(".")).arg(copy.path());
-        crate::child::run(command, super::SLACK)?;
+        crate::child::run(command, COPIED)?;
         Ok(copy)
     }
 
@@ -131,7 +134,7 @@ mod tests {
         let home = Home::new(Account::of_servers()).unwrap();
         let mut command = crate::child::shell("id -u; pwd; touch mine");
         home.adopt(&mut command);
-        let said = crate::child::run(command, super::super::SLACK).unwrap().stdout;
+        let said = crate::child::run(command, COPIED).unwrap().stdout;
         let (user, folder) = said.trim().split_once('\n').unwrap();
         assert_ne!(user, "0");
         assert_eq!(Path::new(folder), home.path());

@@ -1,9 +1,9 @@
 //! The cases of `manx bench servers`: pairs of a server and a load.
 
+use super::driver::{Driver, Load};
 use super::mariadb::MariaDb;
 use super::memcached::Memcached;
 use super::postgres::Postgres;
-use super::{Driver, Setup};
 use crate::error::Error;
 
 /// A server under a load.
@@ -73,24 +73,13 @@ impl Case {
     ///
     /// # Errors
     /// [`Error::Missing`] if a program is not installed.
-    pub(super) fn driver(&self, setup: &Setup) -> Result<Box<dyn Driver>, Error> {
+    pub(super) fn driver(&self, load: Load, quick: bool) -> Result<Box<dyn Driver>, Error> {
         Ok(match self.client {
-            Sysbench(script) => Box::new(MariaDb::find(script, setup.load)?),
-            Pgbench(script) => Box::new(Postgres::find(script, setup.load, setup.quick)?),
-            Client::Memcached => Box::new(Memcached::find(setup.load)?),
+            Sysbench(script) => Box::new(MariaDb::find(script, load)?),
+            Pgbench(script) => Box::new(Postgres::find(script, load, quick)?),
+            Client::Memcached => Box::new(Memcached::find(load)?),
         })
     }
-}
-
-/// The path of a program, or an error that names the Debian packages.
-pub(super) fn find(name: &str, packages: &str) -> Result<std::path::PathBuf, Error> {
-    let missing = || {
-        Error::missing(
-            format!("{name} is not installed"),
-            format!("{name} is missing: install it (Debian: apt-get install {packages})"),
-        )
-    };
-    crate::machine::program(name).ok_or_else(missing)
 }
 
 #[cfg(test)]
@@ -104,13 +93,5 @@ mod tests {
             choose(&["memcached", "mariadb-update"]).iter().map(|case| case.name).collect();
         assert_eq!(chosen, ["mariadb-update", "memcached"]);
         assert_eq!(choose(&QUICK).len(), QUICK.len());
-    }
-
-    #[test]
-    fn a_missing_program_names_its_packages() {
-        let error = find("no-such-server", "mariadb-server sysbench").unwrap_err();
-        let Error::Missing { what, help } = error else { panic!("{error:?}") };
-        assert_eq!(what, "no-such-server is not installed");
-        assert!(help.ends_with("apt-get install mariadb-server sysbench)"), "{help}");
     }
 }

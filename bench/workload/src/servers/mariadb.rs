@@ -10,14 +10,14 @@
 //! Any other error of the server ends it with an error.
 
 use super::account::Home;
-use super::catalogue::find;
-use super::{Driver, Load, SLACK, option, sysbench, words};
+use super::driver::{Driver, Load, SLACK, find, option, ping, words};
+use super::sysbench;
 use crate::child;
 use crate::error::Error;
 use crate::harness::Sample;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The Debian packages of the programs.
 const PACKAGES: &str = "mariadb-server sysbench";
@@ -90,8 +90,7 @@ impl Driver for MariaDb {
     fn ask(&self, home: &Path) -> Result<(), String> {
         let mut command = Command::new(&self.admin);
         command.arg("--no-defaults").arg(option("--socket=", &home.join("s"))).args(["--user=root", "ping"]);
-        let asked = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-        if asked.is_ok_and(|status| status.success()) { Ok(()) } else { Err("it does not answer".into()) }
+        ping(&mut command)
     }
 
     fn fill(&self, home: &Path) -> Result<(), Error> {

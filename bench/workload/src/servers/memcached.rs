@@ -8,8 +8,7 @@
 
 mod client;
 
-use super::catalogue::find;
-use super::{Driver, Load, slowest_of_mean, words};
+use super::driver::{self, Driver, Load, find, slowest_of_mean, words};
 use crate::error::Error;
 use crate::harness::Sample;
 use crate::interrupt;
@@ -34,7 +33,7 @@ fn failed(why: String) -> Error {
     if interrupt::requested() {
         return Error::Interrupted;
     }
-    Error::Failed { what: format!("the client of memcached: {why}"), stderr: String::new() }
+    Error::failed(format!("the client of memcached: {why}"))
 }
 
 impl Driver for Memcached {
@@ -56,7 +55,7 @@ impl Driver for Memcached {
         let driven = client::drive(&home.join("s"), self.load.clients, self.load.seconds, round as u64);
         let driven = driven.map_err(failed)?;
         let throughput = driven.latencies.count() as f64 / f64::from(self.load.seconds);
-        let mut sample = super::sample(&driven.latencies, throughput).map_err(failed)?;
+        let mut sample = driver::sample(&driven.latencies, throughput).map_err(failed)?;
         sample.values.insert("slowest_of_mean".into(), slowest_of_mean(&driven.operations));
         Ok(sample)
     }

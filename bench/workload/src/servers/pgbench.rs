@@ -5,6 +5,7 @@
 //! Transactions that start in the first 200 ms do not count, because the server's processes are new
 //! then and fill their caches. The measured time ends with the start of the last transaction.
 
+use super::driver;
 use crate::harness::Sample;
 use report::Histogram;
 use std::collections::BTreeMap;
@@ -45,9 +46,9 @@ pub(super) fn sample(said: &str, log: &str) -> Result<Sample, String> {
         latencies.record(measured.latency_us * 1000);
         *clients.entry(measured.client).or_default() += 1;
     }
-    let mut sample = super::sample(&latencies, latencies.count() as f64 / ((to - from) as f64 / 1e6))?;
+    let mut sample = driver::sample(&latencies, latencies.count() as f64 / ((to - from) as f64 / 1e6))?;
     let operations: Vec<u64> = clients.into_values().collect();
-    sample.values.insert("slowest_of_mean".into(), super::slowest_of_mean(&operations));
+    sample.values.insert("slowest_of_mean".into(), driver::slowest_of_mean(&operations));
     Ok(sample)
 }
 

@@ -11,15 +11,15 @@
 //! small tables and empties the history.
 
 use super::account::Home;
-use super::catalogue::find;
-use super::{Driver, Load, SLACK, option, pgbench, words};
+use super::driver::{Driver, Load, SLACK, find, option, ping, words};
+use super::pgbench;
 use crate::child;
 use crate::error::{Error, reason};
 use crate::harness::Sample;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The Debian package of the programs.
 const PACKAGES: &str = "postgresql";
@@ -78,10 +78,8 @@ impl Postgres {
 
     /// Reads the log of a run, and removes its files.
     fn log(home: &Path) -> Result<String, Error> {
-        let refused = |error: std::io::Error| Error::Failed {
-            what: format!("the log of pgbench: {}", reason(&error)),
-            stderr: String::new(),
-        };
+        let refused =
+            |error: std::io::Error| Error::failed(format!("the log of pgbench: {}", reason(&error)));
         let mut log = String::new();
         for entry in fs::read_dir(home).map_err(refused)? {
             let entry = entry.map_err(refused)?;
@@ -134,10 +132,7 @@ impl Driver for Postgres {
     }
 
     fn ask(&self, home: &Path) -> Result<(), String> {
-        let mut command = Command::new(&self.isready);
-        address(&mut command, home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let asked = command.status();
-        if asked.is_ok_and(|status| status.success()) { Ok(()) } else { Err("it does not answer".into()) }
+        ping(address(&mut Command::new(&self.isready), home))
     }
 
     fn fill(&self, home: &Path) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! exact to 1 %. The smallest and the largest latency are exact. The rate is per second between the
 //! start of the threads and the end of the last thread. The connections are made before that.
 
+use super::driver;
 use crate::harness::Sample;
 use report::{Counts, Histogram};
 
@@ -26,7 +27,7 @@ pub(super) fn sample(said: &str) -> Result<Sample, String> {
         sum_ns: ns(figure(said, "sum:")?),
         counts: buckets(said)?,
     })?;
-    let mut sample = super::sample(&latencies, rate(said)?)?;
+    let mut sample = driver::sample(&latencies, rate(said)?)?;
     sample.values.insert("conflicts".into(), figure(said, "ignored errors:")?);
     Ok(sample)
 }

@@ -5,10 +5,10 @@
 //! A change reads its record first, as MongoDB's update does; so the versions of all records tell
 //! at the end whether any was lost.
 
+use super::arguments::{Way, What};
 use super::cases::{self, FIXED, GUARDED, WIREDTIGER};
 use super::peers::{How, Variant};
-use super::told::{Way, What};
-use super::{BOOST, Plan, THINK_US};
+use super::plan::{BOOST, Plan, THINK_US};
 use crate::error::Error;
 use crate::harness::Bench;
 

@@ -1,7 +1,7 @@
 //! What cases and versions are called.
 
+use super::arguments::Way;
 use super::records::Kind;
-use super::told::Way;
 
 /// Second by second.
 pub const TIMELINE: &str = "40 threads, think 300 µs, 4 boosted in the middle third";

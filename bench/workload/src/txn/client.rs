@@ -1,7 +1,7 @@
 //! Manx's store as something that is measured: in memory, or over a data component.
 
-use super::subject::{Subject, Tried};
-use super::told::Way;
+use super::arguments::Way;
+use super::subject::{Checked, Key, Subject, Tried};
 use manx::txn::coordinator::Protocol;
 use manx::txn::{Data, Error, Isolation, Options, Session, Store, Transaction};
 use manx::wait::Adaptive;
@@ -21,7 +21,7 @@ pub fn options(way: Way) -> Options {
         Way::Wait => Protocol::Adaptive(Adaptive::DEFAULT),
         Way::Help => Protocol::Help,
     };
-    Options { protocol, ..Options::default() }
+    Options::new().protocol(protocol)
 }
 
 impl Manx {
@@ -39,10 +39,7 @@ impl Manx {
 }
 
 /// In a transaction of its own: what `work` does is committed.
-fn once(
-    session: &mut Session,
-    work: impl FnOnce(&mut Transaction<'_>) -> Result<Result<(), String>, Error>,
-) -> Tried {
+fn once(session: &mut Session, work: impl FnOnce(&mut Transaction<'_>) -> Result<Checked, Error>) -> Tried {
     let done = session.begin(Isolation::Snapshot).and_then(|mut transaction| {
         let checked = work(&mut transaction)?;
         if checked.is_ok() {
@@ -64,7 +61,7 @@ impl Subject for Manx {
         self.name.clone()
     }
 
-    fn load(&self, records: &[([u8; 8], Vec<u8>)]) -> Result<(), String> {
+    fn load(&self, records: &[(Key, Vec<u8>)]) -> Result<(), String> {
         let put_all = |transaction: &mut Transaction<'_>| {
             records.iter().try_for_each(|(key, value)| transaction.put(key, value))
         };
@@ -75,25 +72,20 @@ impl Subject for Manx {
         self.store.session().map_err(|error| error.to_string())
     }
 
-    fn read(
-        &self,
-        session: &mut Session,
-        key: &[u8; 8],
-        found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
-    ) -> Tried {
+    fn read(&self, session: &mut Session, key: &Key, found: impl FnOnce(Option<&[u8]>) -> Checked) -> Tried {
         once(session, |transaction| Ok(found(transaction.get(key)?.as_deref())))
     }
 
-    fn put(&self, session: &mut Session, key: &[u8; 8], value: &[u8]) -> Tried {
+    fn put(&self, session: &mut Session, key: &Key, value: &[u8]) -> Tried {
         once(session, |transaction| transaction.put(key, value).map(Ok))
     }
 
     fn change(
         &self,
         session: &mut Session,
-        key: &[u8; 8],
+        key: &Key,
         buffer: &mut [u8],
-        next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+        next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Checked,
     ) -> Tried {
         once(session, |transaction| match next(transaction.get(key)?.as_deref(), buffer) {
             Ok(()) => transaction.put(key, buffer).map(Ok),
@@ -104,9 +96,9 @@ impl Subject for Manx {
     fn scan(
         &self,
         session: &mut Session,
-        key: &[u8; 8],
+        key: &Key,
         records: usize,
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+        mut each: impl FnMut(&[u8], &[u8]) -> Checked,
     ) -> Tried {
         once(session, |transaction| {
             let range = (Bound::Included(&key[..]), Bound::Unbounded);

@@ -7,12 +7,9 @@
 //!    closures. An error without words is one that the driver has noted.
 //! 3. A store that cannot be loaded or looked at ends the process, as it does in the other drivers.
 
-use super::subject::{Subject, Tried};
+use super::subject::{Checked, Key, Subject, Tried};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
-
-/// The key of a record, as stores get it.
-type Key = [u8; 8];
 
 /// What the driver calls. The layout is that of `struct store` in `engines/store.c`.
 #[repr(C)]
@@ -87,8 +84,8 @@ fn fail(why: &str) -> ! {
     unsafe { store_fail(words(why).as_ptr()) }
 }
 
-/// What became of a transaction, with its words noted.
-fn told(tried: Tried) -> c_int {
+/// The code of a transaction's outcome for the driver; a failure is noted.
+fn code(tried: Tried) -> c_int {
     match tried {
         Tried::Done => DONE,
         Tried::Conflict => CONFLICT,
@@ -103,7 +100,7 @@ fn told(tried: Tried) -> c_int {
 }
 
 /// What a check says (Invariant 2).
-fn checked(outcome: c_int) -> Result<(), String> {
+fn checked(outcome: c_int) -> Checked {
     if outcome == DONE { Ok(()) } else { Err(String::new()) }
 }
 
@@ -159,7 +156,7 @@ unsafe extern "C" fn read<S: Subject>(
 ) -> c_int {
     // SAFETY: Invariant 1; the driver's key.
     let ((subject, client), key) = unsafe { (both::<S>(subject, client), &*key) };
-    told(subject.read(client, key, |value| {
+    code(subject.read(client, key, |value| {
         let (value, bytes) = parts(value);
         // SAFETY: the worker is the calling thread's, and the value is there until the call is
         // over.
@@ -178,7 +175,7 @@ unsafe extern "C" fn put<S: Subject>(
     // SAFETY: Invariant 1; the driver's key and value.
     let ((subject, client), key, value) =
         unsafe { (both::<S>(subject, client), &*key, std::slice::from_raw_parts(value, bytes)) };
-    told(if fresh { subject.insert(client, key, value) } else { subject.put(client, key, value) })
+    code(if fresh { subject.insert(client, key, value) } else { subject.put(client, key, value) })
 }
 
 unsafe extern "C" fn change<S: Subject>(
@@ -192,7 +189,7 @@ unsafe extern "C" fn change<S: Subject>(
     // SAFETY: as in `put`; the value is the calling thread's room for it.
     let ((subject, client), key, room) =
         unsafe { (both::<S>(subject, client), &*key, std::slice::from_raw_parts_mut(value, bytes)) };
-    told(subject.change(client, key, room, |value, next| {
+    code(subject.change(client, key, room, |value, next| {
         let (value, bytes) = parts(value);
         // SAFETY: the room is for a value of the size that the driver compares this one's with.
         checked(unsafe { store_changed(next.as_mut_ptr(), number, value, bytes) })
@@ -208,7 +205,7 @@ unsafe extern "C" fn scan<S: Subject>(
 ) -> c_int {
     // SAFETY: as in `read`.
     let ((subject, client), key) = unsafe { (both::<S>(subject, client), &*key) };
-    told(subject.scan(client, key, records, |name, value| {
+    code(subject.scan(client, key, records, |name, value| {
         let name = name.try_into().map_err(|_| "a scan finds what is no key of a record")?;
         // SAFETY: as in `read`.
         checked(unsafe { store_scanned(worker, u64::from_ne_bytes(name), value.as_ptr(), value.len()) })
@@ -238,20 +235,20 @@ pub(super) mod tests {
     use super::*;
     use crate::engine::Output;
     use crate::range::apart::run_apart;
+    use crate::txn::arguments::Way;
     use crate::txn::client::Manx;
-    use crate::txn::told::Way;
     use std::collections::BTreeMap;
     use std::sync::Mutex;
 
     /// The workloads of the driver.
     pub(in crate::txn) const WORKLOADS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "change", "put"];
 
-    /// What the driver is told for a short run.
-    pub(in crate::txn) fn told(workload: &str, seconds: f64) -> Vec<String> {
-        let told = format!(
+    /// The driver's arguments for a short run.
+    pub(in crate::txn) fn arguments(workload: &str, seconds: f64) -> Vec<String> {
+        let arguments = format!(
             "--workload={workload} --seconds={seconds} --records=200 --value-bytes=64 --threads=3 --warm-up=0.01"
         );
-        told.split(' ').map(str::to_owned).collect()
+        arguments.split(' ').map(str::to_owned).collect()
     }
 
     /// Runs it in a process of its own, for longer and longer until there is a result that is
@@ -263,7 +260,7 @@ pub(super) mod tests {
     ) -> Result<Output, String> {
         let mut seconds = 0.05;
         loop {
-            let printed = run_apart(true, || Ok(drive(&subject(), &told(workload, seconds))));
+            let printed = run_apart(true, || Ok(drive(&subject(), &arguments(workload, seconds))));
             let output = printed.map(|printed| Output::parse(&printed).unwrap());
             if enough(&output) || seconds > 60.0 {
                 return output;
@@ -304,12 +301,7 @@ pub(super) mod tests {
             Ok(0)
         }
 
-        fn read(
-            &self,
-            _client: &mut u32,
-            _key: &Key,
-            found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
-        ) -> Tried {
+        fn read(&self, _client: &mut u32, _key: &Key, found: impl FnOnce(Option<&[u8]>) -> Checked) -> Tried {
             found(None).into()
         }
 
@@ -327,7 +319,7 @@ pub(super) mod tests {
             tries: &mut u32,
             _key: &Key,
             buffer: &mut [u8],
-            next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+            next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Checked,
         ) -> Tried {
             *tries += 1;
             if *tries % 2 == 1 { Tried::Conflict } else { next(Some(&[]), buffer).into() }
@@ -338,7 +330,7 @@ pub(super) mod tests {
             _client: &mut u32,
             _key: &Key,
             _records: usize,
-            mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+            mut each: impl FnMut(&[u8], &[u8]) -> Checked,
         ) -> Tried {
             each(b"no key", b"").into()
         }

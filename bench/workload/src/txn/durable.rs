@@ -5,13 +5,13 @@
 //! gone when it is put. The files lie in the folder for temporary files; where that is in memory, a
 //! sync costs nothing and the figures say little.
 
-use super::Plan;
+use super::arguments::{Arguments, Way, What};
 use super::cases::{COMPONENT, DURABLE, OVER};
 use super::client::Manx;
 use super::drive::drive;
 use super::peers::Variant;
-use super::subject::{Subject, Tried};
-use super::told::{Told, Way, What};
+use super::plan::Plan;
+use super::subject::{Checked, Key, Subject, Tried};
 use crate::error::Error;
 use crate::harness::Bench;
 use manx::txn::durable::{Durable, DurableOptions};
@@ -37,12 +37,12 @@ impl Plan {
 ///
 /// # Errors
 /// What went wrong; also what was lost.
-pub(super) fn measure(told: &Told) -> Result<String, String> {
-    let home = told.home.as_ref().ok_or("--home is missing: an empty folder for the files")?;
+pub(super) fn measure(arguments: &Arguments) -> Result<String, String> {
+    let home = arguments.home.as_ref().ok_or("--home is missing: an empty folder for the files")?;
     let component = Durable::open(home, DurableOptions::default()).map_err(words)?;
-    Ok(match told.what {
-        What::Component => drive(&Component(component), &told.driver),
-        _ => drive(&Manx::over(told.way, Box::new(component), "durable"), &told.driver),
+    Ok(match arguments.what {
+        What::Component => drive(&Component(component), &arguments.driver),
+        _ => drive(&Manx::over(arguments.way, Box::new(component), "durable"), &arguments.driver),
     })
 }
 
@@ -70,7 +70,7 @@ impl Subject for Component {
         format!("manx {}, durable component", env!("CARGO_PKG_VERSION"))
     }
 
-    fn load(&self, records: &[([u8; 8], Vec<u8>)]) -> Result<(), String> {
+    fn load(&self, records: &[(Key, Vec<u8>)]) -> Result<(), String> {
         let batch: Vec<Change> = records.iter().map(|(key, value)| put(key, value)).collect();
         self.apply(&batch)
     }
@@ -79,25 +79,20 @@ impl Subject for Component {
         Ok(())
     }
 
-    fn read(
-        &self,
-        (): &mut (),
-        key: &[u8; 8],
-        found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
-    ) -> Tried {
+    fn read(&self, (): &mut (), key: &Key, found: impl FnOnce(Option<&[u8]>) -> Checked) -> Tried {
         self.0.get(key).map_err(words).and_then(|value| found(value.as_deref())).into()
     }
 
-    fn put(&self, (): &mut (), key: &[u8; 8], value: &[u8]) -> Tried {
+    fn put(&self, (): &mut (), key: &Key, value: &[u8]) -> Tried {
         self.apply(&[put(key, value)]).into()
     }
 
     fn change(
         &self,
         (): &mut (),
-        _key: &[u8; 8],
+        _key: &Key,
         _buffer: &mut [u8],
-        _next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+        _next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Checked,
     ) -> Tried {
         Tried::Failed("a component alone knows no transactions: nothing can be changed in one".into())
     }
@@ -105,9 +100,9 @@ impl Subject for Component {
     fn scan(
         &self,
         (): &mut (),
-        key: &[u8; 8],
+        key: &Key,
         records: usize,
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+        mut each: impl FnMut(&[u8], &[u8]) -> Checked,
     ) -> Tried {
         let found = self.0.scan((Bound::Included(key), Bound::Unbounded), false, records).map_err(words);
         found.and_then(|all| all.iter().try_for_each(|(name, value)| each(name, value))).into()
@@ -116,7 +111,7 @@ impl Subject for Component {
 
 #[cfg(test)]
 mod tests {
-    use super::super::drive::tests::told;
+    use super::super::drive::tests::arguments;
     use super::*;
     use crate::engine::Output;
     use crate::range::apart::run_apart;
@@ -126,11 +121,11 @@ mod tests {
         for what in [What::Component, What::Durable] {
             let home = tempfile::tempdir().unwrap();
             let home = Some(home.path().to_owned());
-            let told = Told { what, home, driver: told("put", 0.2), ..Told::default() };
-            let output = Output::parse(&run_apart(true, || measure(&told)).unwrap()).unwrap();
+            let arguments = Arguments { what, home, driver: arguments("put", 0.2), ..Arguments::default() };
+            let output = Output::parse(&run_apart(true, || measure(&arguments)).unwrap()).unwrap();
             assert_eq!(output.verified_updates > 0, output.all.count > 0, "{what:?}");
         }
-        let told = Told { what: What::Component, ..Told::default() };
-        assert!(measure(&told).unwrap_err().contains("--home is missing"));
+        let arguments = Arguments { what: What::Component, ..Arguments::default() };
+        assert!(measure(&arguments).unwrap_err().contains("--home is missing"));
     }
 }

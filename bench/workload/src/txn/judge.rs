@@ -1,10 +1,10 @@
 //! Which figure each target is about.
 
+use super::arguments::Way;
 use super::cases::{
     self, COMPONENT, DURABLE, FIXED, GUARDED, LMDB, MANX, OVER, REDIS, ROCKSDB, SERVED, SERVED_BUSY,
     WIREDTIGER, allocation, boosted, idle, ycsb,
 };
-use super::told::Way;
 use crate::verdict::Figure;
 use report::{Compared, Report, Samples};
 

@@ -1,15 +1,15 @@
 //! What is measured: Manx's store in a process of its own, and other engines by their drivers in C.
 
-use super::told::{Way, What};
+use super::arguments::{Way, What};
 use crate::child;
 use crate::engine::library::{self, Library};
 use crate::engine::{self, Compiler, Load, Program, Start, run_within};
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The hidden option of `manx bench txn`: be a measured process, told by what follows.
+/// The hidden option of `manx bench txn`: be a measured process with the arguments that follow.
 pub const DRIVE: &str = "drive";
 /// The time that a run may take for loading and checking, beyond the time that it was asked for.
 const SLACK: Duration = Duration::from_secs(60);
@@ -77,6 +77,17 @@ impl Variant {
     }
 }
 
+/// Which WiredTiger is measured.
+#[derive(Clone, Debug, Default)]
+pub struct Libraries {
+    /// Another `libwiredtiger.so` than the machine's own
+    pub library: Option<PathBuf>,
+    /// A library whose source was repaired
+    pub fixed: Option<PathBuf>,
+    /// The folder of the header that belongs to both
+    pub include: Option<PathBuf>,
+}
+
 /// The engines that are on this machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peers {
@@ -103,11 +114,11 @@ impl Peers {
     pub(super) fn wiredtiger(
         &mut self,
         compiler: &Compiler,
-        libraries: &super::Libraries,
+        libraries: &Libraries,
         bench: &mut Bench,
     ) -> Result<(), Error> {
         const SOURCE: &str = "ycsb_wiredtiger";
-        let open = |path: &std::path::PathBuf| Library::new(path, libraries.include.as_deref());
+        let open = |path: &PathBuf| Library::new(path, libraries.include.as_deref());
         let program = |library: Option<&Library>| {
             library::driver(compiler, SOURCE, library)
                 .map(|path| Program { home: true, ..Program::new(path) })
@@ -174,16 +185,16 @@ fn note(bench: &mut Bench, name: &str, missing: &Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::txn::told::Told;
+    use crate::txn::arguments::Arguments;
 
     #[test]
-    fn manx_understands_what_its_variants_are_told() {
+    fn manx_understands_the_arguments_of_its_variants() {
         for (_, what) in What::ALL {
             for way in Way::ALL {
                 let variant = Variant::manx(Path::new("/y/manx-bench"), "m", what, way).boosted(2);
                 assert_eq!(variant.name, "m, boosted");
-                let told = Told::parse(&variant.more).unwrap();
-                assert_eq!((told.what, told.way), (what, way));
+                let arguments = Arguments::parse(&variant.more).unwrap();
+                assert_eq!((arguments.what, arguments.way), (what, way));
                 assert_eq!(variant.program.arguments, ["txn", "--drive"]);
             }
         }

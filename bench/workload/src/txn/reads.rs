@@ -5,8 +5,8 @@
 //! figure is the median of these batches, with the slowest beside it: what the kernel takes the CPU
 //! away for falls on few of them.
 
+use super::arguments::Arguments;
 use super::client::options;
-use super::told::Told;
 use manx::txn::{Isolation, Session, Store};
 use platform::clock::now_ns;
 use std::collections::BTreeMap;
@@ -20,13 +20,13 @@ const BATCHES_MIN: usize = 30;
 ///
 /// # Errors
 /// What the store refused.
-pub fn measure(told: &Told) -> Result<String, String> {
-    let store = Store::in_memory(options(told.way));
+pub fn measure(arguments: &Arguments) -> Result<String, String> {
+    let store = Store::in_memory(options(arguments.way));
     let failed = |error: manx::txn::Error| error.to_string();
     store.run(Isolation::Snapshot, |transaction| transaction.put(b"read", b"value")).map_err(failed)?;
     let session = || store.session().map_err(failed);
-    let idle = (0..told.idle).map(|_| session()).collect::<Result<Vec<Session>, String>>()?;
-    let mut writers = (0..told.writers).map(|_| session()).collect::<Result<Vec<Session>, String>>()?;
+    let idle = (0..arguments.idle).map(|_| session()).collect::<Result<Vec<Session>, String>>()?;
+    let mut writers = (0..arguments.writers).map(|_| session()).collect::<Result<Vec<Session>, String>>()?;
     let mut open = Vec::new();
     for (index, writer) in writers.iter_mut().enumerate() {
         let mut transaction = writer.begin(Isolation::Snapshot).map_err(failed)?;
@@ -34,8 +34,9 @@ pub fn measure(told: &Told) -> Result<String, String> {
         open.push(transaction);
     }
     let mut reader = session()?;
-    let empty = batches(told, || reader.begin(Isolation::Snapshot)?.commit().map(drop)).map_err(failed)?;
-    let get = batches(told, || {
+    let empty =
+        batches(arguments, || reader.begin(Isolation::Snapshot)?.commit().map(drop)).map_err(failed)?;
+    let get = batches(arguments, || {
         let mut transaction = reader.begin(Isolation::Snapshot)?;
         let found = transaction.get(b"read")?;
         assert_eq!(found.as_deref(), Some(&b"value"[..]), "what was committed is not there");
@@ -52,9 +53,9 @@ pub fn measure(told: &Told) -> Result<String, String> {
 }
 
 /// The median and the maximum of batches, in nanoseconds for one of them.
-fn batches<E>(told: &Told, mut once: impl FnMut() -> Result<(), E>) -> Result<(f64, f64), E> {
+fn batches<E>(arguments: &Arguments, mut once: impl FnMut() -> Result<(), E>) -> Result<(f64, f64), E> {
     let mut found = Vec::new();
-    let (warm, end) = ((told.warm_up * 1e9) as u64, (told.seconds * 1e9) as u64 / 2);
+    let (warm, end) = ((arguments.warm_up * 1e9) as u64, (arguments.seconds * 1e9) as u64 / 2);
     let begun = now_ns();
     loop {
         let before = now_ns();
@@ -77,8 +78,9 @@ mod tests {
 
     #[test]
     fn it_is_measured_beside_others_and_each_figure_has_its_maximum() {
-        let told = Told { seconds: 0.05, warm_up: 0.0, idle: 20, writers: 4, ..Told::default() };
-        let values: BTreeMap<String, f64> = serde_json::from_str(&measure(&told).unwrap()).unwrap();
+        let arguments =
+            Arguments { seconds: 0.05, warm_up: 0.0, idle: 20, writers: 4, ..Arguments::default() };
+        let values: BTreeMap<String, f64> = serde_json::from_str(&measure(&arguments).unwrap()).unwrap();
         assert_eq!(values.len(), 4);
         for name in ["empty", "get"] {
             let (median, max) = (values[&format!("{name}_ns")], values[&format!("{name}_max_ns")]);

@@ -16,7 +16,7 @@
 //! 2. Keys of records have eight bytes, and no other key has as many.
 
 use super::resp::Connection;
-use super::subject::{Subject, Tried};
+use super::subject::{Checked, Key, Subject, Tried};
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 
@@ -49,8 +49,8 @@ impl Remote {
         let mut connection = Connection::open(port)?;
         connection.ask(&[b"INFO", b"server"])?;
         connection.send()?;
-        let told = String::from_utf8_lossy(connection.bulk()?.unwrap_or_default()).into_owned();
-        let of = |name: &str| told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let info = String::from_utf8_lossy(connection.bulk()?.unwrap_or_default()).into_owned();
+        let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         // Manx also says which Redis it is like.
         let version = of("manx_version").map(|version| format!("manx serve {version}"));
         let version = version.or_else(|| Some(format!("redis-server {}", of("redis_version")?)));
@@ -96,7 +96,7 @@ impl Subject for Remote {
         self.version.clone()
     }
 
-    fn load(&self, records: &[([u8; 8], Vec<u8>)]) -> Result<(), String> {
+    fn load(&self, records: &[(Key, Vec<u8>)]) -> Result<(), String> {
         // What a panic left is of no use; that it was one is known.
         let connection = &mut *self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         for (key, value) in records {
@@ -124,8 +124,8 @@ impl Subject for Remote {
     fn read(
         &self,
         Link { connection, .. }: &mut Link,
-        key: &[u8; 8],
-        found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
+        key: &Key,
+        found: impl FnOnce(Option<&[u8]>) -> Checked,
     ) -> Tried {
         let read = || {
             connection.ask(&[b"GET", key])?;
@@ -135,7 +135,7 @@ impl Subject for Remote {
         read().into()
     }
 
-    fn put(&self, Link { connection, .. }: &mut Link, key: &[u8; 8], value: &[u8]) -> Tried {
+    fn put(&self, Link { connection, .. }: &mut Link, key: &Key, value: &[u8]) -> Tried {
         let mut put = || {
             connection.ask(&[b"SET", key, value])?;
             connection.send()?;
@@ -144,7 +144,7 @@ impl Subject for Remote {
         put().into()
     }
 
-    fn insert(&self, Link { connection, .. }: &mut Link, key: &[u8; 8], value: &[u8]) -> Tried {
+    fn insert(&self, Link { connection, .. }: &mut Link, key: &Key, value: &[u8]) -> Tried {
         let mut insert = || {
             connection.ask(&[b"MULTI"])?;
             connection.ask(&[b"SET", key, value])?;
@@ -160,9 +160,9 @@ impl Subject for Remote {
     fn change(
         &self,
         Link { connection, .. }: &mut Link,
-        key: &[u8; 8],
+        key: &Key,
         buffer: &mut [u8],
-        next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+        next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Checked,
     ) -> Tried {
         let change = || {
             connection.ask(&[b"WATCH", key])?;
@@ -180,9 +180,9 @@ impl Subject for Remote {
     fn scan(
         &self,
         Link { connection, keys }: &mut Link,
-        key: &[u8; 8],
+        key: &Key,
         records: usize,
-        mut each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+        mut each: impl FnMut(&[u8], &[u8]) -> Checked,
     ) -> Tried {
         let mut from = [b'['; 9];
         from[1..].copy_from_slice(key);
@@ -213,11 +213,7 @@ impl Subject for Remote {
         scan().into()
     }
 
-    fn look(
-        &self,
-        Link { connection, .. }: &mut Link,
-        keys: &[[u8; 8]],
-    ) -> Result<Vec<Option<Vec<u8>>>, String> {
+    fn look(&self, Link { connection, .. }: &mut Link, keys: &[Key]) -> Result<Vec<Option<Vec<u8>>>, String> {
         let mut found = Vec::with_capacity(keys.len());
         many(connection, keys, |_, value| {
             found.push(value.map(<[u8]>::to_vec));
@@ -230,7 +226,7 @@ impl Subject for Remote {
 /// Gets the values of keys and calls `each` with both.
 fn many(
     connection: &mut Connection,
-    keys: &[[u8; 8]],
+    keys: &[Key],
     mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), String>,
 ) -> Result<(), String> {
     connection.begin(1 + keys.len());

@@ -8,11 +8,11 @@
 //! 3. Nothing is boosted here: which thread serves a connection is the server's business, and Redis
 //!    has one only.
 
-use super::Plan;
+use super::arguments::{Way, What};
 use super::cases::{self, CHANGE, MANX, REDIS};
 use super::peers::Variant;
+use super::plan::Plan;
 use super::serving::{self, Server, ask, free_port, missing};
-use super::told::{Way, What};
 use crate::engine::Load;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
@@ -59,7 +59,7 @@ impl Plan {
         let mut clients = Variant::manx(&self.setup.own, "clients", What::Remote, Way::Help);
         clients.more.push(format!("--port={port}"));
         let sample = clients.run(&self.setup.manx, load)?;
-        ask(port).map_err(|what| Error::Failed { what, stderr: String::new() })?;
+        ask(port).map_err(Error::failed)?;
         drop(running);
         Ok(sample)
     }

@@ -10,8 +10,9 @@
 mod benchmark;
 
 use super::cases::{self, REDIS, SERVED, SERVED_BUSY};
+use super::judge;
+use super::plan::Plan;
 use super::serving::{self, Server, ask, free_port, missing};
-use super::{Plan, judge};
 use crate::child;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
@@ -67,7 +68,7 @@ impl Plan {
         client.args(["-t", "set,get", "--precision", "3"]);
         let finished = child::run(client, Duration::from_secs_f64(self.setup.seconds * 20.0) + SLACK)?;
         drop(busy);
-        ask(port).map_err(|what| Error::Failed { what, stderr: String::new() })?;
+        ask(port).map_err(Error::failed)?;
         drop(server);
         let values = benchmark::parse(&finished.stdout, requests).map_err(|what| Error::Failed {
             what: format!("redis-benchmark: {what}"),

@@ -5,8 +5,8 @@
 //! 2. It is asked one question before anything is measured, and may be asked again behind it: so it
 //!    is there, and it answers rightly.
 
+use super::arguments::Way;
 use super::cases::REDIS;
-use super::told::Way;
 use crate::child::shell;
 use crate::error::{Error, reason};
 use crate::running::Running;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A server that has accepted a connection answers within this time.
 const ANSWERED: Duration = Duration::from_secs(20);
 
-/// The program that serves, and how it is told.
+/// The program that serves, and its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Redis,

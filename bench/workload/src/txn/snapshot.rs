@@ -1,9 +1,10 @@
 //! What a transaction that only reads costs, and what it costs that others are there.
 
+use super::arguments::{Way, What};
 use super::cases::{self, MANX};
+use super::judge;
 use super::peers::DRIVE;
-use super::told::{Way, What};
-use super::{Plan, judge};
+use super::plan::Plan;
 use crate::child;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};

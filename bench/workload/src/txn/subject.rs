@@ -1,14 +1,20 @@
-//! What a store does for its clients, as far as it is measured: each is a transaction of its own.
+//! The interface of a measured store. Each call is a transaction of its own.
 //!
-//! The functions check what they are given by what they are called with, within the transaction: a
-//! store that reads nothing and says so is caught.
+//! The store calls the closures with what it has found, within the transaction, and the closures
+//! check it. So a store that reads nothing is found out.
+
+/// The key of a record.
+pub type Key = [u8; 8];
+
+/// The result of a check.
+pub type Checked = Result<(), String>;
 
 /// How a transaction ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tried {
     /// It was committed
     Done,
-    /// Another one was first: it is tried again
+    /// Another transaction committed first: the caller tries again
     Conflict,
     /// What went wrong
     Failed(String),
@@ -22,7 +28,7 @@ impl From<Result<(), String>> for Tried {
 
 /// A store.
 pub trait Subject: Sync {
-    /// One thread's way to it
+    /// The state of one thread
     type Client<'a>
     where
         Self: 'a;
@@ -35,13 +41,13 @@ pub trait Subject: Sync {
     /// What it is, with its version
     fn version(&self) -> String;
 
-    /// Puts records that are not there yet. Nothing else is done until all are.
+    /// Inserts the first records, before any other call.
     ///
     /// # Errors
     /// What went wrong.
-    fn load(&self, records: &[([u8; 8], Vec<u8>)]) -> Result<(), String>;
+    fn load(&self, records: &[(Key, Vec<u8>)]) -> Result<(), String>;
 
-    /// A thread's way to it.
+    /// Makes the state of a thread.
     ///
     /// # Errors
     /// What went wrong.
@@ -51,44 +57,43 @@ pub trait Subject: Sync {
     fn read(
         &self,
         client: &mut Self::Client<'_>,
-        key: &[u8; 8],
-        found: impl FnOnce(Option<&[u8]>) -> Result<(), String>,
+        key: &Key,
+        found: impl FnOnce(Option<&[u8]>) -> Checked,
     ) -> Tried;
 
     /// Puts a record.
-    fn put(&self, client: &mut Self::Client<'_>, key: &[u8; 8], value: &[u8]) -> Tried;
+    fn put(&self, client: &mut Self::Client<'_>, key: &Key, value: &[u8]) -> Tried;
 
     /// Puts a record that is not there yet.
-    fn insert(&self, client: &mut Self::Client<'_>, key: &[u8; 8], value: &[u8]) -> Tried {
+    fn insert(&self, client: &mut Self::Client<'_>, key: &Key, value: &[u8]) -> Tried {
         self.put(client, key, value)
     }
 
-    /// Gets a record, calls `next` with it, which writes the value that it shall have into the
-    /// buffer, and puts that.
+    /// Gets a record, calls `next`, which writes the new value into the buffer, and puts that.
     fn change(
         &self,
         client: &mut Self::Client<'_>,
-        key: &[u8; 8],
+        key: &Key,
         buffer: &mut [u8],
-        next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Result<(), String>,
+        next: impl FnOnce(Option<&[u8]>, &mut [u8]) -> Checked,
     ) -> Tried;
 
-    /// Gets as many records from `key` on as there are, up to `records`, and calls `each` with
-    /// their keys and values in order.
+    /// Gets at most `records` records from `key` on, and calls `each` with their keys and values in
+    /// order.
     fn scan(
         &self,
         client: &mut Self::Client<'_>,
-        key: &[u8; 8],
+        key: &Key,
         records: usize,
-        each: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
+        each: impl FnMut(&[u8], &[u8]) -> Checked,
     ) -> Tried;
 
-    /// Gets records when no other client is there any more, in as many transactions as it likes.
+    /// Gets records after all other clients have ended, in any number of transactions.
     ///
     /// # Errors
     /// What went wrong.
-    fn look(&self, client: &mut Self::Client<'_>, keys: &[[u8; 8]]) -> Result<Vec<Option<Vec<u8>>>, String> {
-        let one = |key: &[u8; 8]| {
+    fn look(&self, client: &mut Self::Client<'_>, keys: &[Key]) -> Result<Vec<Option<Vec<u8>>>, String> {
+        let one = |key: &Key| {
             let mut found = None;
             let tried = self.read(client, key, |value| {
                 found = value.map(<[u8]>::to_vec);

@@ -3,7 +3,7 @@
 
 use super::cases::TIMELINE;
 use super::peers::Variant;
-use super::{BOOST, Plan, THINK_US};
+use super::plan::{BOOST, Plan, THINK_US};
 use crate::boosted;
 use crate::engine::Load;
 use crate::error::Error;

@@ -5,10 +5,10 @@
 //! Manx's store by each protocol, and WiredTiger as it is and under the guard. The protocols that
 //! are not the store's own are measured with the boost only; `allocation` has them without.
 
+use super::arguments::{Way, What};
 use super::cases::{self, GUARDED, MANX, WIREDTIGER};
 use super::peers::{How, Variant};
-use super::told::{Way, What};
-use super::{BOOST, Plan};
+use super::plan::{BOOST, Plan};
 use crate::error::Error;
 use crate::harness::Bench;
 

@@ -5,7 +5,7 @@
 //! because the largest of many rounds is one disturbed moment.
 
 use super::catalogue::{ALONE, VICTIMS, Victim};
-use super::{AS_IS, GUARDED};
+use crate::engines::{AS_IS, MANX as GUARDED};
 use crate::verdict::{Figure, judge_or, unknown};
 use report::cell::number;
 use report::{Report, Sheet};

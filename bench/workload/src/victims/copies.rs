@@ -1,18 +1,18 @@
 //! Copies of a program side by side; each copy measures itself.
 //!
-//! 1. A copy is started once the one before it is warm and waits, so that warming up is the same
-//!    alone and in a pair. They are let go together.
-//! 2. A copy that has measured enough goes on without a word until all have: none of them is ever
+//! 1. A copy starts when the copy before it is warm and waits. So the warm-up is the same alone and
+//!    in a pair. All copies begin together.
+//! 2. A copy that has measured enough goes on without output until all copies have: no copy is ever
 //!    measured alone.
-//! 3. Copies that have not measured enough within the limit are ended. What they measured until
-//!    then counts, and the operation that runs counts with what it has taken so far.
-//! 4. A copy that ends by itself before its input is closed, or badly after it, has failed.
-//! 5. Nothing else runs meanwhile. What the copies say goes to files in memory and is taken apart
-//!    when all is over; until then this process wakes up four times a second for some microseconds.
-//!    A reader of pipes would be a neighbour. Only standard error is read from a pipe: a run
-//!    without an error writes nothing there.
+//! 3. Copies that have not measured enough within the limit are ended. Their figures until then
+//!    count, and the current operation counts with the time that it has taken so far.
+//! 4. A copy has failed if it ends before its input is closed, or later with an error.
+//! 5. Nothing else runs meanwhile. The copies write to files in memory, and this process parses the
+//!    files at the end; until then it wakes up four times a second for some microseconds. A reader
+//!    of pipes would be a neighbour. Only standard error is read from a pipe: a run without an
+//!    error writes nothing there.
 
-use super::heard::Heard;
+use super::output::Output;
 use crate::child::{self, collect, ending, has_ended, kill_group};
 use crate::error::{Error, reason};
 use crate::interrupt::{self, Registered};
@@ -27,17 +27,17 @@ use std::time::{Duration, Instant};
 
 /// Loading libraries and warming up, at most.
 const WARM: Duration = Duration::from_secs(120);
-/// How long a copy whose input was closed may take to end: the operation that runs, and its
-/// threads.
+/// The time that a copy may need to end after its input was closed: for the current operation, and
+/// for its threads.
 const END: Duration = Duration::from_secs(30);
-/// How often what the copies say is read, and whether the user interrupts.
+/// The interval between two looks at the output of the copies and at interrupts.
 const POLL: Duration = Duration::from_millis(250);
 
 /// How the copies ended.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What each has said
-    pub heard: Vec<Heard>,
+    /// The figures of each
+    pub outputs: Vec<Output>,
     /// The limit was over before all had measured enough
     pub cut: bool,
     /// All ended in time once their input was closed; a busy waiter may not
@@ -51,7 +51,7 @@ struct Copy {
     input: Option<ChildStdin>,
     /// Its standard output
     output: File,
-    /// What it has said so far
+    /// Its output so far
     said: Vec<u8>,
     registered: Option<Registered>,
     stderr: Option<JoinHandle<Vec<u8>>>,
@@ -66,26 +66,26 @@ pub fn run(commands: Vec<Command>, cpus: &[usize], limit: Duration) -> Result<Ou
     for command in commands {
         copies.push(Copy::start(command, cpus)?);
         let at = copies.len() - 1;
-        if !listen(&mut copies[at..], "ready", Instant::now() + WARM)? {
+        if !wait_for(&mut copies[at..], "ready", Instant::now() + WARM)? {
             return Err(copies[at].failed(&format!("was not warm within {} s", WARM.as_secs())));
         }
     }
     for copy in &mut copies {
-        // A copy that is gone already is found to have ended.
+        // A copy that has ended already is found below.
         let _ = copy.input.as_mut().map(|input| input.write_all(b"go\n"));
     }
-    let cut = !listen(&mut copies, "done", Instant::now() + limit)?;
+    let cut = !wait_for(&mut copies, "done", Instant::now() + limit)?;
     let now = now_ns();
     let ended = !cut && finish(&mut copies)?;
-    let mut heard = copies.iter_mut().map(Copy::heard).collect::<Result<Vec<_>, _>>()?;
+    let mut outputs = copies.iter_mut().map(Copy::parse).collect::<Result<Vec<_>, _>>()?;
     if cut {
-        heard.iter_mut().filter(|one| one.cpu_ns.is_none()).for_each(|one| one.cut(now)); // Invariant 3
+        outputs.iter_mut().filter(|one| one.cpu_ns.is_none()).for_each(|one| one.cut(now)); // Invariant 3
     }
-    Ok(Outcome { heard, cut, ended })
+    Ok(Outcome { outputs, cut, ended })
 }
 
-/// Waits until the last line of each copy begins with `word`; false if `deadline` is over before.
-fn listen(copies: &mut [Copy], word: &str, deadline: Instant) -> Result<bool, Error> {
+/// Waits until the last line of each copy begins with `word`; false if `deadline` passes before.
+fn wait_for(copies: &mut [Copy], word: &str, deadline: Instant) -> Result<bool, Error> {
     loop {
         if interrupt::requested() {
             return Err(Error::Interrupted);
@@ -96,7 +96,7 @@ fn listen(copies: &mut [Copy], word: &str, deadline: Instant) -> Result<bool, Er
                 let why = copy.status();
                 return Err(copy.failed(&why)); // Invariant 4
             }
-            copy.listen()?;
+            copy.read()?;
             all &= copy.last_word() == word.as_bytes();
         }
         if all {
@@ -109,7 +109,7 @@ fn listen(copies: &mut [Copy], word: &str, deadline: Instant) -> Result<bool, Er
     }
 }
 
-/// Closes all inputs, and waits for the ends; false if one did not come.
+/// Closes all inputs, and waits until all copies have ended; false if one has not.
 fn finish(copies: &mut [Copy]) -> Result<bool, Error> {
     copies.iter_mut().for_each(|copy| drop(copy.input.take()));
     let deadline = Instant::now() + END;
@@ -131,7 +131,7 @@ fn finish(copies: &mut [Copy]) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// What the status of a copy that did not fail says.
+/// The status of a copy that did not fail, in words.
 const SUCCESS: &str = "ended with status 0";
 
 impl Copy {
@@ -156,8 +156,8 @@ impl Copy {
         Ok(Copy { name, child, input, output, said: Vec::new(), registered, stderr })
     }
 
-    /// Takes what it has said since the last time.
-    fn listen(&mut self) -> Result<(), Error> {
+    /// Reads its new output.
+    fn read(&mut self) -> Result<(), Error> {
         loop {
             let before = self.said.len();
             self.said.resize(before + (1 << 16), 0);
@@ -178,17 +178,17 @@ impl Copy {
         line.split(|&byte| byte == b' ').next().unwrap_or_default()
     }
 
-    /// Takes apart what it has said; a line that is not whole is left out.
-    fn heard(&mut self) -> Result<Heard, Error> {
-        self.listen()?;
+    /// Parses its output; an unfinished last line is left out.
+    fn parse(&mut self) -> Result<Output, Error> {
+        self.read()?;
         let said = String::from_utf8_lossy(&self.said);
-        let mut heard = Heard::default();
+        let mut output = Output::default();
         let wrong = said
             .split_inclusive('\n')
             .filter_map(|line| line.strip_suffix('\n'))
-            .find_map(|line| heard.line(line).err());
+            .find_map(|line| output.line(line).err());
         match wrong {
-            None => Ok(heard),
+            None => Ok(output),
             Some(why) => Err(self.failed(&why)),
         }
     }
@@ -197,7 +197,7 @@ impl Copy {
         self.child.id() as i32
     }
 
-    /// Ends it, with all that it started, and says how it ended.
+    /// Ends it and its process group, and returns how it ended.
     fn status(&mut self) -> String {
         let deadline = Instant::now() + END;
         while !has_ended(self.leader()) && Instant::now() < deadline {
@@ -282,8 +282,8 @@ mod tests {
     fn each_is_measured_and_all_end_when_all_have_enough() {
         let outcome = run(&[GOOD, GOOD], LIMIT).unwrap();
         assert!(outcome.ended && !outcome.cut);
-        for heard in &outcome.heard {
-            assert_eq!((heard.latencies.count(), heard.cpu_ns), (1, Some(3)));
+        for output in &outcome.outputs {
+            assert_eq!((output.latencies.count(), output.cpu_ns), (1, Some(3)));
         }
     }
 
@@ -295,10 +295,10 @@ mod tests {
         )
         .unwrap();
         assert!(outcome.cut);
-        let cut = &outcome.heard[1];
+        let cut = &outcome.outputs[1];
         assert_eq!((cut.latencies.count(), cut.cpu_ns), (2, None));
         assert!(cut.latencies.summary().max_ns > 1_000_000);
-        assert_eq!(outcome.heard[0].latencies.count(), 1);
+        assert_eq!(outcome.outputs[0].latencies.count(), 1);
     }
 
     #[test]

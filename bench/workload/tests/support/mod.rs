@@ -32,7 +32,7 @@ pub fn installed<T>(made: Result<T, Error>, package: &str) -> Option<T> {
     match made {
         Ok(made) => Some(made),
         Err(Error::Missing { help, .. }) if help.contains(package) => {
-            eprintln!("skipped: {help}");
+            testing::skip(help);
             None
         }
         Err(other) => panic!("{other}"),

@@ -7,6 +7,7 @@
 use super::{deadlock, manx_range_t};
 use crate::text::write;
 use core::ffi::{c_char, c_int};
+use platform::clock::duration_ns;
 
 /// For `manx_range_dump`: lines for people.
 pub const MANX_RANGE_TEXT: u32 = 0;
@@ -55,8 +56,8 @@ pub unsafe extern "C" fn manx_range_statistics(
         statistics.write(manx_range_statistics_t {
             acquired: now.acquired,
             waits: now.waits,
-            waited_ns: now.waited_ns,
-            waited_ns_max: now.waited_ns_max,
+            waited_ns: duration_ns(now.waited),
+            waited_ns_max: duration_ns(now.waited_max),
             handed_over: now.handed_over,
             given_up: now.given_up,
             waiting: now.waiting,

@@ -299,7 +299,7 @@ pub unsafe extern "C" fn manx_range_upgrade(held: *mut manx_range_held_t) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn manx_range_timedupgrade(held: *mut manx_range_held_t, deadline_ns: u64) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { change(held, |guard| guard.upgrade_as(Some(until(deadline_ns)))) }
+    unsafe { change(held, |guard| guard.upgrade_by_deadline(Some(until(deadline_ns)))) }
 }
 
 /// What is held: the range, and whether others may share it (1 or 0). Where a pointer is NULL,

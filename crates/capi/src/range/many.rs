@@ -79,7 +79,9 @@ unsafe fn waited_for(
 ) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
-        acquire(lock, wanted, set, |lock, spans, access| lock.lock.lock_many_as(spans, access, deadline))
+        acquire(lock, wanted, set, |lock, spans, access| {
+            lock.lock.lock_many_by_deadline(spans, access, deadline)
+        })
     }
 }
 

@@ -28,6 +28,7 @@ use manx::range::{Access, Key, LockError, Options, RangeGuard, RangeLock, Span};
 use platform::atomic::{AtomicUsize, Ordering};
 use platform::futex::Deadline;
 use std::alloc::{Layout, alloc};
+use std::time::Duration;
 
 /// The end of a range that has no end: it has the key `UINT64_MAX` as well.
 const END: u64 = u64::MAX;
@@ -104,6 +105,8 @@ fn code(error: &LockError) -> c_int {
             deadlock::remember(error);
             libc::EDEADLK
         }
+        // A later version of the lock has a reason that this header does not name.
+        _ => libc::EINVAL,
     }
 }
 
@@ -123,7 +126,7 @@ impl Patience {
     ) -> Result<RangeGuard<'_, K>, LockError> {
         match self {
             Patience::Try => lock.try_lock_as(span, access),
-            Patience::Until(deadline) => lock.lock_as(span, access, deadline),
+            Patience::Until(deadline) => lock.lock_by_deadline(span, access, deadline),
         }
     }
 }
@@ -148,7 +151,7 @@ fn options(given: &manx_range_options_t) -> Result<Options, c_int> {
         options = options.spill_max(given.spill_max);
     }
     if given.window_ns > 0 {
-        options = options.window_ns(given.window_ns);
+        options = options.window(Duration::from_nanos(given.window_ns));
     }
     if given.recorded != 0 {
         options = options.recorded();

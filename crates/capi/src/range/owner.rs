@@ -101,7 +101,7 @@ pub unsafe extern "C" fn manx_range_owner_lock(
     end: u64,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Exclusive, None)) }
+    unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Exclusive)) }
 }
 
 /// Takes the range if that needs no waiting. Returns 0; `EBUSY` as `manx_range_trylock`; `EAGAIN`
@@ -133,7 +133,11 @@ pub unsafe extern "C" fn manx_range_owner_timedlock(
 ) -> c_int {
     let deadline = Some(until(deadline_ns));
     // SAFETY: the caller's promise.
-    unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Exclusive, deadline)) }
+    unsafe {
+        with_span(owner, (start, end), |owner, span| {
+            owner.lock_by_deadline(span, Access::Exclusive, deadline)
+        })
+    }
 }
 
 /// Waits until no other holder has a key of the range for itself, and the owner shares it. Returns
@@ -148,7 +152,7 @@ pub unsafe extern "C" fn manx_range_owner_rdlock(
     end: u64,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Shared, None)) }
+    unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Shared)) }
 }
 
 /// Shares the range if that needs no waiting. Returns what `manx_range_owner_trylock` returns.
@@ -179,7 +183,9 @@ pub unsafe extern "C" fn manx_range_owner_timedrdlock(
 ) -> c_int {
     let deadline = Some(until(deadline_ns));
     // SAFETY: the caller's promise.
-    unsafe { with_span(owner, (start, end), |owner, span| owner.lock_as(span, Access::Shared, deadline)) }
+    unsafe {
+        with_span(owner, (start, end), |owner, span| owner.lock_by_deadline(span, Access::Shared, deadline))
+    }
 }
 
 /// Undoes the last lock of exactly this range. Returns 0; `EPERM` if the owner holds none; `EINVAL`

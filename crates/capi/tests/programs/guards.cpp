@@ -108,8 +108,8 @@ void shared() {
         CHECK(!patient.try_lock_shared());
     }
     CHECK(is_free(patient));
-    // As after 2^25 readers, if none has left.
-    lock.native_handle()->state = UINT64_C(1) << 25;
+    // As after 2^21 readers, if none has left.
+    lock.native_handle()->state = UINT64_C(1) << 21;
     bool thrown = false;
     try {
         lock.lock_shared();

@@ -1,4 +1,4 @@
-//! What this process is told: one line a function, its name and its answer.
+//! What functions return to this process: one line each, the name and the number of CPUs.
 //!
 //! The probes run this command as a program of its own, as it is and under `manx run`, so it stands
 //! for every program that is linked with the C library, and for Rust. OpenMP's library is opened if

@@ -31,9 +31,10 @@ pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
             "threads_runnable": facts.runnable,
         }),
     );
-    let throttled = facts
-        .throttled
-        .map(|it| json!({"periods": it.periods, "throttled": it.throttled, "throttled_ns": it.throttled_ns}));
+    let throttled = facts.throttled.map(|it| {
+        let throttled_ns = it.throttled_time.as_nanos() as u64;
+        json!({"periods": it.periods, "throttled": it.throttled, "throttled_ns": throttled_ns})
+    });
     object.insert("throttled".into(), json!(throttled));
     let answer = |it: &super::probes::Answer| json!({"runtime": it.runtime, "asked": it.asks, "alone": it.without, "under_manx": it.with});
     object.insert("runtimes".into(), answers.answers.iter().map(answer).collect());
@@ -42,7 +43,7 @@ pub fn all(budget: &CpuBudget, facts: &Facts, answers: &Answers) -> String {
     format!("{:#}\n", Value::Object(object))
 }
 
-/// What becomes of a runtime's variable. `told` is null where it is not set.
+/// What becomes of a runtime's variable. The field `told` is null if the variable is not set.
 fn variable(rule: &Rule, reported: &ReportedCpus) -> Value {
     let fate = rule.fate(reported, &|name| std::env::var_os(name), false);
     let set = matches!(fate, Fate::Set(_)).then(|| rule.count(reported));
@@ -86,9 +87,11 @@ fn limit(limit: &Limit) -> Value {
     let group = limit.kind.group().map(|group| {
         json!({"path": group.path, "own": group.own, "levels_up": group.levels_up, "unified": group.unified})
     });
-    let quota = limit.kind.quota().map(
-        |quota| json!({"quota_us": quota.quota_us, "period_us": quota.period_us, "burst_us": quota.burst_us}),
-    );
+    let quota = limit.kind.quota().map(|quota| {
+        let [quota_us, period_us, burst_us] =
+            [quota.time, quota.period, quota.burst].map(|time| time.as_micros() as u64);
+        json!({"quota_us": quota_us, "period_us": period_us, "burst_us": burst_us})
+    });
     json!({
         "kind": limit.kind.name(),
         "cpus": limit.cpus,
@@ -104,5 +107,6 @@ fn weight(weight: Weight) -> Value {
         Weight::Shares(shares) => json!({"shares": shares}),
         Weight::Weight(weight) => json!({"weight": weight}),
         Weight::Idle => json!({"idle": true}),
+        _ => json!({}),
     }
 }

@@ -1,8 +1,8 @@
 //! Asks the runtimes that are installed how many CPUs there are, as they are and under `manx run`.
 //!
 //! Each is a program that answers within a tenth of a second and has no file to be compiled. All
-//! are run at the same time; who has not answered after [`LIMIT`] is killed, with all that it
-//! started. One that is not installed, or does not answer what it should, has no row.
+//! are run at the same time. A program without an answer after [`LIMIT`] is killed, with all that
+//! it has started. A program that is not installed, or gives another kind of answer, has no row.
 //!
 //! | runtime | how it is asked |
 //! | --- | --- |
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// How long a program may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often we look whether it has.
+/// The time between two checks whether it has.
 const TICK: Duration = Duration::from_millis(2);
 /// The longest answer that is read, in bytes.
 const ANSWER_MAX: u64 = 1 << 16;
@@ -164,7 +164,7 @@ pub fn ask_all() -> Answers {
 /// A command's first words, and a variable to set or to take away.
 type Invocation = (Vec<OsString>, (&'static str, Option<&'static str>));
 
-/// Asks one, until it answers; an answer a question.
+/// Asks a program, until it answers. Returns an answer for each question.
 fn ask(probe: &Probe, (words, (name, value)): Invocation) -> Vec<Option<usize>> {
     let deadline = Instant::now() + LIMIT;
     let mut answers = vec![None; probe.questions.len()];
@@ -197,7 +197,7 @@ fn output(mut command: Command, deadline: Instant) -> Option<String> {
     let text = std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = reader.by_ref().take(ANSWER_MAX).read_to_end(&mut bytes);
-        // The rest is read too, or the program would wait for somebody to do so.
+        // The rest is read too, or the program would block in a write.
         let _ = std::io::copy(&mut reader, &mut std::io::sink());
         String::from_utf8_lossy(&bytes).into_owned()
     });

@@ -71,7 +71,7 @@ fn limits(budget: &CpuBudget) -> Table {
             LimitKind::Online { cpus } | LimitKind::Affinity { cpus } => cpus.to_string(),
             LimitKind::Cpuset { cpus, group } => format!("{cpus}, {group}"),
             LimitKind::Quota { quota, group } => format!("{quota} us, {group}"),
-            LimitKind::Unknown => limit.kind.to_string(),
+            _ => limit.kind.to_string(),
         };
         let mark = if limit.binds { " *" } else { "" };
         table.row([format!("{}{mark}", limit.kind.name()), fraction(limit.cpus), by]);

@@ -1,6 +1,4 @@
-//! `--watch`: the budget now, and again whenever it has become another one.
-//!
-//! A line a change, whether somebody reads it or a program does.
+//! `--watch`: the budget now, and again after each change, on a line.
 
 use command::failure::Failure;
 use command::sigpipe::unwritable;
@@ -8,10 +6,11 @@ use manx::cpu::{BudgetWatch, CpuBudget};
 use std::io::{self, ErrorKind, Write as _};
 use std::time::Duration;
 
-/// How often it is read: a change may stay unseen for that long. A reading costs some microseconds.
+/// The time between two readings, so a change may stay unseen for that long. A reading takes some
+/// microseconds.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Writes `line` of the budget until nobody reads any more.
+/// Writes `line` of the budget until standard output has no reader any more.
 pub fn run(line: impl Fn(&CpuBudget) -> String) -> Result<u8, Failure> {
     let mut watch = BudgetWatch::new();
     let mut shown = watch.budget();

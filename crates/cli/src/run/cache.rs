@@ -1,12 +1,12 @@
 //! Removes from the user's cache folder what no program has used for a month.
 //!
 //! The preload library keeps there what it found in a library or a program, under the build's own
-//! name. A build that is gone leaves its entry behind, and somebody that builds a program all day
+//! name. A build that is gone leaves its entry behind, and a developer who builds a program all day
 //! leaves many. `manx run` looks through the folder once a day; the programs that it starts never
 //! do.
 //!
-//! A file that is read tells so by its time of access, which the kernel brings up to date once a
-//! day (`relatime`). Where it does not (`noatime`), an entry is removed a month after it was made,
+//! A file's time of access says when it was last read; the kernel brings it up to date once a day
+//! (`relatime`). Where it does not (`noatime`), an entry is removed a month after it was made,
 //! and the next start makes it again.
 //!
 //! The folder is looked through only if it and the folder around it are the user's own: what runs

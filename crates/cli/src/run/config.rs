@@ -1,9 +1,9 @@
 //! Settings in a TOML file: what is long, or the same every time.
 //!
-//! The keys are the flags' names; see [`DOCUMENTATION`]. Whatever is wrong is told with its line
-//! and column, what is allowed there, and for a misspelt key the nearest one.
+//! The keys are the flags' names; see [`DOCUMENTATION`]. An error has the line and the column, what
+//! is allowed there, and for a misspelt key the nearest one.
 
-use super::settings::{Destination, Layer, parse_cpus, parse_entry};
+use super::layer::{Destination, Layer, parse_cpus, parse_entry};
 use command::cores::{parse_cores, parse_dilation};
 use command::duration::parse_us;
 use command::failure::{Failure, USAGE, reason};
@@ -96,6 +96,9 @@ pub fn read(file: &Path) -> Result<Layer, Failure> {
     Document { file, text }.parse()
 }
 
+/// A value, and where it is in the file.
+type Setting<'a> = Spanned<DeValue<'a>>;
+
 struct Document<'a> {
     file: &'a Path,
     text: &'a str,
@@ -109,173 +112,159 @@ impl Document<'_> {
         })?;
         let mut layer = Layer::default();
         for (key, value) in table.get_ref() {
-            let span = value.span();
             match key.get_ref().as_ref() {
-                "guard" => layer.guard = Some(self.guard(value.get_ref(), span)?),
-                "lock" => layer.lock = Some(self.lock(value.get_ref(), span)?),
-                "slo" => layer.slos = Some(self.slos(value.get_ref(), span)?),
-                "cores" => layer.cores = Some(self.cores(value.get_ref(), span)?),
-                "dilate" => layer.dilation = Some(self.dilation(value.get_ref(), span)?),
-                "cpus" => layer.cpus = Some(self.cpus(value.get_ref(), span)?),
-                "cpus-also" => layer.cpus_also = Some(self.cpus_also(value.get_ref(), span)?),
-                "only" => layer.only = Some(self.filter(value.get_ref(), span)?),
-                "not" => layer.not = Some(self.filter(value.get_ref(), span)?),
-                "stats" => layer.stats = Some(self.stats(value.get_ref(), span)?),
-                "cache" => layer.cache = Some(self.switch(value.get_ref(), span)?),
-                "perf-map" => layer.perf_map = Some(self.switch(value.get_ref(), span)?),
-                "verbose" => layer.verbose = Some(self.switch(value.get_ref(), span)?),
-                "quiet" => layer.quiet = Some(self.switch(value.get_ref(), span)?),
-                "wait" => self.wait(value.get_ref(), span, &mut layer)?,
+                "guard" => layer.guard = Some(self.guard(value)?),
+                "lock" => layer.lock = Some(self.lock(value)?),
+                "slo" => layer.slos = Some(self.slos(value)?),
+                "cores" => layer.cores = Some(self.cores(value)?),
+                "dilate" => layer.dilation = Some(self.dilation(value)?),
+                "cpus" => layer.cpus = Some(self.cpus(value)?),
+                "cpus-also" => layer.cpus_also = Some(self.cpus_also(value)?),
+                "only" => layer.only = Some(self.filter(value)?),
+                "not" => layer.not = Some(self.filter(value)?),
+                "stats" => layer.stats = Some(self.stats(value)?),
+                "cache" => layer.cache = Some(self.switch(value)?),
+                "perf-map" => layer.perf_map = Some(self.switch(value)?),
+                "verbose" => layer.verbose = Some(self.switch(value)?),
+                "quiet" => layer.quiet = Some(self.switch(value)?),
+                "wait" => self.wait(value, &mut layer)?,
                 unknown => return Err(self.unknown_key(unknown, key.span(), &KEYS, "")),
             }
         }
         Ok(layer)
     }
 
-    fn wait(&self, value: &DeValue<'_>, span: Range<usize>, layer: &mut Layer) -> Result<(), Failure> {
-        let DeValue::Table(table) = value else {
-            return Err(self.fault(span, "`wait` is not a table", "write [wait], and its keys below"));
+    fn wait(&self, value: &Setting<'_>, layer: &mut Layer) -> Result<(), Failure> {
+        let DeValue::Table(table) = value.get_ref() else {
+            let help = "write [wait], and its keys below";
+            return Err(self.fault(value.span(), "`wait` is not a table", help));
         };
         for (key, value) in table {
-            let span = value.span();
             match key.get_ref().as_ref() {
-                "spins" => layer.spins = Some(self.count(value.get_ref(), span)?),
-                "yields" => layer.yields = Some(self.count(value.get_ref(), span)?),
-                "sleep-step" => layer.sleep_step_us = Some(self.duration(value.get_ref(), span)?),
-                "sleep-max" => layer.sleep_max_us = Some(self.duration(value.get_ref(), span)?),
+                "spins" => layer.spins = Some(self.count(value)?),
+                "yields" => layer.yields = Some(self.count(value)?),
+                "sleep-step" => layer.sleep_step_us = Some(self.duration(value)?),
+                "sleep-max" => layer.sleep_max_us = Some(self.duration(value)?),
                 unknown => return Err(self.unknown_key(unknown, key.span(), &WAIT_KEYS, " in [wait]")),
             }
         }
         Ok(())
     }
 
-    fn guard(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Guard, Failure> {
-        let word = value.as_str().and_then(|word| Guard::from_word(word.as_bytes()));
-        word.ok_or_else(|| {
-            self.fault(
-                span,
-                "not a way to guard",
-                r#"allowed are "on", "off" and "always", in quotation marks"#,
-            )
-        })
+    /// Reads a string. `what` names the fault if `read` refuses it, with the reason of `read`
+    /// unless that is empty.
+    fn word<T>(
+        &self,
+        value: &Setting<'_>,
+        read: impl Fn(&str) -> Result<T, String>,
+        what: &str,
+        help: &str,
+    ) -> Result<T, Failure> {
+        let why = match value.get_ref().as_str().map(read) {
+            Some(Ok(read)) => return Ok(read),
+            Some(Err(why)) if !why.is_empty() => format!(": {why}"),
+            _ => String::new(),
+        };
+        Err(self.fault(value.span(), format!("{what}{why}"), help))
     }
 
-    fn lock(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Lock, Failure> {
-        let word = value.as_str().and_then(|word| Lock::from_word(word.as_bytes()));
-        word.ok_or_else(|| {
-            self.fault(
-                span,
-                "not a lock",
-                r#"allowed are "manx", "adaptive", "asl", "fifo" and "glibc", in quotation marks"#,
-            )
-        })
+    /// Reads each string of a list.
+    fn words<T>(
+        &self,
+        value: &Setting<'_>,
+        read: impl Fn(&str) -> Result<T, String>,
+        [no_list, what]: [&str; 2],
+        help: &str,
+    ) -> Result<Vec<T>, Failure> {
+        let DeValue::Array(values) = value.get_ref() else {
+            return Err(self.fault(value.span(), no_list, help));
+        };
+        values.iter().map(|value| self.word(value, &read, what, help)).collect()
     }
 
-    fn slos(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Vec<Slo>, Failure> {
+    fn guard(&self, value: &Setting<'_>) -> Result<Guard, Failure> {
+        let read = |word: &str| Guard::from_word(word.as_bytes()).ok_or_else(String::new);
+        let help = r#"allowed are "on", "off" and "always", in quotation marks"#;
+        self.word(value, read, "not a way to guard", help)
+    }
+
+    fn lock(&self, value: &Setting<'_>) -> Result<Lock, Failure> {
+        let read = |word: &str| Lock::from_word(word.as_bytes()).ok_or_else(String::new);
+        let help = r#"allowed are "manx", "adaptive", "asl", "fifo" and "glibc", in quotation marks"#;
+        self.word(value, read, "not a lock", help)
+    }
+
+    fn slos(&self, value: &Setting<'_>) -> Result<Vec<Slo>, Failure> {
         let help = r#"allowed are strings in brackets, as ["2ms@p99", "7=500us"]"#;
-        let DeValue::Array(values) = value else {
-            return Err(self.fault(span, "not a list of latency targets", help));
-        };
-        let read = |value: &Spanned<DeValue<'_>>| match value.get_ref().as_str().map(parse_slo) {
-            Some(Ok(slo)) => Ok(slo),
-            Some(Err(why)) => Err(self.fault(value.span(), format!("not a latency target: {why}"), help)),
-            None => Err(self.fault(value.span(), "not a latency target", help)),
-        };
-        values.iter().map(read).collect()
+        self.words(value, parse_slo, ["not a list of latency targets", "not a latency target"], help)
     }
 
-    /// Parses which CPUs are big and which are little.
-    fn cores(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<String, Failure> {
+    /// Reads which CPUs are big and which are little.
+    fn cores(&self, value: &Setting<'_>) -> Result<String, Failure> {
         let help = r#"write as "big:0-3,little:4-7", with the CPUs of this machine"#;
-        match value.as_str().map(parse_cores) {
-            Some(Ok(cores)) => Ok(cores),
-            Some(Err(why)) => Err(self.fault(span, format!("not classes of cores: {why}"), help)),
-            None => Err(self.fault(span, "not classes of cores", help)),
-        }
+        self.word(value, parse_cores, "not classes of cores", help)
     }
 
-    /// Parses how many times slower little CPUs are to be: a number.
-    fn dilation(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<u32, Failure> {
-        let ratio = match value {
+    /// Reads the ratio by which little CPUs are to be slower: a number.
+    fn dilation(&self, value: &Setting<'_>) -> Result<u32, Failure> {
+        let ratio = match value.get_ref() {
             DeValue::Float(ratio) => parse_dilation(ratio.as_str()),
             DeValue::Integer(ratio) => parse_dilation(ratio.as_str()),
             _ => Err("not a number".to_owned()),
         };
-        ratio.map_err(|why| {
-            self.fault(span, format!("not a ratio: {why}"), "write as 3.75, without quotation marks")
-        })
+        let help = "write as 3.75, without quotation marks";
+        ratio.map_err(|why| self.fault(value.span(), format!("not a ratio: {why}"), help))
     }
 
-    fn cpus(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Cpus, Failure> {
-        let said = match value {
+    fn cpus(&self, value: &Setting<'_>) -> Result<Cpus, Failure> {
+        let said = match value.get_ref() {
             DeValue::String(word) => parse_cpus(word).ok(),
             DeValue::Integer(n) => u32::from_str_radix(n.as_str(), n.radix()).ok().and_then(Cpus::of),
             _ => None,
         };
         said.ok_or_else(|| {
             let help = format!(r#"allowed are "auto", "keep", and whole numbers from 1 to {}"#, Cpus::MAX);
-            self.fault(span, "not a count of CPUs", help)
+            self.fault(value.span(), "not a count of CPUs", help)
         })
     }
 
-    fn cpus_also(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Places, Failure> {
+    fn cpus_also(&self, value: &Setting<'_>) -> Result<Places, Failure> {
         let help = r#"allowed are "affinity", "configured" and "java", in brackets, as ["java"]"#;
-        let DeValue::Array(values) = value else {
-            return Err(self.fault(span, "not a list of places", help));
-        };
-        values.iter().try_fold(Places::NONE, |places, value| {
-            let word = value.get_ref().as_str();
-            let place = Place::ALL.into_iter().find(|place| Some(place.word()) == word);
-            place
-                .map(|place| places.with(place))
-                .ok_or_else(|| self.fault(value.span(), "not such a place", help))
-        })
+        let read =
+            |word: &str| Place::ALL.into_iter().find(|place| place.word() == word).ok_or_else(String::new);
+        let places = self.words(value, read, ["not a list of places", "not such a place"], help)?;
+        Ok(places.into_iter().fold(Places::NONE, Places::with))
     }
 
-    fn filter(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Vec<String>, Failure> {
+    fn filter(&self, value: &Setting<'_>) -> Result<Vec<String>, Failure> {
         let help = r#"allowed are strings in brackets, as ["mongod", "libfoo.so.1", "libbar.so*:spin", "libbar.so:0x1a2b"]"#;
-        let DeValue::Array(values) = value else {
-            return Err(self.fault(span, "not a list of names", help));
+        self.words(value, parse_entry, ["not a list of names", "not such a name"], help)
+    }
+
+    fn stats(&self, value: &Setting<'_>) -> Result<Destination, Failure> {
+        let read = |word: &str| match word {
+            "" => Err(String::new()),
+            _ => Ok(Destination::from_word(word.as_ref())),
         };
-        let read = |value: &Spanned<DeValue<'_>>| match value.get_ref().as_str().map(parse_entry) {
-            Some(Ok(entry)) => Ok(entry),
-            Some(Err(why)) => Err(self.fault(value.span(), format!("not such a name: {why}"), help)),
-            None => Err(self.fault(value.span(), "not such a name", help)),
-        };
-        values.iter().map(read).collect()
+        let help = r#"allowed are a file's path, "stderr" and "off", in quotation marks"#;
+        self.word(value, read, "not a destination for statistics", help)
     }
 
-    fn stats(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<Destination, Failure> {
-        match value.as_str() {
-            Some(word) if !word.is_empty() => Ok(Destination::from_word(word.as_ref())),
-            _ => Err(self.fault(
-                span,
-                "not a destination for statistics",
-                r#"allowed are a file's path, "stderr" and "off", in quotation marks"#,
-            )),
-        }
+    fn switch(&self, value: &Setting<'_>) -> Result<bool, Failure> {
+        let help = "allowed are true and false, without quotation marks";
+        value.get_ref().as_bool().ok_or_else(|| self.fault(value.span(), "neither true nor false", help))
     }
 
-    fn switch(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<bool, Failure> {
-        value.as_bool().ok_or_else(|| {
-            self.fault(span, "neither true nor false", "allowed are true and false, without quotation marks")
-        })
+    fn count(&self, value: &Setting<'_>) -> Result<u32, Failure> {
+        let number = value.get_ref().as_integer();
+        let number = number.and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok());
+        let help = || format!("allowed are whole numbers from 0 to {}", u32::MAX);
+        number.ok_or_else(|| self.fault(value.span(), "not a count", help()))
     }
 
-    fn count(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<u32, Failure> {
-        let number = value.as_integer().and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok());
-        number.ok_or_else(|| {
-            self.fault(span, "not a count", format!("allowed are whole numbers from 0 to {}", u32::MAX))
-        })
-    }
-
-    fn duration(&self, value: &DeValue<'_>, span: Range<usize>) -> Result<u32, Failure> {
+    fn duration(&self, value: &Setting<'_>) -> Result<u32, Failure> {
         let help = r#"allowed are a number and its unit in quotation marks, as "100us" or "1ms""#;
-        match value.as_str().map(parse_us) {
-            Some(Ok(us)) => Ok(us),
-            Some(Err(why)) => Err(self.fault(span, format!("not a duration: {why}"), help)),
-            None => Err(self.fault(span, "not a duration", help)),
-        }
+        self.word(value, parse_us, "not a duration", help)
     }
 
     fn unknown_key(&self, key: &str, span: Range<usize>, known: &[&str], place: &str) -> Failure {

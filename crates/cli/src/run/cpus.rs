@@ -1,13 +1,11 @@
-//! How many CPUs the program is told of: by the preload library while it runs, and by [`variables`]
-//! when it starts.
+//! The number of CPUs that is reported to the program: by the preload library while it runs, and by
+//! variables when it starts (`variables.rs`).
 
 use super::settings::Settings;
-use super::variables;
 use manx::cpu::{CpuBudget, LimitKind, Rounding};
-use preload_abi::cpus::{Cpus, Place};
-use std::ffi::OsString;
+use preload_abi::cpus::Cpus;
 
-/// How many CPUs the program is told of.
+/// The number of CPUs that is reported to the program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportedCpus {
     /// That many.
@@ -17,8 +15,8 @@ pub struct ReportedCpus {
 }
 
 impl ReportedCpus {
-    /// By the settings and the budget of this process, which becomes the program; `None` if the
-    /// program is to be told nothing.
+    /// By the settings and the budget of this process, which becomes the program; `None` if nothing
+    /// is reported.
     pub fn by(settings: &Settings) -> Option<ReportedCpus> {
         match settings.cpus() {
             Cpus::Keep => None,
@@ -43,7 +41,7 @@ impl ReportedCpus {
         }
     }
 
-    /// What to tell the user who said more than there is.
+    /// A warning if the user has asked for more CPUs than there are.
     pub fn warning(&self) -> Option<String> {
         let Cpus::Count(said) = self.said else { return None };
         let (said, online) = (said as usize, online(&self.budget));
@@ -56,7 +54,7 @@ impl ReportedCpus {
         }
     }
 
-    /// The number that the user has said, if it is that; no more than there are.
+    /// The number, if the user has set it; at most the number of CPUs that are online.
     pub fn said(&self) -> Option<usize> {
         matches!(self.said, Cpus::Count(_)).then_some(self.count)
     }
@@ -64,11 +62,6 @@ impl ReportedCpus {
     /// What the program really gets.
     pub fn budget(&self) -> &CpuBudget {
         &self.budget
-    }
-
-    /// The variables for the program of these settings, by this process' environment.
-    pub fn environment(&self, settings: &Settings) -> Vec<(&'static str, OsString)> {
-        variables::changes(self, &|name| std::env::var_os(name), settings.cpus_also().has(Place::Java))
     }
 }
 

@@ -1,9 +1,9 @@
-//! `--dry-run`: what would be done, on standard output, and nothing else happens.
+//! `--dry-run`: writes the plan to standard output, and does nothing else.
 
 use super::libraries;
+use super::plan::{Plan, Why};
 use super::program::Program;
 use super::settings::Settings;
-use super::{Plan, Why};
 use preload_abi::SWITCH_VARIABLE;
 use std::fmt::Write as _;
 
@@ -23,32 +23,23 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
     if let Some(loader) = program.elf.as_ref().and_then(|elf| elf.loader.as_ref()) {
         writeln!(out, "loader       {}", loader.display())?;
     }
-    let changes = match plan {
+    match plan {
         Plan::Unchanged(Why::SwitchedOff) => {
             return writeln!(out, "runs unchanged: {SWITCH_VARIABLE}=off is set");
         }
         Plan::Unchanged(Why::Obstacle(obstacle)) => {
             return writeln!(out, "runs unchanged: it {obstacle}");
         }
-        Plan::Environment { obstacle, changes, .. } => {
-            writeln!(out, "runs unchanged: it {obstacle}")?;
-            changes
-        }
-        Plan::Pass { libraries, changes } => {
+        Plan::Environment { obstacle, .. } => writeln!(out, "runs unchanged: it {obstacle}")?,
+        Plan::Pass { .. } => {
             writeln!(out, "runs unchanged: not meant; what it starts is judged by its own name")?;
-            for library in libraries {
-                writeln!(out, "library      {}", library.display())?;
-            }
-            changes
         }
-        Plan::Preload { libraries, changes, .. } => {
-            for library in libraries {
-                writeln!(out, "library      {}", library.display())?;
-            }
-            changes
-        }
-    };
-    for (index, (name, value)) in changes.iter().enumerate() {
+        Plan::Preload { .. } => {}
+    }
+    for library in plan.libraries() {
+        writeln!(out, "library      {}", library.display())?;
+    }
+    for (index, (name, value)) in plan.changes().iter().enumerate() {
         let head = if index == 0 { "environment" } else { "" };
         writeln!(out, "{head:11}  {name}={}", value.display())?;
     }

@@ -1,4 +1,4 @@
-//! What an ELF file says about itself: for which machine it is, who loads it, and what it needs.
+//! What an ELF file says about itself: for which machine it is, its loader, and what it needs.
 //!
 //! Only the pages that are asked for are read, so that a program of hundreds of megabytes costs no
 //! more than `true`.

@@ -4,25 +4,12 @@
 
 use super::libraries::Libraries;
 use super::settings::Settings;
-use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader as _, ProgramHeader as _};
-use object::{
-    Endianness, Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationTarget, SymbolKind,
-};
+use elf_loops::{Code, Symbols};
 use preload_abi::filter::{Filters, NOT_MEANT, Place};
 use preload_abi::options::Guard;
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
-use spinloop::{
-    Blocks, Counter, Finder, Finding, Jump, JumpSite, Kind, Loop, Machine, Module, POLLING, Seed, Segments,
-    seeds,
-};
+use spinloop::{Counter, Finder, Finding, Jump, JumpSite, Kind, Loop, Seed};
 use std::fmt::Write;
-
-/// Whose instructions are searched.
-const HOST: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
-/// How many functions may start between a function's start and an address in it: aliases and inner
-/// labels.
-const NESTED_MAX: usize = 16;
 
 /// One loop, as a line of the table.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,48 +79,28 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
 
 /// Searches one file and returns the size of its text; `None` if it cannot be understood.
 fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -> Option<usize> {
-    let header = FileHeader64::<Endianness>::parse(data).ok()?;
-    let endian = header.endian().ok()?;
-    let (mut segments, mut text, mut unwind) = (Vec::new(), Vec::new(), None);
-    for segment in header.program_headers(endian, data).ok()? {
-        let address = segment.p_vaddr(endian);
-        match segment.p_type(endian) {
-            elf::PT_LOAD => {
-                let bytes = segment.data(endian, data).ok()?;
-                segments.push((address, bytes));
-                if segment.p_flags(endian).contains(elf::PF_X) {
-                    text.push(address..address.checked_add(bytes.len() as u64)?);
-                }
-            }
-            elf::PT_GNU_EH_FRAME => unwind = Some(address),
-            _ => {}
-        }
-    }
+    let code = Code::parse(data)?;
     let symbols = Symbols::read(data);
-    let image = Segments(&segments);
-    let module = Module::new(HOST, &image, &text, unwind);
-    let mut finder = Finder::with_imports(module, blocking(data));
-    let mut all: Vec<(Seed, u64)> = Vec::new();
-    for range in &text {
-        let bytes =
-            segments.iter().find(|(start, _)| *start == range.start).map_or(&[][..], |(_, bytes)| bytes);
-        let address = |at: usize| range.start + at as u64;
-        match HOST {
-            Machine::X86_64 => all.extend(seeds(bytes).into_iter().map(|(at, seed)| (seed, address(at)))),
-            Machine::Aarch64 => {
-                all.extend(spinloop::aarch64::candidates(bytes).map(|at| (Seed::Pause, address(at))));
-            }
-        }
-    }
-    // As the library asks: one kind after the other.
-    all.sort_unstable();
+    let mut all = code.seeds();
     all.extend(symbols.polling().map(|start| (Seed::Poll, start)));
+    lines.extend(code.find(|finder| judge(finder, &all, name, &symbols, settings)));
+    Some(code.text_bytes())
+}
+
+/// What would be done about each of these seeds, by address.
+fn judge(
+    finder: &mut Finder<'_>,
+    all: &[(Seed, u64)],
+    name: &str,
+    symbols: &Symbols,
+    settings: &Settings,
+) -> Vec<Line> {
     let mut found = Vec::new();
-    for (seed, address) in all {
+    for &(seed, address) in all {
         let fate = match finder.analyse(address, seed) {
             Finding::Nothing => continue,
             Finding::Leave(reason) => format!("left alone: {}", reason.words()),
-            Finding::Wait(_) if !symbols.are_selected(&settings.filters(), name, address) => {
+            Finding::Wait(_) if !are_selected(symbols, &settings.filters(), name, address) => {
                 format!("left alone: {NOT_MEANT}")
             }
             Finding::Wait(wait) => {
@@ -151,8 +118,7 @@ fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -
         found.push((address, Line { module: name.to_owned(), site: symbols.name(address), fate }));
     }
     found.sort_by_key(|(address, _)| *address);
-    lines.extend(found.into_iter().map(|(_, line)| line));
-    Some(text.iter().map(|range| (range.end - range.start) as usize).sum())
+    found.into_iter().map(|(_, line)| line).collect()
 }
 
 /// How a wait ends, in a few words.
@@ -167,91 +133,15 @@ fn ends(wait: &Loop) -> &'static str {
     }
 }
 
-/// The words of a file's table of imports that lead to functions that block.
-fn blocking(data: &[u8]) -> Vec<(u64, Blocks)> {
-    let Ok(file) = object::File::parse(data) else { return Vec::new() };
-    let Some(relocations) = file.dynamic_relocations() else { return Vec::new() };
-    let Some(symbols) = file.dynamic_symbol_table() else { return Vec::new() };
-    let blocks = |target| match target {
-        RelocationTarget::Symbol(index) => {
-            symbols.symbol_by_index(index).and_then(|symbol| symbol.name()).ok().and_then(spinloop::blocking)
-        }
-        _ => None,
-    };
-    relocations.filter_map(|(slot, one)| Some((slot, blocks(one.target())?))).collect()
-}
-
-/// A function that a file names.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Function {
-    start: u64,
-    size: u64,
-    /// Whether other modules see it, and so the library.
-    exported: bool,
-    name: String,
-}
-
-/// The functions that a file names.
-struct Symbols {
-    /// By address.
-    functions: Vec<Function>,
-}
-
-impl Symbols {
-    fn read(data: &[u8]) -> Symbols {
-        let mut functions = Vec::new();
-        if let Ok(file) = object::File::parse(data) {
-            let exported = file.dynamic_symbols().map(|symbol| (symbol, true));
-            for (symbol, exported) in file.symbols().map(|symbol| (symbol, false)).chain(exported) {
-                if symbol.kind() == SymbolKind::Text
-                    && symbol.is_definition()
-                    && let Ok(name) = symbol.name()
-                {
-                    let (start, size, name) = (symbol.address(), symbol.size(), name.to_owned());
-                    functions.push(Function { start, size, exported, name });
-                }
-            }
-        }
-        functions.sort();
-        Symbols { functions }
-    }
-
-    /// Where the file's own functions by which threads poll begin.
-    fn polling(&self) -> impl Iterator<Item = u64> {
-        let polls = |function: &&Function| {
-            function.exported && POLLING.iter().any(|name| name.to_bytes() == function.name.as_bytes())
-        };
-        self.functions.iter().filter(polls).map(|function| function.start)
-    }
-
-    /// The functions that hold `address`, the last that starts before it first.
-    fn around(&self, address: u64) -> impl Iterator<Item = &Function> {
-        let next = self.functions.partition_point(|function| function.start <= address);
-        let near = self.functions[..next].iter().rev().take(NESTED_MAX);
-        near.filter(move |function| address - function.start < function.size)
-    }
-
-    /// The function that holds `address` and the offset in it, with the address itself unless the
-    /// library knows the function by its name, too; or the address.
-    fn name(&self, address: u64) -> String {
-        let exported = self.around(address).find(|function| function.exported);
-        match exported.or_else(|| self.around(address).next()) {
-            Some(Function { start, exported: true, name, .. }) => format!("{name}+{:#x}", address - start),
-            Some(Function { start, name, .. }) => format!("{name}+{:#x} ({address:#x})", address - start),
-            None => format!("{address:#x}"),
-        }
-    }
-
-    /// Whether filters leave the loop at `address` in, as the library judges it: by the functions
-    /// that are exported.
-    fn are_selected(&self, filters: &Filters<'_>, module: &str, address: u64) -> bool {
-        filters.has(&Place {
-            module: module.as_bytes(),
-            offset: address,
-            lies_in: &|symbol| {
-                let mut exported = self.around(address).filter(|function| function.exported);
-                exported.any(|function| symbol.names(function.name.as_bytes()))
-            },
-        })
-    }
+/// Whether filters leave the loop at `address` in, as the library judges it: by the functions that
+/// are exported.
+fn are_selected(symbols: &Symbols, filters: &Filters<'_>, module: &str, address: u64) -> bool {
+    filters.has(&Place {
+        module: module.as_bytes(),
+        offset: address,
+        lies_in: &|symbol| {
+            let mut exported = symbols.around(address).filter(|function| function.exported);
+            exported.any(|function| symbol.names(function.name.as_bytes()))
+        },
+    })
 }

@@ -44,7 +44,8 @@ impl fmt::Display for Obstacle {
 
 /// Finds what keeps the library out of the program that runs in the end.
 pub fn find(program: &Program) -> Option<Obstacle> {
-    // What is no ELF file goes to the shell or to whatever the kernel was told (binfmt_misc).
+    // A file that is not ELF goes to the shell, or to a program that the kernel knows for it
+    // (binfmt_misc).
     let elf = program.elf.as_ref()?;
     in_file(elf, program.image()).or_else(|| privileges(program.image()).map(Obstacle::Privileged))
 }

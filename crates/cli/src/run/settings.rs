@@ -1,9 +1,11 @@
-//! What the program is to be run with, put together from the places where it may be said.
+//! The settings of `manx run`, put together from all places that may set them.
 //!
 //! The nearest to the command wins: its flags, then the file that `--config` names, then
 //! `MANX_OPTIONS` (which an outer `manx run` or a container may have set), then the defaults.
 
 use super::config;
+use super::layer::{Destination, Layer, absolute, parse_cpus, parse_entry};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use command::cores::{parse_cores, parse_dilation};
 use command::duration::parse_us;
 use command::failure::{Failure, USAGE};
@@ -11,11 +13,11 @@ use command::search;
 use command::slo::parse_slo;
 use manx::cpu::{Classes, MEASURED};
 use preload_abi::cpus::{Cpus, Place, Places};
-use preload_abi::filter::{Entries, Entry, Filters, encode_entry};
+use preload_abi::filter::{Entries, Filters};
 use preload_abi::options::{self, Guard, Lock, Options, Short, Stats};
 use preload_abi::slo::{SLOS_MAX, Slo, Slos};
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
@@ -23,12 +25,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct Flags {
     /// How to guard against busy waiting [default: on]
-    #[arg(long, value_name = "HOW")]
-    guard: Option<GuardWord>,
+    #[arg(long, value_name = "HOW", value_parser = guards())]
+    guard: Option<Guard>,
 
     /// What the program's mutexes and condition variables become [default: manx]
-    #[arg(long, value_name = "WHICH")]
-    lock: Option<LockWord>,
+    #[arg(long, value_name = "WHICH", value_parser = locks())]
+    lock: Option<Lock>,
 
     /// A latency target, as 2ms or 2ms@p99.9: waits for locks may be as long as it allows, and no
     /// longer
@@ -67,8 +69,8 @@ pub struct Flags {
     /// Tell it that in these places too, where a program may need to know the machine
     ///
     /// Separated by commas.
-    #[arg(long, value_name = "WHERE", value_delimiter = ',')]
-    cpus_also: Vec<PlaceWord>,
+    #[arg(long, value_name = "WHERE", value_delimiter = ',', value_parser = places())]
+    cpus_also: Vec<Place>,
 
     /// What is meant: executables, libraries, LIBRARY:SYMBOL or LIBRARY:0xOFFSET; all else is left
     /// alone
@@ -135,26 +137,57 @@ pub struct Flags {
     quiet: bool,
 }
 
-/// Reads how many CPUs the program is told of.
-///
-/// # Errors
-/// What to write.
-pub fn parse_cpus(text: &str) -> Result<Cpus, String> {
-    Cpus::from_word(text.as_bytes())
-        .ok_or_else(|| format!("write `auto`, `keep`, or a number from 1 to {}", Cpus::MAX))
+/// The words of an option, each with its help, and what `read` makes of them.
+fn words<T: Clone + Send + Sync + 'static, const N: usize>(
+    words: [[&'static str; 2]; N],
+    read: fn(&[u8]) -> Option<T>,
+) -> impl TypedValueParser<Value = T> {
+    PossibleValuesParser::new(words.map(|[word, help]| PossibleValue::new(word).help(help)))
+        .map(move |word| read(word.as_bytes()).expect("each word of the list is known"))
 }
 
-/// Checks what a filter names, and writes it as an entry of `MANX_OPTIONS`.
-///
-/// # Errors
-/// What is wrong with `text`, and what to write.
-pub fn parse_entry(text: &str) -> Result<String, String> {
-    let mut entry = String::new();
-    encode_entry(text, &mut entry).expect("writing to a String");
-    match Entry::parse(entry.as_bytes()) {
-        Ok(_) => Ok(entry),
-        Err(fault) => Err(fault.to_string()),
-    }
+/// Reads how to guard.
+fn guards() -> impl TypedValueParser<Value = Guard> {
+    let known = [
+        ["on", "Repair busy-wait loops when the program creates its first thread"],
+        ["off", "Leave busy-wait loops alone"],
+        ["always", "Repair them as soon as the program is loaded"],
+    ];
+    words(known, Guard::from_word)
+}
+
+/// Reads which lock to use.
+fn locks() -> impl TypedValueParser<Value = Lock> {
+    let known = [
+        [
+            "manx",
+            "Running threads may overtake sleeping ones, for at most a window of time: fast, and no thread starves",
+        ],
+        ["adaptive", "Any running thread may take a free lock, without a bound; waiting is adaptive"],
+        [
+            "asl",
+            "As manx, but threads on little cores let those on big ones pass, for as long as their epoch's SLO allows",
+        ],
+        ["fifo", "In the order of arrival, whatever it costs when threads outnumber CPUs"],
+        ["glibc", "Leave them to the C library"],
+    ];
+    words(known, Lock::from_word)
+}
+
+/// Reads a place where CPU counts are reported only if asked for.
+fn places() -> impl TypedValueParser<Value = Place> {
+    let known = [
+        [
+            "affinity",
+            "Affinity masks, whoever asks: for programs that count the CPUs in them, and bind no thread",
+        ],
+        [
+            "configured",
+            "The number of configured CPUs: for programs that have no table for each CPU's number",
+        ],
+        ["java", "JAVA_TOOL_OPTIONS: Java then says on standard error that it is set"],
+    ];
+    words(known, |word| Place::ALL.into_iter().find(|place| place.word().as_bytes() == word))
 }
 
 /// Reads a count.
@@ -162,168 +195,23 @@ fn parse_count(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("write a whole number from 0 to {}", u32::MAX))
 }
 
-/// A guard, as the command line spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum GuardWord {
-    /// Repair busy-wait loops when the program creates its first thread
-    On,
-    /// Leave busy-wait loops alone
-    Off,
-    /// Repair them as soon as the program is loaded
-    Always,
-}
-
-impl From<GuardWord> for Guard {
-    fn from(word: GuardWord) -> Guard {
-        match word {
-            GuardWord::On => Guard::On,
-            GuardWord::Off => Guard::Off,
-            GuardWord::Always => Guard::Always,
-        }
-    }
-}
-
 /// Reads whether CPUs are short.
-///
-/// # Errors
-/// What to write instead.
 fn parse_short(text: &str) -> Result<Short, String> {
     Short::from_word(text.as_bytes()).ok_or_else(|| "write auto, always or never".to_owned())
-}
-
-/// A lock, as the command line spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum LockWord {
-    /// Running threads may overtake sleeping ones, for at most a window of time: fast, and no
-    /// thread starves
-    Manx,
-    /// Any running thread may take a free lock, without a bound; waiting is adaptive
-    Adaptive,
-    /// As manx, but threads on little cores let those on big ones pass, for as long as their
-    /// epoch's SLO allows
-    Asl,
-    /// In the order of arrival, whatever it costs when threads outnumber CPUs
-    Fifo,
-    /// Leave them to the C library
-    Glibc,
-}
-
-impl From<LockWord> for Lock {
-    fn from(word: LockWord) -> Lock {
-        match word {
-            LockWord::Manx => Lock::Manx,
-            LockWord::Adaptive => Lock::Adaptive,
-            LockWord::Asl => Lock::Asl,
-            LockWord::Fifo => Lock::Fifo,
-            LockWord::Glibc => Lock::Glibc,
-        }
-    }
-}
-
-/// A place where CPU counts are told only if asked for, as the command line spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum PlaceWord {
-    /// Affinity masks, whoever asks: for programs that count the CPUs in them, and bind no thread
-    Affinity,
-    /// The number of configured CPUs: for programs that have no table for each CPU's number
-    Configured,
-    /// JAVA_TOOL_OPTIONS: Java then says on standard error that it is set
-    Java,
-}
-
-impl From<PlaceWord> for Place {
-    fn from(word: PlaceWord) -> Place {
-        match word {
-            PlaceWord::Affinity => Place::Affinity,
-            PlaceWord::Configured => Place::Configured,
-            PlaceWord::Java => Place::Java,
-        }
-    }
-}
-
-/// Where statistics go.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Destination {
-    /// None are kept.
-    Nowhere,
-    /// A table on standard error.
-    Stderr,
-    /// JSON in the file of this absolute path.
-    File(PathBuf),
-}
-
-impl Destination {
-    /// The destination that `word` names: `off`, `stderr`, or a file.
-    pub fn from_word(word: &OsStr) -> Destination {
-        match word.as_bytes() {
-            b"off" => Destination::Nowhere,
-            b"stderr" => Destination::Stderr,
-            _ => Destination::File(absolute(word.into())),
-        }
-    }
-}
-
-/// The path as it stands for processes that work in other folders.
-fn absolute(path: PathBuf) -> PathBuf {
-    std::path::absolute(&path).unwrap_or(path)
-}
-
-/// What one place says; `None` where it says nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Layer {
-    /// `--guard`
-    pub guard: Option<Guard>,
-    /// `--lock`
-    pub lock: Option<Lock>,
-    /// `--short`
-    pub short: Option<Short>,
-    /// `--slo`
-    pub slos: Option<Vec<Slo>>,
-    /// `--cores`
-    pub cores: Option<String>,
-    /// `--dilate`, in thousandths
-    pub dilation: Option<u32>,
-    /// `--cpus`
-    pub cpus: Option<Cpus>,
-    /// `--cpus-also`
-    pub cpus_also: Option<Places>,
-    /// `--only`, as entries of `MANX_OPTIONS`
-    pub only: Option<Vec<String>>,
-    /// `--not`, as entries of `MANX_OPTIONS`
-    pub not: Option<Vec<String>>,
-    /// `--stats`
-    pub stats: Option<Destination>,
-    /// `--spins`
-    pub spins: Option<u32>,
-    /// `--yields`
-    pub yields: Option<u32>,
-    /// `--sleep-step`, in microseconds
-    pub sleep_step_us: Option<u32>,
-    /// `--sleep-max`, in microseconds
-    pub sleep_max_us: Option<u32>,
-    /// `--perf-map`
-    pub perf_map: Option<bool>,
-    /// Not `--no-cache`
-    pub cache: Option<bool>,
-    /// `--verbose`
-    pub verbose: Option<bool>,
-    /// `--quiet`
-    pub quiet: Option<bool>,
 }
 
 impl From<&Flags> for Layer {
     fn from(flags: &Flags) -> Layer {
         Layer {
-            guard: flags.guard.map(Guard::from),
-            lock: flags.lock.map(Lock::from),
+            guard: flags.guard,
+            lock: flags.lock,
             short: flags.short,
             slos: (!flags.slo.is_empty()).then(|| flags.slo.clone()),
             cores: flags.cores.clone(),
             dilation: flags.dilate,
             cpus: flags.cpus,
-            cpus_also: (!flags.cpus_also.is_empty()).then(|| {
-                flags.cpus_also.iter().fold(Places::NONE, |places, word| places.with(Place::from(*word)))
-            }),
+            cpus_also: (!flags.cpus_also.is_empty())
+                .then(|| flags.cpus_also.iter().fold(Places::NONE, |places, place| places.with(*place))),
             only: (!flags.only.is_empty()).then(|| flags.only.clone()),
             not: (!flags.not.is_empty()).then(|| flags.not.clone()),
             stats: flags.stats.as_deref().map(Destination::from_word),
@@ -385,7 +273,8 @@ impl Settings {
                 let help = "correct it, or unset the variable and use --cores: see `manx run --help`";
                 Failure::new(USAGE, format!("{CORES_VARIABLE}: {error}"), help)
             })?;
-            // The program is told what was measured: its own process is no place to measure in.
+            // The program gets the measured classes, because it should not measure in its own
+            // process.
             let to_measure = std::env::var_os(CORES_VARIABLE).is_some_and(|text| text == MEASURED);
             settings.cores = classes.filter(|_| to_measure).map(|measured| measured.to_string());
         }
@@ -490,7 +379,7 @@ impl Settings {
         self.options.lock
     }
 
-    /// Whether there is a target for requests that nobody marked.
+    /// Whether there is a latency target for requests, which no program marks.
     pub fn wants_requests(&self) -> bool {
         self.slos.iter().any(|slo| slo.id.is_none())
     }
@@ -500,12 +389,12 @@ impl Settings {
         self.options.cache
     }
 
-    /// How many CPUs the program is told of.
+    /// The number of CPUs that is reported to the program.
     pub fn cpus(&self) -> Cpus {
         self.options.cpus
     }
 
-    /// Where it is told of them, beyond the counts that it asks for.
+    /// Where else that number is reported, beyond the counts that the program asks for.
     pub fn cpus_also(&self) -> Places {
         self.options.cpus_also
     }

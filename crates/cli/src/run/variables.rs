@@ -7,14 +7,14 @@
 //! set, how it rounds a fraction of a CPU, and where its authors say so.
 //!
 //! 1. A variable that the user has set stays as it is. A variable that would override another one
-//!    which the user has set is not set: OpenBLAS reads `OMP_NUM_THREADS` too, so with that the
-//!    user has spoken for both.
+//!    which the user has set is not set: OpenBLAS reads `OMP_NUM_THREADS` too, so that
+//!    variable counts for both.
 //! 2. A variable is set only if the budget is below what its runtime would find by itself. Without
 //!    a quota and with all CPUs allowed, nothing is set.
 //! 3. A fraction is rounded as the runtime itself rounds quotas, or down if it knows of none. A
-//!    number that the user has said (`--cpus=N`) is told as it is.
-//! 4. The program is told what it gets when it starts. A runtime that follows quotas while it runs
-//!    stops to do so when its variable is set: Go, by `GOMAXPROCS`.
+//!    number that the user has set (`--cpus=N`) stays as it is.
+//! 4. The variables have the values of the start. A runtime that follows quotas while it runs no
+//!    longer does so when its variable is set: Go, by `GOMAXPROCS`.
 //! 5. Nothing about spinning is set (`OMP_WAIT_POLICY`, `OPENBLAS_THREAD_TIMEOUT`): whether to spin
 //!    is decided while the program runs.
 //!
@@ -25,16 +25,18 @@
 //! | `BLIS_NUM_THREADS`, `GOTO_NUM_THREADS` | BLIS and OpenBLAS also read `OMP_NUM_THREADS` (`bli_thread.c`, `openblas_env.c`), which is set |
 //! | `NUMEXPR_MAX_THREADS` | a bound: a program that asks for more threads gets an error. `NUMEXPR_NUM_THREADS` says what is used |
 //! | `LOKY_MAX_CPU_COUNT` | joblib asks `os.cpu_count()`, which the preload library answers |
-//! | for TBB: none exists | TBB counts the affinity mask, and binds threads by it. `--cpus-also=affinity` tells it |
+//! | for TBB: none exists | TBB counts the affinity mask, and binds threads by it. `--cpus-also=affinity` changes the mask that it reads |
 //! | `UV_THREADPOOL_SIZE` | libuv's four threads wait for files and names, whatever the number of CPUs |
 //! | `VECLIB_MAXIMUM_THREADS` | Apple's library does not exist on Linux |
 
 use super::cpus::{ReportedCpus, allowed, online};
+use super::settings::Settings;
 use manx::cpu::{CpuBudget, Rounding};
+use preload_abi::cpus::Place;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// What a runtime takes for the number of CPUs if nobody tells it.
+/// What a runtime counts as CPUs if no variable is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// The CPUs that are online.
@@ -63,7 +65,7 @@ impl Counts {
 /// How a runtime gets from a quota to a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounds {
-    /// It knows nothing of quotas. It is told the count rounded down.
+    /// It reads no quotas, so its variable gets the count rounded down.
     Never,
     /// Down, and at least 1.
     Down,
@@ -209,7 +211,7 @@ pub const RULES: [Rule; 13] = [
     },
     Rule {
         unless: &["NUMEXPR_MAX_THREADS", "OMP_NUM_THREADS"],
-        // Unless it is told, it takes 16 at most, and older versions 8.
+        // By itself it takes 16 at most, and older versions 8.
         most: 8,
         ..rule(
             "NumExpr",
@@ -283,7 +285,7 @@ impl Rule {
         reported.said().unwrap_or_else(|| self.rounds.of(reported.budget()))
     }
 
-    /// What becomes of the variable, where `present` tells what is set already.
+    /// What becomes of the variable, where `present` returns the value that a variable has already.
     pub fn fate(
         &self,
         reported: &ReportedCpus,
@@ -335,8 +337,13 @@ impl Rule {
     }
 }
 
-/// The variables to set, where `present` tells what is set already.
-pub fn changes(
+/// The variables for the program of these settings, by this process's environment.
+pub fn environment(reported: &ReportedCpus, settings: &Settings) -> Vec<(&'static str, OsString)> {
+    changes(reported, &|name| std::env::var_os(name), settings.cpus_also().has(Place::Java))
+}
+
+/// The variables to set; `present` returns the values that are set already.
+fn changes(
     reported: &ReportedCpus,
     present: &dyn Fn(&str) -> Option<OsString>,
     also_java: bool,

@@ -3,8 +3,10 @@
 //!
 //! Both ways lead to the same bytes, so one definition renders both.
 
+use preload_abi::histogram::{Counts, bucket_of};
 use preload_abi::live::{
-    self, CAPACITY, FILE_BYTES, FORMAT, Header, How, Kind, LOCKS, Live, Lock, MAGIC, PASSED_ON, Site,
+    self, CAPACITY, EPOCHS, EPOCHS_AT, Epoch, EpochName, FILE_BYTES, FORMAT, Header, How, Kind, LOCKS,
+    LOCKS_AT, Live, Lock, MAGIC, PASSED_ON, REQUESTS_ID, Site,
 };
 use preload_abi::render::{JSON_SCHEMA, JSON_VERSION};
 use serde::Deserialize;
@@ -69,6 +71,9 @@ impl Image {
         if recorded.locks.len() > LOCKS {
             return Err(format!("a damaged statistics file: more than {LOCKS} locks"));
         }
+        if recorded.epochs.len() > EPOCHS {
+            return Err(format!("a damaged statistics file: more than {EPOCHS} epochs"));
+        }
         Ok(recorded.image())
     }
 
@@ -82,6 +87,19 @@ impl Image {
 
     fn put(&mut self, offset: usize, bytes: &[u8]) {
         self.room[self.start + offset..][..bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Puts the counts of buckets, told by where each ends. Buckets that no version wrote are put
+    /// together.
+    fn put_histogram(&mut self, offset: usize, buckets: &[(u64, u64)]) {
+        let mut counts = Counts::default();
+        for &(end_ns, count) in buckets {
+            let place = &mut counts.0[bucket_of(end_ns)];
+            *place = place.saturating_add(count);
+        }
+        for (bucket, count) in counts.0.iter().enumerate() {
+            self.put(offset + bucket * size_of::<u64>(), &count.to_ne_bytes());
+        }
     }
 
     /// Puts `text` into a field of `room` bytes, whole characters only.
@@ -121,6 +139,11 @@ struct Recorded {
     // Versions of Manx that did not count them.
     #[serde(default)]
     mutexes_passed_on: usize,
+    // Versions of Manx that did not record epochs.
+    #[serde(default)]
+    epochs_dropped: u64,
+    #[serde(default)]
+    epochs: Vec<RecordedEpoch>,
 }
 
 #[derive(Deserialize)]
@@ -150,6 +173,20 @@ struct RecordedLock {
     overdue: u64,
     waited_ns: Option<u64>,
     longest_ns: Option<u64>,
+    #[serde(default)]
+    wait_histogram: Vec<(u64, u64)>,
+}
+
+#[derive(Deserialize)]
+struct RecordedEpoch {
+    name: String,
+    missed: u64,
+    target_ns: u64,
+    percentile: f64,
+    total_ns: u64,
+    longest_ns: u64,
+    span_ns: Option<u64>,
+    latency_histogram: Vec<(u64, u64)>,
 }
 
 impl Recorded {
@@ -178,6 +215,7 @@ impl Recorded {
             (offset_of!(Header, dropped), self.sites_dropped),
             (offset_of!(Header, cached), self.modules_cached),
             (offset_of!(Header, lock_waits_dropped), self.lock_waits_dropped),
+            (offset_of!(Header, epochs_dropped), self.epochs_dropped),
         ] {
             image.put(offset, &value.to_ne_bytes());
         }
@@ -190,9 +228,11 @@ impl Recorded {
         for (index, site) in self.sites.iter().enumerate() {
             site.put(&mut image, size_of::<Header>() + index * size_of::<Site>());
         }
-        let locks = size_of::<Header>() + CAPACITY * size_of::<Site>();
         for (index, lock) in self.locks.iter().enumerate() {
-            lock.put(&mut image, locks + index * size_of::<Lock>());
+            lock.put(&mut image, LOCKS_AT + index * size_of::<Lock>());
+        }
+        for (index, epoch) in self.epochs.iter().enumerate() {
+            epoch.put(&mut image, EPOCHS_AT + index * size_of::<Epoch>());
         }
         image
     }
@@ -247,6 +287,27 @@ impl RecordedLock {
         {
             image.put_name(base + offset, 64, text.as_deref().unwrap_or(""));
         }
+        image.put_histogram(base + offset_of!(Lock, histogram), &self.wait_histogram);
+    }
+}
+
+impl RecordedEpoch {
+    fn put(&self, image: &mut Image, base: usize) {
+        let requests = EpochName(REQUESTS_ID).to_string();
+        // A name that no version wrote is an epoch that is not shown.
+        let id = if self.name == requests { Some(REQUESTS_ID) } else { self.name.parse().ok() };
+        for (offset, value) in [
+            (offset_of!(Epoch, key), id.map_or(0, Epoch::key_of)),
+            (offset_of!(Epoch, target_ns), self.target_ns),
+            (offset_of!(Epoch, percentile), (self.percentile * 100.0).round() as u64),
+            (offset_of!(Epoch, missed), self.missed),
+            (offset_of!(Epoch, total_ns), self.total_ns),
+            (offset_of!(Epoch, longest_ns), self.longest_ns),
+            (offset_of!(Epoch, last_ticks), self.span_ns.unwrap_or(0)),
+        ] {
+            image.put(base + offset, &value.to_ne_bytes());
+        }
+        image.put_histogram(base + offset_of!(Epoch, histogram), &self.latency_histogram);
     }
 }
 
@@ -270,11 +331,20 @@ mod tests {
             "modules_cached": 4,
             "lock_waits_dropped": 3,
             "mutexes_passed_on": 7,
+            "epochs_dropped": 5,
+            "epochs": [
+                {"name": "requests", "count": 5, "missed": 1, "target_ns": 1_000_000, "percentile": 99.9,
+                 "total_ns": 90_000_600_000_u64, "longest_ns": 90_000_000_000_u64, "span_ns": 2_000,
+                 "latency_histogram": [[205_296, 4], [90_000_000_000_u64, 1]]},
+                {"name": "7", "count": 0, "missed": 0, "target_ns": 1, "percentile": 50.0, "total_ns": 0,
+                 "longest_ns": 0, "span_ns": 0, "latency_histogram": []},
+            ],
             "locks": [
                 {"address": 0x7f00_1234, "kind": "recursive", "module": "liba.so", "symbol": "take+0x8",
-                 "offset": 77, "waits": 9, "hand_overs": 4, "overdue": 2, "waited_ns": 900, "longest_ns": 80},
+                 "offset": 77, "waits": 9, "hand_overs": 4, "overdue": 2, "waited_ns": 900, "longest_ns": 80,
+                 "wait_histogram": [[953, 8], [66_559, 1]]},
                 {"address": 64, "kind": "normal", "module": null, "symbol": null, "offset": 0, "waits": 1,
-                 "hand_overs": 0, "overdue": 0, "waited_ns": 1, "longest_ns": 1},
+                 "hand_overs": 0, "overdue": 0, "waited_ns": 1, "longest_ns": 1, "wait_histogram": []},
             ],
         })
     }
@@ -301,6 +371,9 @@ mod tests {
                 record["longest_ns"] = Value::Null;
             }
         }
+        for epoch in value["epochs"].as_array_mut().expect("records") {
+            epoch["span_ns"] = Value::Null;
+        }
         assert_eq!(back(&value), value);
     }
 
@@ -308,7 +381,7 @@ mod tests {
     fn json_from_before_there_were_locks_is_read() {
         let mut value = recorded();
         let map = value.as_object_mut().expect("an object");
-        for key in ["locks", "lock_waits_dropped", "mutexes_passed_on"] {
+        for key in ["locks", "lock_waits_dropped", "mutexes_passed_on", "epochs", "epochs_dropped"] {
             assert!(map.remove(key).is_some());
         }
         let back = back(&value);
@@ -344,6 +417,9 @@ mod tests {
         let mut value = recorded();
         value["locks"] = vec![value["locks"][0].clone(); LOCKS + 1].into();
         assert!(refuse(&value.to_string()).contains("more than 1024 locks"));
+        let mut value = recorded();
+        value["epochs"] = vec![value["epochs"][0].clone(); EPOCHS + 1].into();
+        assert!(refuse(&value.to_string()).contains("more than 64 epochs"));
     }
 
     #[test]

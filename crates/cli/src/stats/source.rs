@@ -119,7 +119,7 @@ impl Source {
         Path::new(&format!("/proc/{}", self.pid.unwrap_or(pid))).exists()
     }
 
-    /// The failure that `why` is, for this source.
+    /// `why` as a failure of this source.
     pub fn fault(&self, why: impl Into<ReadError>) -> Failure {
         let (what, help) = match why.into() {
             ReadError::System(error) => match error.kind() {
@@ -295,7 +295,7 @@ mod tests {
         let file = folder.path().join("counts.json");
         std::fs::write(&file, "{\"schema\": \"manx-stats\", \"version\": 9}").expect("written");
         let source = Source { path: folder.path().join("counts.json.live"), pid: None };
-        // The file is there but unreadable, so the vanished live file is what is told.
+        // The file exists but is unreadable, so the error is about the vanished live file.
         assert!(source.read().err().expect("no counts").what.contains("no such file"));
         let json = "{\"schema\":\"manx-stats\",\"version\":1,\"program\":\"p\",\"pid\":1,\"state\":\"ended\",\
             \"started_unix_ms\":0,\"modules\":0,\"text_bytes\":0,\"scans\":0,\"scan_ns\":0,\

@@ -129,11 +129,6 @@ pub fn loses_its_reader(command: &mut Command) {
     assert_eq!((run.status.code(), stderr(&run).as_str()), (Some(0), ""));
 }
 
-/// Says why a test cannot be made here.
-pub fn skip(why: &str) {
-    eprintln!("skipped: {why}");
-}
-
 /// Whether the tests run as root.
 pub fn root() -> bool {
     // SAFETY: a query that takes nothing and cannot fail.

@@ -22,6 +22,7 @@
 //! | `open_group.rs` | those of a group |
 //! | `watch.rs` | the same again and again, from open files |
 //! | `background.rs` | a thread that does so |
+//! | `process.rs` | the groups of another process |
 //!
 //! 1. A limit that cannot be read is left out, and [`CpuBudget::warnings`] says so. Nothing fails:
 //!    there is always an answer, more than 0.
@@ -33,12 +34,13 @@
 mod background;
 mod files;
 mod groups;
-mod open_group;
 mod layout;
 mod limit;
 pub(crate) mod membership;
 mod mounts;
 mod open;
+mod open_group;
+mod process;
 mod quota;
 mod rounding;
 mod search;
@@ -48,6 +50,8 @@ mod watch;
 pub use background::BackgroundWatch;
 pub use groups::Group;
 pub use limit::{Limit, LimitKind};
+#[doc(hidden)]
+pub use process::{GroupLevel, ProcessGroups};
 pub use quota::{Quota, Throttled, Weight};
 pub use rounding::{ParseRoundingError, Rounding};
 pub use watch::BudgetWatch;
@@ -85,9 +89,16 @@ impl CpuBudget {
     /// Nothing that the kernel hides or garbles makes this fail: it is left out, and
     /// [`CpuBudget::warnings`] says so. It opens a dozen files (some 0.1 ms); a program that asks
     /// again and again has a [`BudgetWatch`].
+    ///
+    /// ```
+    /// use manx::cpu::{CpuBudget, Rounding};
+    ///
+    /// let budget = CpuBudget::now();
+    /// println!("{}, so {} threads", budget.why(), budget.count(Rounding::Floor));
+    /// assert!(budget.cpus() > 0.0);
+    /// ```
     pub fn now() -> CpuBudget {
-        let affinity = Some(CpuSet::from_words(platform::cpu::allowed()));
-        CpuBudget::detect("/".as_ref(), affinity.as_ref())
+        CpuBudget::detect("/".as_ref(), Some(&CpuSet::of_this_thread()))
     }
 
     /// Returns the budget of a process whose `/proc` and `/sys` are below `root`, which has the
@@ -178,6 +189,16 @@ impl CpuBudget {
     }
 
     /// Every limit that was found, also the limit that decides.
+    ///
+    /// ```
+    /// use manx::cpu::CpuBudget;
+    ///
+    /// let budget = CpuBudget::now();
+    /// for limit in budget.limits() {
+    ///     println!("{}{limit}", if limit.binds { "* " } else { "  " });
+    /// }
+    /// assert!(budget.limits().iter().any(|limit| limit.binds));
+    /// ```
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }

@@ -12,9 +12,9 @@
 //! It takes about 10 ms for each CPU, all of it busy: this is for a launcher, or for the start of a
 //! program, never for a library behind a program's back.
 
-use super::{ParseClassesError, Classes, CpuSet, MEASURED, Samples};
-use platform::cpu;
+use super::{Classes, CpuSet, MEASURED, ParseClassesError, Samples};
 use platform::clock::{now_ns, thread_cpu_ns};
+use platform::cpu;
 use std::hint::black_box;
 
 /// Each CPU is visited so often …
@@ -54,7 +54,7 @@ impl Classes {
     /// set_classes(&classes);
     /// ```
     pub fn measure() -> Classes {
-        let allowed = CpuSet::from_words(cpu::allowed());
+        let allowed = CpuSet::of_this_thread();
         let machine = Classes::present().unwrap_or(CpuSet::EMPTY).union(&allowed);
         let mut samples = Samples::default();
         let work = Work::new();
@@ -64,8 +64,8 @@ impl Classes {
         samples.classes_on(&machine)
     }
 
-    /// Reads a text as [`Classes::parse`] does; and if it is [`MEASURED`], measures. The text of
-    /// what comes of it names every CPU, so it can be passed on to another process.
+    /// Reads a text as [`Classes::parse`] does; if it is `measured`, measures. The text of the
+    /// result names every CPU, so it can be passed on to another process.
     ///
     /// ```
     /// use manx::cpu::Classes;
@@ -102,7 +102,7 @@ impl Work {
         for _ in 0..PIECES {
             let began_ns = thread_cpu_ns();
             black_box(self.piece());
-            samples.record(cpu, thread_cpu_ns().saturating_sub(began_ns));
+            samples.record_ns(cpu, thread_cpu_ns().saturating_sub(began_ns));
         }
     }
 

@@ -7,6 +7,7 @@
 use super::classes::{Classes, Source};
 use super::set::ParseCpuListError;
 use super::{Class, CpuSet};
+use ParseClassesErrorKind as Kind;
 use std::fmt;
 
 /// The environment variable that says which CPU is of which class.
@@ -24,21 +25,30 @@ pub const MEASURED: &str = "measured";
 /// assert_eq!(error.to_string(), said);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ParseClassesError {
     /// The part of the text that is wrong.
     pub part: String,
     /// What is wrong with it.
-    pub problem: Problem,
+    pub kind: ParseClassesErrorKind,
 }
 
 /// What can be wrong with a text that says which CPU is of which class.
+///
+/// ```
+/// use manx::cpu::{Classes, ParseClassesErrorKind};
+///
+/// let error = Classes::parse("big:0-1,little:1-3").unwrap_err();
+/// assert_eq!(error.kind, ParseClassesErrorKind::Both);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+#[non_exhaustive]
+pub enum ParseClassesErrorKind {
     /// There is no text.
     Empty,
     /// CPUs without a class.
     NoClass,
-    /// [`MEASURED`], where nothing is measured.
+    /// The word `measured`, where nothing is measured.
     NotMeasuredHere,
     /// The class's name is none.
     UnknownClass(String),
@@ -71,19 +81,18 @@ impl Classes {
     pub fn parse(text: &str) -> Result<Classes, ParseClassesError> {
         let (mut big, mut little) = (CpuSet::EMPTY, CpuSet::EMPTY);
         if text.trim().is_empty() {
-            return Err(ParseClassesError { part: String::new(), problem: Problem::Empty });
+            return Err(ParseClassesError { part: String::new(), kind: Kind::Empty });
         }
         if text.trim() == MEASURED {
-            return Err(ParseClassesError { part: MEASURED.into(), problem: Problem::NotMeasuredHere });
+            return Err(ParseClassesError { part: MEASURED.into(), kind: Kind::NotMeasuredHere });
         }
         let mut class = None;
         for part in text.split(',').map(str::trim) {
-            let bad = |problem| ParseClassesError { part: part.into(), problem };
+            let bad = |kind| ParseClassesError { part: part.into(), kind };
             let cpus = match part.split_once(':') {
                 Some((name, cpus)) => {
-                    class = Some(
-                        named(name.trim()).ok_or_else(|| bad(Problem::UnknownClass(name.trim().into())))?,
-                    );
+                    class =
+                        Some(named(name.trim()).ok_or_else(|| bad(Kind::UnknownClass(name.trim().into())))?);
                     cpus
                 }
                 None => part,
@@ -91,12 +100,12 @@ impl Classes {
             let (own, other) = match class {
                 Some(Class::Big) => (&mut big, &little),
                 Some(Class::Little) => (&mut little, &big),
-                None => return Err(bad(Problem::NoClass)),
+                None => return Err(bad(Kind::NoClass)),
             };
-            own.insert_range(cpus.trim()).map_err(|error| bad(Problem::List(error)))?;
+            own.insert_range(cpus.trim()).map_err(|error| bad(Kind::List(error)))?;
             let both = own.intersection(other);
             if !both.is_empty() {
-                return Err(ParseClassesError { part: both.to_string(), problem: Problem::Both });
+                return Err(ParseClassesError { part: both.to_string(), kind: Kind::Both });
             }
         }
         Ok(Classes::new(&big, &little, Source::User))
@@ -122,8 +131,8 @@ impl Classes {
     pub fn on(&self, machine: &CpuSet) -> Result<Classes, ParseClassesError> {
         let missing = self.big().union(self.little()).difference(machine);
         if !missing.is_empty() {
-            let problem = Problem::NotPresent { machine: Box::new(machine.clone()) };
-            return Err(ParseClassesError { part: missing.to_string(), problem });
+            let kind = Kind::NotPresent { machine: Box::new(machine.clone()) };
+            return Err(ParseClassesError { part: missing.to_string(), kind });
         }
         let little =
             if self.little().is_empty() { machine.difference(self.big()) } else { self.little().clone() };
@@ -147,19 +156,19 @@ impl fmt::Display for ParseClassesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const EXAMPLE: &str = "such as `big:0-3,little:4-7`";
         let part = &self.part;
-        match &self.problem {
-            Problem::Empty => write!(f, "it is empty: write the CPUs of each class, {EXAMPLE}"),
-            Problem::NoText => write!(f, "it is no valid text: write the CPUs of each class, {EXAMPLE}"),
-            Problem::NoClass => write!(f, "`{part}`: of which class? Write it before the CPUs, {EXAMPLE}"),
-            Problem::NotMeasuredHere => {
+        match &self.kind {
+            Kind::Empty => write!(f, "it is empty: write the CPUs of each class, {EXAMPLE}"),
+            Kind::NoText => write!(f, "it is no valid text: write the CPUs of each class, {EXAMPLE}"),
+            Kind::NoClass => write!(f, "`{part}`: of which class? Write it before the CPUs, {EXAMPLE}"),
+            Kind::NotMeasuredHere => {
                 write!(f, "`{part}`: nothing is measured here: write the CPUs of each class, {EXAMPLE}")
             }
-            Problem::UnknownClass(name) => {
+            Kind::UnknownClass(name) => {
                 write!(f, "`{part}`: there is no class `{name}`: write `big` or `little`")
             }
-            Problem::List(error) => write!(f, "{error}"),
-            Problem::Both => write!(f, "{part} is big and little at once: name each CPU in one class only"),
-            Problem::NotPresent { machine } => {
+            Kind::List(error) => write!(f, "{error}"),
+            Kind::Both => write!(f, "{part} is big and little at once: name each CPU in one class only"),
+            Kind::NotPresent { machine } => {
                 write!(f, "CPU {part} is not in this machine: write CPUs among {machine}")
             }
         }
@@ -168,8 +177,8 @@ impl fmt::Display for ParseClassesError {
 
 impl std::error::Error for ParseClassesError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.problem {
-            Problem::List(error) => Some(error),
+        match &self.kind {
+            Kind::List(error) => Some(error),
             _ => None,
         }
     }

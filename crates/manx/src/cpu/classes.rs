@@ -25,7 +25,14 @@ pub struct Classes {
 }
 
 /// How classes are known, from what is believed first to what is believed last.
+///
+/// ```
+/// use manx::cpu::{Classes, Source};
+///
+/// assert_eq!(Classes::from_speeds([(0, 100), (1, 101)]).source(), Source::Alike);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Source {
     /// By the user, or the program.
     User,
@@ -48,6 +55,15 @@ pub enum Source {
 impl Classes {
     /// Makes classes in which the CPUs of `big` are big, and those of `little` little. A CPU that
     /// is in both is little.
+    ///
+    /// ```
+    /// use manx::cpu::{Class, Classes, Source};
+    ///
+    /// let classes = Classes::new(&"0-3".parse()?, &"4-7".parse()?, Source::User);
+    /// assert_eq!((classes.of(0), classes.of(5)), (Class::Big, Class::Little));
+    /// assert_eq!(classes.little().to_string(), "4-7");
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
+    /// ```
     pub fn new(big: &CpuSet, little: &CpuSet, source: Source) -> Classes {
         Classes { big: big.difference(little), little: little.clone(), source }
     }
@@ -101,7 +117,7 @@ impl Classes {
     }
 
     /// Returns the source of the classes: a list of the user's, a file of the kernel's, or a
-    /// measurement
+    /// measurement.
     pub fn source(&self) -> Source {
         self.source
     }

@@ -14,10 +14,10 @@
 //! nothing, and neither does a CPU that is offline: most of its files are gone. Virtual machines
 //! usually have none of these files, and then all CPUs are big.
 
+use super::CpuSet;
+use super::class_list::{ParseClassesError, ParseClassesErrorKind, VARIABLE};
 use super::classes::{Classes, Source};
 use super::split::Step;
-use super::class_list::{ParseClassesError, Problem, VARIABLE};
-use super::CpuSet;
 use platform::cpu::{self, Kind};
 use platform::file::File;
 use std::ffi::CString;
@@ -60,9 +60,14 @@ impl Classes {
     ///
     /// To ask them, the calling thread runs on each of them for a moment; only where the CPU says
     /// that it has two kinds of cores.
+    ///
+    /// ```
+    /// let classes = manx::cpu::Classes::of_this_machine();
+    /// println!("big: {}, little: {} ({})", classes.big(), classes.little(), classes.why());
+    /// ```
     pub fn of_this_machine() -> Classes {
         let machine = Machine { root: Path::new(ROOT) };
-        let cpus = machine.online().unwrap_or_else(|| CpuSet::from_words(cpu::allowed()));
+        let cpus = machine.online().unwrap_or_else(CpuSet::of_this_thread);
         machine.classes(&cpus).or_else(|| by_kind(&cpus, kinds)).unwrap_or_else(|| Classes::uniform(cpus))
     }
 
@@ -77,7 +82,8 @@ impl Classes {
     ) -> Result<Option<Classes>, ParseClassesError> {
         let Some(text) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let Some(text) = text.to_str() else {
-            return Err(ParseClassesError { part: text.to_string_lossy().into(), problem: Problem::NoText });
+            let kind = ParseClassesErrorKind::NoText;
+            return Err(ParseClassesError { part: text.to_string_lossy().into(), kind });
         };
         let classes = read(text)?;
         match Classes::present() {
@@ -142,7 +148,8 @@ impl Machine<'_> {
         differ.then(|| Classes::new(cpus, &little, Source::Lists))
     }
 
-    /// What a file says, if it is there, is no longer than `bytes_max`, and says what it should.
+    /// The value in a file; `None` if the file is missing, longer than `bytes_max`, or has no such
+    /// value.
     fn read<T: FromStr>(&self, path: &str, bytes_max: usize) -> Option<T> {
         let path = CString::new(self.root.join(path).into_os_string().into_encoded_bytes()).ok()?;
         let mut bytes = vec![0; bytes_max + 1];

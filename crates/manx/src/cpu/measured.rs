@@ -14,7 +14,7 @@
 //!
 //! *Speeds* are what the kernel calls capacities: [`FASTEST`] for the fastest CPU, half of it for a
 //! CPU that takes twice as long. Two classes are made of them by the rule for all speeds
-//! (`split.rs`): at the widest step, if that is of [`STEP_PERCENT`](super::STEP_PERCENT) or more.
+//! (`split.rs`): at the widest step, if that is wide enough.
 //!
 //! *Hysteresis.* Measured again, cores whose step is about that wide would change their class each
 //! time. So a division that was made ([`Samples::classes_after`]) is kept as long as its slowest
@@ -22,31 +22,33 @@
 
 use super::CpuSet;
 use super::classes::{Classes, Source};
-use platform::clock::now_ns;
+use platform::clock::{duration_ns, now_ns};
 use platform::cpu::current;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The number of times of a CPU that are needed to judge it.
-pub const SAMPLES_MIN: usize = 16;
+pub(super) const SAMPLES_MIN: usize = 16;
 /// The number of its times that count at most: the last ones.
-pub const SAMPLES_MAX: usize = 64;
+pub(super) const SAMPLES_MAX: usize = 64;
 /// The speed of the fastest CPU.
-pub const FASTEST: u64 = 1024;
+const FASTEST: u64 = 1024;
 /// How much faster the slowest big core has to be than the fastest little one for these classes to
 /// be kept, in percent of the latter.
-pub const KEEP_PERCENT: u64 = 107;
+const KEEP_PERCENT: u64 = 107;
 
 /// How long the same work took on each CPU.
 ///
 /// ```
 /// use manx::cpu::Samples;
+/// use std::time::Duration;
 ///
 /// let mut samples = Samples::default();
 /// for _ in 0..100 {
-///     samples.record(0, 1_000);
-///     samples.record(1, 3_750);
+///     samples.record(0, Duration::from_nanos(1_000));
+///     samples.record(1, Duration::from_nanos(3_750));
 /// }
-/// samples.record(0, 4_000_000); // It was preempted.
+/// samples.record(0, Duration::from_millis(4)); // It was preempted.
 /// assert_eq!(samples.speeds(), [(0, 1024), (1, 273)]);
 /// assert_eq!(samples.classes().to_string(), "big:0,little:1");
 /// ```
@@ -85,9 +87,26 @@ impl Times {
 }
 
 impl Samples {
-    /// The work took so long on this CPU. If the thread may have moved meanwhile, the time is
-    /// better left out.
-    pub fn record(&mut self, cpu: usize, took_ns: u64) {
+    /// Records how long the work took on this CPU. Do not record it if the thread may have moved
+    /// to another CPU meanwhile.
+    ///
+    /// ```
+    /// use manx::cpu::{Class, Samples};
+    /// use std::time::Duration;
+    ///
+    /// let mut samples = Samples::default();
+    /// for _ in 0..20 {
+    ///     samples.record(0, Duration::from_micros(100));
+    ///     samples.record(1, Duration::from_micros(250));
+    /// }
+    /// assert_eq!(samples.count(1), 20);
+    /// assert_eq!(samples.classes().of(1), Class::Little);
+    /// ```
+    pub fn record(&mut self, cpu: usize, took: Duration) {
+        self.record_ns(cpu, duration_ns(took));
+    }
+
+    pub(super) fn record_ns(&mut self, cpu: usize, took_ns: u64) {
         self.of.entry(cpu).or_default().record(took_ns);
     }
 
@@ -107,14 +126,15 @@ impl Samples {
     ///     *sum
     /// });
     /// assert_eq!(sum, 1);
-    /// assert_eq!(samples.count(platform::cpu::current()), 1);
+    /// # let cpu = platform::cpu::current();
+    /// assert_eq!(samples.count(cpu), 1);
     /// ```
     pub fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
         let (cpu, began_ns) = (current(), now_ns());
         let result = work();
         let took_ns = now_ns().saturating_sub(began_ns);
         if current() == cpu {
-            self.record(cpu, took_ns);
+            self.record_ns(cpu, took_ns);
         }
         result
     }
@@ -123,16 +143,16 @@ impl Samples {
     pub fn merge(&mut self, others: &Samples) {
         for (&cpu, times) in &others.of {
             let (newer, older) = times.took_ns.split_at(times.oldest);
-            older.iter().chain(newer).for_each(|&took_ns| self.record(cpu, took_ns));
+            older.iter().chain(newer).for_each(|&took_ns| self.record_ns(cpu, took_ns));
         }
     }
 
-    /// How many times count for this CPU.
+    /// How many times count for this CPU: its last 64 at most.
     pub fn count(&self, cpu: usize) -> usize {
         self.of.get(&cpu).map_or(0, |times| times.took_ns.len())
     }
 
-    /// The speed of each CPU with enough times; [`FASTEST`] is the fastest one's.
+    /// The speed of each CPU with at least 16 times; the fastest one has 1024.
     pub fn speeds(&self) -> Vec<(usize, u64)> {
         let typical: Vec<(usize, u64)> =
             self.of.iter().filter_map(|(&cpu, times)| Some((cpu, times.typical_ns()?))).collect();
@@ -152,10 +172,11 @@ impl Samples {
     ///
     /// ```
     /// use manx::cpu::{Classes, Samples};
+    /// use std::time::Duration;
     ///
     /// let mut samples = Samples::default();
-    /// (0..20).for_each(|_| samples.record(0, 1_000));
-    /// (0..20).for_each(|_| samples.record(1, 1_100));
+    /// (0..20).for_each(|_| samples.record(0, Duration::from_nanos(1_000)));
+    /// (0..20).for_each(|_| samples.record(1, Duration::from_nanos(1_100)));
     /// let before = Classes::parse("big:0,little:1")?;
     /// assert_eq!(samples.classes().to_string(), "big:0-1");
     /// assert_eq!(samples.classes_after(&before), before);
@@ -194,7 +215,7 @@ mod tests {
     fn samples(machine: &[(u64, Vec<u64>)]) -> Samples {
         let mut samples = Samples::default();
         for (cpu, (typical_ns, more)) in machine.iter().enumerate() {
-            disturbed(*typical_ns, more).for_each(|took_ns| samples.record(cpu, took_ns));
+            disturbed(*typical_ns, more).for_each(|took_ns| samples.record_ns(cpu, took_ns));
         }
         samples
     }
@@ -251,7 +272,7 @@ mod tests {
         #[test]
         fn no_time_breaks_it(times in prop::collection::vec((0..9000_usize, any::<u64>()), 0..400)) {
             let mut samples = Samples::default();
-            times.into_iter().for_each(|(cpu, took_ns)| samples.record(cpu % 4, took_ns));
+            times.into_iter().for_each(|(cpu, took_ns)| samples.record_ns(cpu % 4, took_ns));
             let speeds = samples.speeds();
             prop_assert!(speeds.iter().all(|&(_, speed)| (1..=FASTEST).contains(&speed)));
             prop_assert!(speeds.is_empty() || speeds.iter().any(|&(_, speed)| speed == FASTEST));
@@ -264,7 +285,7 @@ mod tests {
             one in prop::collection::vec((0..3_usize, 1..1000_u64), 0..300),
             other in prop::collection::vec((0..3_usize, 1..1000_u64), 0..300),
         ) {
-            let record = |into: &mut Samples, from: &[(usize, u64)]| from.iter().for_each(|&(cpu, ns)| into.record(cpu, ns));
+            let record = |into: &mut Samples, from: &[(usize, u64)]| from.iter().for_each(|&(cpu, ns)| into.record_ns(cpu, ns));
             let (mut merged, mut second, mut all) = (Samples::default(), Samples::default(), Samples::default());
             record(&mut merged, &one);
             record(&mut second, &other);
@@ -280,7 +301,7 @@ mod tests {
         let mut samples = samples(&[(1_000, vec![0; 20]), (9_000, vec![0; SAMPLES_MIN - 1])]);
         assert_eq!((samples.speeds(), samples.count(1)), (vec![(0, FASTEST)], SAMPLES_MIN - 1));
         assert_eq!(samples.classes_on(&(0..3).collect()).to_string(), "big:0-2");
-        samples.record(1, 9_000);
+        samples.record_ns(1, 9_000);
         assert_eq!(samples.classes_on(&(0..3).collect()).to_string(), "big:0,2,little:1");
     }
 
@@ -288,7 +309,7 @@ mod tests {
     fn the_last_times_count() {
         let mut samples = samples(&[(1_000, vec![0; 20]), (1_000, vec![0; 1_000])]);
         assert_eq!(samples.count(1), SAMPLES_MAX);
-        (0..SAMPLES_MAX).for_each(|_| samples.record(1, 2_000));
+        (0..SAMPLES_MAX).for_each(|_| samples.record(1, Duration::from_micros(2)));
         assert_eq!(samples.classes().to_string(), "big:0,little:1");
     }
 

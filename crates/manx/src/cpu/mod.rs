@@ -44,7 +44,7 @@ mod classes;
 #[cfg(feature = "cpu")]
 mod numa;
 mod set;
-pub mod shortage;
+pub(crate) mod shortage;
 mod split;
 platform::os_only! {
     mod detect;
@@ -61,32 +61,47 @@ platform::os_only! {
     pub(crate) mod budget;
     mod calibrate;
     pub(crate) mod fields;
-    pub mod measured;
+    mod measured;
     pub(crate) mod pressure;
     mod runnable;
     mod siblings;
 
     pub use budget::{
-        BackgroundWatch, ParseRoundingError, BudgetWatch, CpuBudget, Group, Limit, LimitKind, Quota, Rounding, Throttled, Weight,
+        BackgroundWatch, BudgetWatch, CpuBudget, Group, Limit, LimitKind, ParseRoundingError, Quota, Rounding,
+        Throttled, Weight,
     };
+    #[doc(hidden)]
+    pub use budget::{GroupLevel, ProcessGroups};
     pub use measured::Samples;
     pub use numa::NumaNodes;
-    pub use pressure::{PressureDelta, MachineTicks, Pressure, PressureWatch, ThreadsTimes};
+    pub use pressure::{MachineTicks, Pressure, PressureDelta, PressureWatch, ThreadsTimes};
     pub use runnable::{Runnable, runnable};
     pub use siblings::Cores;
 }
 
-pub use class_list::{MEASURED, ParseClassesError, Problem, VARIABLE};
+pub use class_list::{ParseClassesError, ParseClassesErrorKind};
+// For `command` and `cli`, which read the same texts.
+#[doc(hidden)]
+pub use class_list::{MEASURED, VARIABLE};
 pub use classes::{Classes, Source};
 #[cfg(feature = "cpu")]
 pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{CpuSet, ParseCpuListError};
-pub use shortage::{refresh_if_old, refresh_if_old_at, set_short_of_cpus, short_of_cpus};
-pub use split::{STEP_PERCENT, Step};
+pub use shortage::{refresh_if_old, set_short_of_cpus, short_of_cpus};
+pub use split::Step;
 
 use std::cell::Cell;
 
 /// How fast a core is, compared with the others of its machine.
+///
+/// ```
+/// use manx::cpu::{Class, class, set_class_of_this_thread};
+///
+/// set_class_of_this_thread(Some(Class::Little));
+/// assert_eq!(class(), Class::Little);
+/// assert_eq!(Class::Little.name(), "little");
+/// # set_class_of_this_thread(None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
     /// As fast as they get, or nearly.

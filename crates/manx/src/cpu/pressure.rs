@@ -10,8 +10,8 @@
 //! | `preempted` | process | `getrusage` | 0.6 µs | one; yields are in it |
 //! | `throttled` | group | `cpu.stat` | 1.1 µs | a period of the quota, mostly 100 ms; there only where there is a quota |
 //! | `machine` | machine | `/proc/stat` | 9 µs | a tick of 10 ms, summed over the CPUs; a hypervisor need not tell of what it steals |
-//! | `stalled_us` | machine | `/proc/pressure/cpu` | 1.8 µs | 8 ms steps though it is in µs; off on many kernels |
-//! | `group_stalled_us` | group | `cpu.pressure` | 1.8 µs | the same; cgroup v2 only |
+//! | `stalled` | machine | `/proc/pressure/cpu` | 1.8 µs | 8 ms steps though the file is in µs; off on many kernels |
+//! | `group_stalled` | group | `cpu.pressure` | 1.8 µs | the same; cgroup v2 only |
 //! | `runnable` | machine | `/proc/loadavg` | 1 µs | a moment; priorities do not count |
 //!
 //! A [`PressureWatch`] keeps the files open, but those of threads.
@@ -32,6 +32,7 @@ use platform::file::File;
 use platform::{clock, usage};
 use sources::{in_root, read_into};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Counters that tell, by their growth, what keeps a process from running. See the table at the
 /// head of this file's page.
@@ -48,9 +49,10 @@ use std::path::{Path, PathBuf};
 /// }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Pressure {
-    /// When it was read, in ns of the monotonic clock.
-    pub read_ns: u64,
+    /// When it was read, by the monotonic clock (`CLOCK_MONOTONIC`).
+    pub read_at: Duration,
     /// What each thread of the process has run and waited for a CPU.
     pub threads: Option<ThreadsTimes>,
     /// How often a thread of the process lost its CPU although it wished to go on.
@@ -59,12 +61,12 @@ pub struct Pressure {
     pub throttled: Option<Throttled>,
     /// What the machine's CPUs did.
     pub machine: Option<MachineTicks>,
-    /// How long a tick is, in ns.
-    pub tick_ns: u64,
-    /// For how long some thread of the machine waited for a CPU, in µs.
-    pub stalled_us: Option<u64>,
-    /// For how long some thread of the process' group did, in µs.
-    pub group_stalled_us: Option<u64>,
+    /// The length of a tick of [`Pressure::machine`].
+    pub tick: Duration,
+    /// For how long some thread of the machine waited for a CPU.
+    pub stalled: Option<Duration>,
+    /// For how long some thread of the process' group waited for a CPU.
+    pub group_stalled: Option<Duration>,
     /// How many threads of the machine run or wish to, at this moment.
     pub runnable: Option<u32>,
     /// How many CPUs of the machine are online.
@@ -73,6 +75,15 @@ pub struct Pressure {
 
 impl Pressure {
     /// Reads everything once. To read again and again, keep a [`PressureWatch`].
+    ///
+    /// ```
+    /// let before = manx::cpu::Pressure::read();
+    /// // … a while later:
+    /// let delta = manx::cpu::Pressure::read().since(&before);
+    /// for (part, share) in delta.parts() {
+    ///     println!("{part}: {share:?}");
+    /// }
+    /// ```
     pub fn read() -> Pressure {
         PressureWatch::new().read()
     }
@@ -82,7 +93,8 @@ impl Pressure {
     /// ```
     /// use manx::cpu::Pressure;
     ///
-    /// let now = Pressure { runnable: Some(3), online: Some(8), ..Pressure::default() };
+    /// let mut now = Pressure::default();
+    /// (now.runnable, now.online) = (Some(3), Some(8));
     /// assert_eq!(now.idle_cpus(), Some(5));
     /// ```
     pub fn idle_cpus(&self) -> Option<u32> {
@@ -96,7 +108,7 @@ impl Pressure {
 /// let mut watch = manx::cpu::PressureWatch::new();
 /// let before = watch.read();
 /// let now = watch.read();
-/// assert!(now.read_ns >= before.read_ns && now.preempted >= before.preempted);
+/// assert!(now.read_at >= before.read_at && now.preempted >= before.preempted);
 /// ```
 #[derive(Debug)]
 pub struct PressureWatch {
@@ -148,18 +160,18 @@ impl PressureWatch {
     pub fn read(&mut self) -> Pressure {
         self.find_group();
         let mut text = [0; sources::BYTES];
-        let mut stall = |file: &Option<File>| sources::stalled_us(read_into(file.as_ref()?, &mut text)?);
-        let (stalled_us, group_stalled_us) = (stall(&self.stalls), stall(&self.group_stalls));
+        let mut stall = |file: &Option<File>| sources::stalled(read_into(file.as_ref()?, &mut text)?);
+        let (stalled, group_stalled) = (stall(&self.stalls), stall(&self.group_stalls));
         let machine = |file: &File| machine::of_all(read_into(file, &mut text)?);
         Pressure {
-            read_ns: clock::now_ns(),
+            read_at: Duration::from_nanos(clock::now_ns()),
             machine: self.stat.as_ref().and_then(machine),
             threads: threads::read(&self.root),
             preempted: usage::of_this_process().involuntary,
             throttled: self.budget.throttled(),
-            tick_ns: usage::tick_ns(),
-            stalled_us,
-            group_stalled_us,
+            tick: Duration::from_nanos(usage::tick_ns()),
+            stalled,
+            group_stalled,
             runnable: self.runnable.as_ref().and_then(Runnable::threads),
             online: self.online,
         }
@@ -171,7 +183,8 @@ impl PressureWatch {
         let memberships = in_root(&self.root, "proc/self/cgroup");
         let memberships = memberships.as_ref().and_then(|file| read_into(file, &mut text));
         let memberships = memberships.map(membership::parse).unwrap_or_default();
-        let group = memberships.into_iter().find(Membership::is_unified).map(|it| it.path).unwrap_or_default();
+        let group =
+            memberships.into_iter().find(Membership::is_unified).map(|it| it.path).unwrap_or_default();
         if self.group != group {
             self.group_stalls = sources::group_stalls(&self.root, &group);
             self.group = group;

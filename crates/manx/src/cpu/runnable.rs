@@ -51,13 +51,22 @@ impl Runnable {
     }
 
     /// Opens `proc/loadavg` below `root`, a folder that looks like `/`; `None` if it is missing.
-    pub fn open_below(root: &Path) -> Option<Runnable> {
+    pub(super) fn open_below(root: &Path) -> Option<Runnable> {
         let path = CString::new(root.join("proc/loadavg").into_os_string().into_encoded_bytes()).ok()?;
         Some(Runnable { file: File::open(&path).ok()? })
     }
 
     /// How many threads of the machine run or wish to, the caller included; `None` if the file says
     /// something else. One system call, nothing is allocated.
+    ///
+    /// ```
+    /// use manx::cpu::Runnable;
+    ///
+    /// // Open once, read often.
+    /// if let Some(runnable) = Runnable::open() {
+    ///     println!("{:?} threads run or wish to run on this machine", runnable.threads());
+    /// }
+    /// ```
     pub fn threads(&self) -> Option<u32> {
         threads_in(&self.file)
     }
@@ -93,11 +102,12 @@ static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
 /// the file, which stays open. Allocates nothing.
 ///
 /// ```
-/// let cpus = platform::cpu::count();
+/// let cpus = std::thread::available_parallelism()?.get();
 /// if manx::cpu::runnable().is_some_and(|threads| threads as usize > cpus) {
-///     println!("somebody waits for a CPU");
+///     println!("some thread waits for a CPU");
 /// }
 /// # assert_ne!(manx::cpu::runnable(), Some(0), "the caller runs");
+/// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn runnable() -> Option<u32> {
     // Relaxed: the number is all there is to see, and what it names is the kernel's, not memory.

@@ -24,11 +24,18 @@ pub struct CpuSet {
 }
 
 /// Why a text is not a list of CPUs, such as `0-3,8`.
+///
+/// ```
+/// use manx::cpu::{CpuSet, ParseCpuListError};
+///
+/// assert_eq!("3-1".parse::<CpuSet>(), Err(ParseCpuListError::Reversed("3-1".into())));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ParseCpuListError {
     /// Neither a number nor two with a hyphen between them.
     NoNumber(String),
-    /// A number that no CPU has: they go from 0 to [`COUNT_MAX`] - 1.
+    /// A number that no CPU has: they go from 0 to 8191.
     TooLarge(String),
     /// A range whose first CPU comes after its last one.
     Reversed(String),
@@ -39,11 +46,22 @@ impl CpuSet {
     pub const EMPTY: CpuSet = CpuSet { words: [0; COUNT_MAX / 64] };
 
     /// The set that has a bit for each of its CPUs in `words`, as affinities have.
+    // For `preload`, which keeps an affinity as words.
+    #[doc(hidden)]
     pub const fn from_words(words: [u64; COUNT_MAX / 64]) -> CpuSet {
         CpuSet { words }
     }
 
-    /// Adds a CPU. One whose number is [`COUNT_MAX`] or more is no CPU and is not added.
+    /// Adds a CPU. Numbers above 8191 are ignored.
+    ///
+    /// ```
+    /// use manx::cpu::CpuSet;
+    ///
+    /// let mut set = CpuSet::EMPTY;
+    /// set.insert(3);
+    /// set.insert(1_000_000);
+    /// assert_eq!(set.to_string(), "3");
+    /// ```
     pub fn insert(&mut self, cpu: usize) {
         if let Some(word) = self.words.get_mut(cpu / 64) {
             *word |= 1 << (cpu % 64);
@@ -51,6 +69,13 @@ impl CpuSet {
     }
 
     /// Whether the CPU is in the set.
+    ///
+    /// ```
+    /// let cpus: manx::cpu::CpuSet = "0-3,8".parse()?;
+    /// assert!(cpus.contains(8) && !cpus.contains(4));
+    /// assert_eq!(cpus.len(), 5);
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
+    /// ```
     #[inline]
     pub fn contains(&self, cpu: usize) -> bool {
         self.words.get(cpu / 64).is_some_and(|word| word & 1 << (cpu % 64) != 0)
@@ -61,30 +86,62 @@ impl CpuSet {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is none.
+    /// Whether the set has no CPU.
     pub fn is_empty(&self) -> bool {
         *self == CpuSet::EMPTY
     }
 
     /// The CPUs, from the lowest number to the highest.
+    ///
+    /// ```
+    /// use manx::cpu::CpuSet;
+    ///
+    /// let set: CpuSet = "6,0-2".parse()?;
+    /// assert_eq!(set.iter().collect::<Vec<_>>(), [0, 1, 2, 6]);
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let bits = |word: u64| (0..64).filter(move |bit| word & 1 << bit != 0);
         self.words.iter().enumerate().flat_map(move |(at, &word)| bits(word).map(move |bit| at * 64 + bit))
     }
 
     /// The CPUs of either set.
+    ///
+    /// ```
+    /// use manx::cpu::CpuSet;
+    ///
+    /// let (one, other): (CpuSet, CpuSet) = ("0-3".parse()?, "2-5".parse()?);
+    /// assert_eq!(one.union(&other).to_string(), "0-5");
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
+    /// ```
     #[must_use]
     pub fn union(&self, other: &CpuSet) -> CpuSet {
         self.with(other, |one, other| one | other)
     }
 
     /// The CPUs of both sets.
+    ///
+    /// ```
+    /// use manx::cpu::CpuSet;
+    ///
+    /// let (one, other): (CpuSet, CpuSet) = ("0-3".parse()?, "2-5".parse()?);
+    /// assert_eq!(one.intersection(&other).to_string(), "2-3");
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
+    /// ```
     #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
         self.with(other, |one, other| one & other)
     }
 
     /// The CPUs of this set that are not in the other one.
+    ///
+    /// ```
+    /// use manx::cpu::CpuSet;
+    ///
+    /// let (one, other): (CpuSet, CpuSet) = ("0-3".parse()?, "2-5".parse()?);
+    /// assert_eq!(one.difference(&other).to_string(), "0-1");
+    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
+    /// ```
     #[must_use]
     pub fn difference(&self, other: &CpuSet) -> CpuSet {
         self.with(other, |one, other| one & !other)
@@ -115,6 +172,21 @@ impl CpuSet {
         }
         (first..=last).for_each(|cpu| self.insert(cpu));
         Ok(())
+    }
+}
+
+platform::os_only! {
+    impl CpuSet {
+        /// The CPUs that the calling thread may run on: its affinity.
+        ///
+        /// ```
+        /// let own = manx::cpu::CpuSet::of_this_thread();
+        /// println!("CPUs {own}");
+        /// # assert!(!own.is_empty());
+        /// ```
+        pub fn of_this_thread() -> CpuSet {
+            CpuSet::from_words(platform::cpu::allowed())
+        }
     }
 }
 
@@ -212,6 +284,13 @@ mod tests {
         ] {
             assert_eq!(text.parse::<CpuSet>().unwrap_err().to_string(), expected);
         }
+    }
+
+    #[test]
+    fn each_bit_of_the_words_is_a_cpu() {
+        let mut words = [0; COUNT_MAX / 64];
+        (words[0], words[1]) = (0b101, 1);
+        assert_eq!(CpuSet::from_words(words).to_string(), "0,2,64");
     }
 
     #[test]

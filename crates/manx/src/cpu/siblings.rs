@@ -20,7 +20,7 @@ const FILES: [&str; 2] = ["thread_siblings_list", "core_cpus_list"];
 /// use manx::cpu::{Cores, CpuSet};
 ///
 /// let cores = Cores::detect("/sys".as_ref());
-/// let own = CpuSet::from_words(platform::cpu::allowed());
+/// let own = CpuSet::of_this_thread();
 /// println!("{} CPUs on {} cores", own.len(), cores.count(&own));
 /// # assert!((1..=own.len()).contains(&cores.count(&own)));
 /// ```
@@ -73,7 +73,12 @@ impl Cores {
         self.others.iter().filter(|it| it.1 == core).map(|it| it.0).chain([core]).collect()
     }
 
-    /// How many cores these CPUs are of.
+    /// The number of cores that these CPUs belong to.
+    ///
+    /// ```
+    /// let cores = manx::cpu::Cores::detect("/sys".as_ref());
+    /// assert_eq!(cores.count(&cores.siblings(0)), 1);
+    /// ```
     pub fn count(&self, cpus: &CpuSet) -> usize {
         cpus.iter().map(|cpu| self.of(cpu)).collect::<CpuSet>().len()
     }

@@ -17,6 +17,13 @@ use std::fmt;
 pub const STEP_PERCENT: u64 = 115;
 
 /// Two speeds between which the line is drawn.
+///
+/// ```
+/// use manx::cpu::{Classes, Source, Step};
+///
+/// let classes = Classes::from_speeds([(0, 1000), (1, 1010), (2, 520), (3, 500)]);
+/// assert_eq!(classes.source(), Source::Measured(Step { big_min: 1000, little_max: 520 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The speed of the slowest big core.

@@ -33,7 +33,8 @@ static TABLE: [AtomicU8; COUNT_MAX] = [const { AtomicU8::new(NOT_KNOWN) }; COUNT
 /// let classes = Classes::of_this_machine();
 /// set_classes(&classes);
 /// # platform::cpu::restrict(1); // it stays where it is between the two calls
-/// assert_eq!(class_of_this_cpu(), classes.of(platform::cpu::current()));
+/// # let cpu = platform::cpu::current();
+/// assert_eq!(class_of_this_cpu(), classes.of(cpu));
 /// ```
 #[inline]
 pub fn class_of_this_cpu() -> Class {
@@ -49,10 +50,9 @@ pub fn class_of_this_cpu() -> Class {
 /// set is big. Best before threads ask.
 ///
 /// ```
-/// use manx::cpu::{Class, Classes, class_of_this_cpu, set_classes};
+/// use manx::cpu::{Class, Classes, CpuSet, class_of_this_cpu, set_classes};
 ///
-/// let machine = platform::cpu::allowed();
-/// let little = manx::cpu::CpuSet::from_words(machine);
+/// let little = CpuSet::of_this_thread();
 /// set_classes(&Classes::parse(&format!("little:{little}"))?);
 /// assert_eq!(class_of_this_cpu(), Class::Little);
 /// # Ok::<(), manx::cpu::ParseClassesError>(())

@@ -7,9 +7,9 @@
 //!
 //! | number | grows |
 //! | --- | --- |
-//! | `wait_ns` | by each wait when it is over, so a thread that reads its own number misses nothing. A thread that waits now shows nothing of that to others until it runs. Where its group was throttled, that is in it |
-//! | `run_ns` | at each tick of the scheduler (1 to 10 ms) and when the thread gives its CPU away. `platform::clock::thread_cpu_ns` is exact |
-//! | `slices` | by one each time that the thread gets a CPU |
+//! | wait | by each wait when it is over, so a thread that reads its own number misses nothing. A thread that waits now shows nothing of that to others until it runs. Where its group was throttled, that is in it |
+//! | run | at each tick of the scheduler (1 to 10 ms) and when the thread gives its CPU away. `platform::clock::thread_cpu_ns` is exact |
+//! | slices | by one each time that the thread gets a CPU |
 //!
 //! A reading costs about 0.75 µs. A kernel without scheduler statistics has no such file, and some
 //! sandboxes hide it.
@@ -18,6 +18,7 @@ use super::text::{number, words};
 use platform::file::File;
 use std::ffi::CString;
 use std::path::Path;
+use std::time::Duration;
 
 /// The longest such file: three numbers of 64 bits.
 const BYTES_MAX: usize = 64;
@@ -26,19 +27,22 @@ const BYTES_MAX: usize = 64;
 ///
 /// ```
 /// use manx::cpu::ThreadTimes;
+/// use std::time::Duration;
 ///
-/// let before = ThreadTimes { run_ns: 1_000, wait_ns: 500, slices: 2 };
-/// let now = ThreadTimes { run_ns: 4_000, wait_ns: 1_500, slices: 3 };
+/// let before = ThreadTimes::default();
+/// let mut now = before;
+/// (now.run_time, now.wait_time) = (Duration::from_micros(3), Duration::from_micros(1));
 /// let passed = now.since(&before);
-/// assert_eq!((passed.run_ns, passed.wait_ns, passed.slices), (3_000, 1_000, 1));
+/// assert_eq!(passed.run_time, Duration::from_micros(3));
 /// assert_eq!(passed.waiting(), 0.25);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ThreadTimes {
-    /// How long it ran, in nanoseconds.
-    pub run_ns: u64,
-    /// How long it waited for a CPU, in nanoseconds.
-    pub wait_ns: u64,
+    /// How long it ran.
+    pub run_time: Duration,
+    /// How long it waited for a CPU.
+    pub wait_time: Duration,
     /// How often it was given a CPU.
     pub slices: u64,
 }
@@ -48,17 +52,17 @@ impl ThreadTimes {
     #[must_use]
     pub const fn since(&self, earlier: &ThreadTimes) -> ThreadTimes {
         ThreadTimes {
-            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
-            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
+            run_time: self.run_time.saturating_sub(earlier.run_time),
+            wait_time: self.wait_time.saturating_sub(earlier.wait_time),
             slices: self.slices.saturating_sub(earlier.slices),
         }
     }
 
-    /// Which part of the time in which it wished to run it spent waiting, from 0 to 1; 0 if it
-    /// never wished to.
+    /// The part of the time in which it wished to run and waited, from 0 to 1; 0 if it never
+    /// wished to run.
     pub fn waiting(&self) -> f64 {
-        let wished_ns = self.run_ns.saturating_add(self.wait_ns);
-        if wished_ns == 0 { 0.0 } else { self.wait_ns as f64 / wished_ns as f64 }
+        let wished = self.run_time.saturating_add(self.wait_time);
+        if wished.is_zero() { 0.0 } else { self.wait_time.as_nanos() as f64 / wished.as_nanos() as f64 }
     }
 }
 
@@ -74,8 +78,8 @@ impl ThreadTimes {
 /// if let Some(own) = ThreadPressure::of_this_thread() {
 ///     let before = own.times().expect("the thread is there");
 ///     # std::thread::yield_now();
-///     let waited_ns = own.times().expect("the thread is there").since(&before).wait_ns;
-///     println!("waited for a CPU for {waited_ns} ns");
+///     let waited = own.times().expect("the thread is there").since(&before).wait_time;
+///     println!("waited for a CPU for {waited:?}");
 /// }
 /// ```
 #[derive(Debug)]
@@ -85,16 +89,28 @@ pub struct ThreadPressure {
 
 impl ThreadPressure {
     /// Opens the calling thread's file; `None` where there is none. Allocates nothing.
-    pub fn of_this_thread() -> Option<ThreadPressure> {
-        Some(ThreadPressure { file: File::open(c"/proc/thread-self/schedstat").ok()? })
-    }
-
-    /// Opens the file of the thread of this process that the kernel knows by this number.
     ///
     /// ```
     /// use manx::cpu::ThreadPressure;
     ///
-    /// let own = ThreadPressure::of(platform::thread::id());
+    /// if let Some(own) = ThreadPressure::of_this_thread() {
+    ///     let before = own.times().unwrap_or_default();
+    ///     // … work …
+    ///     let spent = own.times().unwrap_or_default().since(&before);
+    ///     println!("waited for a CPU in {:.0} % of the time in which it wished to run", 100.0 * spent.waiting());
+    /// }
+    /// ```
+    pub fn of_this_thread() -> Option<ThreadPressure> {
+        Some(ThreadPressure { file: File::open(c"/proc/thread-self/schedstat").ok()? })
+    }
+
+    /// Opens the file of the thread of this process that has this thread id (`gettid`).
+    ///
+    /// ```
+    /// use manx::cpu::ThreadPressure;
+    ///
+    /// # let id = platform::thread::id();
+    /// let own = ThreadPressure::of(id);
     /// assert_eq!(own.is_some(), ThreadPressure::of_this_thread().is_some());
     /// assert!(ThreadPressure::of(u32::MAX).is_none(), "no such thread");
     /// ```
@@ -102,9 +118,9 @@ impl ThreadPressure {
         ThreadPressure::of_below(Path::new("/"), thread)
     }
 
-    /// Opens the file of the thread with this tid below `root`, a folder that looks like `/`;
+    /// Opens the file of the thread with this thread id below `root`, a folder that looks like `/`;
     /// `None` if it is missing.
-    pub fn of_below(root: &Path, thread: u32) -> Option<ThreadPressure> {
+    pub(super) fn of_below(root: &Path, thread: u32) -> Option<ThreadPressure> {
         let path = root.join(format!("proc/self/task/{thread}/schedstat"));
         let path = CString::new(path.into_os_string().into_encoded_bytes()).ok()?;
         Some(ThreadPressure { file: File::open(&path).ok()? })
@@ -121,8 +137,9 @@ impl ThreadPressure {
 fn parse(text: &[u8]) -> Option<ThreadTimes> {
     let mut numbers = words(text).map(number);
     let mut next = || numbers.next().flatten();
-    let times = ThreadTimes { run_ns: next()?, wait_ns: next()?, slices: next()? };
-    numbers.next().is_none().then_some(times)
+    let (run_ns, wait_ns, slices) = (next()?, next()?, next()?);
+    let (run_time, wait_time) = (Duration::from_nanos(run_ns), Duration::from_nanos(wait_ns));
+    numbers.next().is_none().then_some(ThreadTimes { run_time, wait_time, slices })
 }
 
 #[cfg(test)]
@@ -130,10 +147,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const fn times(run_ns: u64, wait_ns: u64, slices: u64) -> ThreadTimes {
+        let (run_time, wait_time) = (Duration::from_nanos(run_ns), Duration::from_nanos(wait_ns));
+        ThreadTimes { run_time, wait_time, slices }
+    }
+
     #[test]
     fn three_numbers_are_read_and_nothing_is_guessed() {
-        let times = ThreadTimes { run_ns: 172_137, wait_ns: 3_796_180, slices: 2 };
-        assert_eq!(parse(b"172137 3796180 2\n"), Some(times));
+        assert_eq!(parse(b"172137 3796180 2\n"), Some(times(172_137, 3_796_180, 2)));
         for text in ["", "1 2", "1 2 3 4", "1 2 x", "-1 2 3", "1.0 2 3"] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
@@ -141,10 +162,12 @@ mod tests {
 
     #[test]
     fn a_counter_that_went_back_is_no_time() {
-        let (low, high) = (ThreadTimes::default(), ThreadTimes { run_ns: 5, wait_ns: 5, slices: 5 });
+        let (low, high) = (ThreadTimes::default(), times(5, 5, 5));
         assert_eq!(low.since(&high), low);
         assert_eq!(low.waiting(), 0.0);
-        assert_eq!(ThreadTimes { run_ns: u64::MAX, wait_ns: u64::MAX, slices: 1 }.waiting(), 1.0);
+        assert_eq!(times(u64::MAX, u64::MAX, 1).waiting(), 0.5);
+        let longest = ThreadTimes { run_time: Duration::MAX, wait_time: Duration::MAX, slices: 1 };
+        assert_eq!(longest.waiting(), 1.0);
     }
 
     #[test]
@@ -155,7 +178,7 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("made");
         std::fs::write(folder.join("schedstat"), "10 20 30\n").expect("written");
         let reader = ThreadPressure::of_below(root.path(), 7).expect("it is there");
-        assert_eq!(reader.times(), Some(ThreadTimes { run_ns: 10, wait_ns: 20, slices: 30 }));
+        assert_eq!(reader.times(), Some(times(10, 20, 30)));
     }
 
     #[test]
@@ -171,7 +194,7 @@ mod tests {
         #[test]
         fn what_is_written_is_read(run_ns: u64, wait_ns: u64, slices: u64) {
             let text = format!("{run_ns} {wait_ns} {slices}\n");
-            prop_assert_eq!(parse(text.as_bytes()), Some(ThreadTimes { run_ns, wait_ns, slices }));
+            prop_assert_eq!(parse(text.as_bytes()), Some(times(run_ns, wait_ns, slices)));
         }
 
         #[test]

@@ -4,7 +4,7 @@
 //! Liu and others, "Asymmetry-aware scalable locking" (2022), Algorithm 3, on top of
 //! [`Reorderable`]. A thread on a big core takes the lock beneath in its order. A thread on a
 //! little core lets others overtake it for the window of the epoch that it is in. In no epoch it
-//! does so for the longest window, [`slo::WINDOW_NS_MAX`] unless another one is set: without a
+//! does so for the longest window, [`slo::WINDOW_MAX`] unless another one is set: without a
 //! promise of latency only throughput counts.
 //!
 //! A thread that tries to lock takes a free lock, whatever its core. A thread that holds such a
@@ -18,6 +18,7 @@ use super::{RawLock, Reorderable};
 use crate::cpu::{Class, class};
 use crate::slo;
 use core::cell::Cell;
+use core::time::Duration;
 
 platform::thread_local! {
     /// The number of such locks that the thread holds: a hint. A lock that another thread gives
@@ -69,11 +70,20 @@ impl<L: RawLock> Asl<L> {
         &self.lock
     }
 
-    /// Sets the longest window of this lock in nanoseconds. Threads outside of any epoch stand by
-    /// for this long. `None` (the default) takes the process's maximum
-    /// ([`slo::set_window_ns_max`], 100 ms unless set).
-    pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
-        self.lock.set_window_ns_max(window_ns);
+    /// Sets the longest window of this lock. Threads outside of any epoch stand by for this long.
+    /// `None` (the default) takes the process's maximum ([`slo::set_window_max`], 100 ms unless
+    /// set).
+    ///
+    /// ```
+    /// use manx::lock::{Asl, Mcs};
+    /// use std::time::Duration;
+    ///
+    /// let lock = Asl::<Mcs>::new();
+    /// lock.set_window_max(Some(Duration::from_millis(1)));
+    /// assert_eq!(lock.reorderable().window_max(), Duration::from_millis(1));
+    /// ```
+    pub fn set_window_max(&self, window: Option<Duration>) {
+        self.lock.set_window_max(window);
     }
 
     #[cold]
@@ -82,7 +92,7 @@ impl<L: RawLock> Asl<L> {
             0 => slo::window_ns().unwrap_or(u64::MAX),
             _ => 0,
         };
-        self.lock.lock_reorder_while(window_ns, || class() == Class::Little)
+        self.lock.lock_reorder_ns_while(window_ns, || class() == Class::Little)
     }
 }
 
@@ -90,10 +100,7 @@ impl<L: RawLock> Asl<L> {
 unsafe impl<L: RawLock> RawLock for Asl<L> {
     type Held = L::Held;
     const NAME: &'static str = "asl";
-
-    fn new() -> Self {
-        Asl::over(L::new())
-    }
+    platform::initial! { L => Asl::over }
 
     #[inline]
     fn lock(&self) -> L::Held {

@@ -27,7 +27,7 @@
 //! | 5 bits from bit 16 on | the number of sleeping waiters, as far as they are counted ([`Wait::each_ns`]) |
 //! | 2 bits from bit 21 on | how many more sleepers were woken in vain than not, at most 3 |
 //! | [`POLLING`] | a waiter polls: it looks at the lock by itself |
-//! | 8 bits from bit 24 on | the lock's window, if it has one of its own (`window.rs`) |
+//! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
 //! The values 0, 1 and 2 are those of the GNU C library's own mutexes, whose functions may work on
 //! the same `word` at the same time: they take it by 0 → 1 or 0 → 2, say by any → 2 that they
@@ -58,19 +58,14 @@
 //! way.
 //!
 //! Spinning ends after `LOOKS` looks, and not before a limit. A Rust mutex protects one value,
-//! and its waiters spin for `SPIN_OWN_NS`: where half of the threads take 3.75 times as long for
-//! a hold of 4 µs, that is worth a fifth of the throughput. A program's mutex may protect anything,
-//! and its waiters spin for `SPIN_NS`. A longer limit makes two CPUs take turns at a lock whose
-//! data is large, for every hold of a microsecond, where one of them alone would do more (SQLite
-//! with one connection, LevelDB's queue of writers: 0.80 to 0.85 of the C library's throughput with
-//! 10 µs, 0.91 to 1.06 with 2.5 µs).
+//! and its waiters spin for `SPIN_OWN_NS`. A program's mutex may protect anything, and its waiters
+//! spin for `SPIN_NS`. A longer limit makes two CPUs take turns at a lock whose data is large, for
+//! every hold of a microsecond, where one of them alone would do more (figures: README.md).
 //!
 //! A thread whose last spins were all in vain, whatever the locks, does not spin at all: it looks
-//! once (`HOPELESS`). That is so where no holder can run while it spins. Two threads on one CPU
-//! that signal each other are the purest case: the woken thread takes the CPU from the thread that
-//! still holds the lock. One in `PROBE` of its waits spins nevertheless, and one success ends it.
-//! The thread is counted, and not the lock: a preempted holder makes all other threads fail once or
-//! twice, on a lock for which spinning pays all the time, but none of them often in a row.
+//! once (`HOPELESS`), because no holder can run while it spins. One in `PROBE` of its waits spins
+//! nevertheless, and one success ends it. The thread is counted, and not the lock: a preempted
+//! holder makes all other threads fail once or twice, but none of them often in a row.
 //!
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made
 //! of, so that a limit is the same on CPUs whose pause instructions differ by a factor of ten.
@@ -79,18 +74,16 @@
 //! Some locks are held nearly all the time by the running threads: a database's one connection, a
 //! log. To wake a sleeper whenever such a lock is released is in vain. The lock was free for an
 //! instant, and the thread that released it has taken it again long before the sleeper runs; the
-//! sleeper lies down again and asks to be woken. Each round costs the holder a system call, and a
-//! CPU two changes of context. New waiters, and those whose sleep ends by the clock, start more
-//! such rounds at the same time: eight threads of SQLite changed context 60,000 times a second, for
-//! 180,000 locked operations.
+//! sleeper sleeps again and asks to be woken. Each round costs the holder a system call, and a CPU
+//! two changes of context. New waiters, and those whose sleep ends by the clock, start more such
+//! rounds at the same time.
 //!
-//! So, once `FUTILE_MAX` more sleepers were woken in vain than not, the next one that is woken in
-//! vain polls: it sets [`POLLING`], sleeps by the clock, and looks at the lock after 50 µs, 100
+//! Therefore, once `FUTILE_MAX` more sleepers were woken in vain than not, the next such sleeper
+//! polls: it sets [`POLLING`], sleeps by the clock, and looks at the lock after 50 µs, 100
 //! µs, 200 µs. While the bit is set, releases wake no thread, and new waiters look once and sleep.
 //!
 //! The waiter that polls does not take such a lock in the instant between two holds: with the
-//! lock, all that it protects would move to another CPU (SQLite with one connection makes 1.2 to
-//! 1.4 times as many operations a second on one CPU as on two). It takes a lock that stays free for
+//! lock, all that it protects would move to another CPU. It takes a lock that stays free for
 //! `IDLE_LOOKS` looks; that counts against polling. A lock that is used goes to it when its
 //! window is over.
 //!
@@ -148,7 +141,6 @@
 //! fences (Invariant 4). The kernel compares a word again before it lets a thread sleep on it.
 
 use super::slice;
-use super::window::window_ns;
 use crate::cpu::short_of_cpus;
 use crate::cpu::shortage::refresh_if_old_at;
 use platform::atomic::{AtomicU32, Ordering, fence};
@@ -158,9 +150,16 @@ use platform::fork;
 use platform::futex::{self, Clock, Deadline, Outcome};
 
 pub use super::slice::Thread;
-pub use super::window::{
-    EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, window_in_epoch, with_window_ns,
-};
+
+/// How long a waiter may be overtaken by default.
+pub const WINDOW_NS: u64 = 1_000_000;
+/// For [`Wait::window_ns`]: may be overtaken for ever.
+pub const UNBOUNDED_NS: u64 = u64::MAX;
+/// The longest window that is a window: about six days. What is longer is without bound.
+pub const WINDOW_NS_MAX: u64 = 1 << 49;
+/// The shortest window that an epoch makes of the default lock's. With less nearly every waiter is
+/// starving when it has slept, and a lock that is handed from sleeper to sleeper serves no target.
+pub const EPOCH_WINDOW_NS_MIN: u64 = 50_000;
 
 /// `word`: held.
 const HELD: u32 = 1;
@@ -175,7 +174,7 @@ pub const MARKED: u32 = 4;
 pub const HANDED_OFF: u32 = 1;
 /// `side`: one starving waiter.
 pub const STARVING_ONE: u32 = 2;
-/// `side`: the bits that count starving waiters.
+/// `side`: the bits that count them.
 const STARVING: u32 = 0x7fff & !HANDED_OFF;
 /// `side`: the next waiter that was woken and finds the lock taken is starving at once.
 const FAIR: u32 = 0x8000;
@@ -183,25 +182,26 @@ const FAIR: u32 = 0x8000;
 const ASLEEP_ONE: u32 = 1 << 16;
 /// `side`: the bits that count sleeping waiters.
 const ASLEEP: u32 = 31 << 16;
+/// `side`: where the lock's own window stands: 0 for none, [`CODE_UNBOUNDED`], or 4 e + m for
+/// (4 + m) 2^e ns.
+const CODE_SHIFT: u32 = 24;
+const CODE_UNBOUNDED: u32 = 0xff;
 
 /// `side`: a waiter polls.
 pub const POLLING: u32 = 1 << 23;
-/// `side`: how many more sleepers were woken in vain than not, at most [`FUTILE_MAX`].
+/// `side`: how many more sleepers were woken in vain than not. A waiter polls only at the maximum.
 const FUTILE: u32 = FUTILE_MAX << 21;
 const FUTILE_ONE: u32 = 1 << 21;
-/// The highest value of that count. A waiter polls only at this value.
 const FUTILE_MAX: u32 = 3;
 
 /// How long a waiter that polls sleeps before its first look …
 const QUIET_NS_MIN: u64 = 50_000;
 /// … and how long at most. It doubles each time.
 const QUIET_NS_MAX: u64 = 200_000;
-
 /// The number of looks in a row that must find a lock free before it counts as idle.
 const IDLE_LOOKS: u32 = 4;
 /// The time between two of these looks.
 const IDLE_LOOK_INTERVAL_NS: u64 = 700;
-
 /// A starving waiter looks for itself after this time at the earliest. The time is longer than a
 /// kernel's tick, so that most of these timers need not be programmed.
 const RECHECK_NS_MIN: u64 = 5_000_000;
@@ -264,6 +264,37 @@ pub struct Acquired {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut;
 
+/// What a lock's second word begins as for a window of its own, of at least 5 ns. It is rounded up
+/// to three binary digits, that is by less than a quarter.
+pub const fn with_window_ns(window_ns: u64) -> u32 {
+    let code = if window_ns > WINDOW_NS_MAX {
+        CODE_UNBOUNDED
+    } else {
+        let window_ns = if window_ns < 5 { 5 } else { window_ns };
+        let exponent = window_ns.ilog2() - 2;
+        let mantissa = window_ns.div_ceil(1 << exponent);
+        // A mantissa of 8 is 4 with the next exponent, and the sum says so.
+        4 * exponent + mantissa as u32 - 4
+    };
+    code << CODE_SHIFT
+}
+
+/// The window of the lock with this second word.
+pub(super) fn window_ns(side: u32) -> u64 {
+    match side >> CODE_SHIFT {
+        0 => WINDOW_NS,
+        CODE_UNBOUNDED => UNBOUNDED_NS,
+        code => u64::from(4 + code % 4) << (code / 4).min(60),
+    }
+}
+
+/// The window of a wait in an epoch with this window; `None` outside of any epoch, and at a lock
+/// that has a window of its own, by its second word.
+pub fn window_in_epoch(side: u32, epoch_window_ns: Option<u64>) -> Option<u64> {
+    let own = side >> CODE_SHIFT != 0;
+    epoch_window_ns.filter(|_| !own).map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN))
+}
+
 /// Takes the lock if it is free.
 #[inline(always)]
 pub fn try_acquire(word: &AtomicU32) -> bool {
@@ -278,12 +309,17 @@ pub fn try_acquire(word: &AtomicU32) -> bool {
 pub fn try_take_hand_off(side: &AtomicU32) -> bool {
     // Relaxed: the exchange decides.
     let seen = side.load(Ordering::Relaxed);
-    let count = if seen & STARVING == 0 { 0 } else { STARVING_ONE };
+    seen & HANDED_OFF != 0 && take_hand_off(side, seen).is_some()
+}
+
+/// Takes the hand-off that `seen`, a value of `side`, contains, and counts one starving waiter
+/// down. Returns what is left in `side`.
+fn take_hand_off(side: &AtomicU32, seen: u32) -> Option<u32> {
+    let one = if seen & STARVING == 0 { 0 } else { STARVING_ONE };
+    let left = (seen & !HANDED_OFF) - one;
     // Acquire pairs with the release in `hand_off` (Invariant 1).
-    seen & HANDED_OFF != 0
-        && side
-            .compare_exchange(seen, (seen & !HANDED_OFF) - count, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+    let taken = side.compare_exchange(seen, left, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    taken.then_some(left)
 }
 
 /// Releases the lock if no other thread has to be told.
@@ -303,48 +339,61 @@ pub fn acquire_slow(
     thread: &Thread,
     wait: &Wait,
 ) -> Result<Acquired, TimedOut> {
-    if spin(word, side, thread, wait.trusting) {
-        Ok(Acquired::default())
-    } else {
-        sleep(word, side, thread, wait)
+    match spin(word, side, thread, wait.trusting) {
+        Ok(()) => Ok(Acquired::default()),
+        Err(side_seen) => sleep(word, side, thread, wait, side_seen),
     }
 }
 
-/// The first half of a wait: spins while that pays. Returns whether the lock was acquired. It needs
-/// no window, so that the caller looks one up only before a sleep. `trusting`: as in [`Wait`].
+/// The first half of a wait: spins while that pays. It needs no window, so that the caller looks
+/// one up only before a sleep. `trusting`: as in [`Wait`].
+///
+/// # Errors
+/// The lock was not acquired. The value of `side` from before the spin is for [`window_in_epoch`]
+/// and [`sleep`]: the window's bits never change.
 #[cold]
-pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool) -> bool {
+pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool) -> Result<(), u32> {
     thread.met_contention();
     let now_ticks = clock::ticks();
     refresh_if_old_at(now_ticks);
     let to = if thread.is_over(now_ticks) { YIELDING } else { HELD };
+    // Relaxed: hints, and bits that never change.
+    let side_seen = side.load(Ordering::Relaxed);
     // While a waiter polls, the lock is held nearly all the time, and moving it to another CPU
     // is what costs most.
-    if is_polled(side) {
+    let acquired = if is_polled(side_seen) {
         look(word, to)
     } else {
         spin_if_it_pays(word, thread, to, if trusting { SPIN_OWN_NS } else { SPIN_NS }, now_ticks)
-    }
+    };
+    if acquired { Ok(()) } else { Err(side_seen) }
 }
 
-/// The second half of a wait: sleeps until the lock was acquired.
+/// The second half of a wait: sleeps until the lock was acquired. `side_seen`: what [`spin`]
+/// returned.
 ///
 /// # Errors
 /// The deadline is over.
 #[cold]
-pub fn sleep(word: &AtomicU32, side: &AtomicU32, thread: &Thread, wait: &Wait) -> Result<Acquired, TimedOut> {
+pub fn sleep(
+    word: &AtomicU32,
+    side: &AtomicU32,
+    thread: &Thread,
+    wait: &Wait,
+    side_seen: u32,
+) -> Result<Acquired, TimedOut> {
     let mut waiter = Waiter {
         word,
         side,
         thread,
         wait,
-        window_ns: wait.window_ns.unwrap_or_else(|| window_ns(side.load(Ordering::Relaxed))),
+        window_ns: wait.window_ns.unwrap_or_else(|| window_ns(side_seen)),
         began_ns: clock::now_ns(),
         patience_ns: 0,
         got: Acquired::default(),
     };
     let counted = waiter.count();
-    let result = waiter.sleep_until_acquired();
+    let result = waiter.sleep_until_acquired(side_seen);
     if counted {
         // Relaxed: a hint.
         side.fetch_sub(ASLEEP_ONE, Ordering::Relaxed);
@@ -365,7 +414,7 @@ pub fn release_slow(word: &AtomicU32, side: &AtomicU32, thread: &Thread) {
 /// may overtake it.
 #[cold]
 pub fn release_fair(word: &AtomicU32, side: &AtomicU32) {
-    // Relaxed: a hint, given while the lock is still held.
+    // Relaxed: a hint.
     side.fetch_or(FAIR, Ordering::Relaxed);
     if release_and_wake(word, side, true) {
         platform::thread::yield_now();
@@ -382,8 +431,7 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
             if hand_off(side) {
                 return true;
             }
-            // No waiter is starving. AcqRel would do for the step; the fence is that of Invariant
-            // 4.
+            // No waiter is starving. The fence is that of Invariant 4.
             let unmarked = seen & !MARKED;
             let _ = word.compare_exchange(seen, unmarked, Ordering::Relaxed, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -393,7 +441,7 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
             continue;
         }
         // Invariant 5, and before the step, because of Invariant 2.
-        let wakes = seen == SLEEPERS && (surely || !is_polled(side));
+        let wakes = seen == SLEEPERS && (surely || !is_polled(side.load(Ordering::Relaxed)));
         if word.compare_exchange(seen, 0, Ordering::Release, Ordering::Relaxed).is_ok() {
             return wakes && futex::wake(word, 1) > 0;
         }
@@ -402,19 +450,14 @@ fn release_and_wake(word: &AtomicU32, side: &AtomicU32, surely: bool) -> bool {
 
 /// Hands the lock off to the starving waiters, if there are any.
 fn hand_off(side: &AtomicU32) -> bool {
-    // Relaxed: counts are hints, and Invariant 4 has a fence before the look that matters.
-    let mut seen = side.load(Ordering::Relaxed);
-    while seen & STARVING != 0 {
-        // Release: this is the step that gives the lock away (Invariant 1).
-        match side.compare_exchange_weak(seen, seen | HANDED_OFF, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => {
-                futex::wake(side, 1);
-                return true;
-            }
-            Err(now) => seen = now,
-        }
+    let if_starving = |seen| (seen & STARVING != 0).then_some(seen | HANDED_OFF);
+    // Release: this is the step that gives the lock away (Invariant 1). Relaxed: counts are hints,
+    // and Invariant 4 has a fence before the look that matters.
+    let handed_off = side.fetch_update(Ordering::Release, Ordering::Relaxed, if_starving).is_ok();
+    if handed_off {
+        futex::wake(side, 1);
     }
-    false
+    handed_off
 }
 
 /// A thread that has stopped spinning.
@@ -438,44 +481,38 @@ impl Waiter<'_> {
         if self.wait.each_ns == 0 || fork::is_child() {
             return false;
         }
-        // Relaxed: a hint.
-        let mut seen = self.side.load(Ordering::Relaxed);
-        loop {
+        let one_more = |seen| {
             let asleep = u64::from((seen & ASLEEP) / ASLEEP_ONE) + 1;
             self.window_ns = self.window_ns.max(asleep * self.wait.each_ns);
-            if seen & ASLEEP == ASLEEP {
-                return false;
-            }
-            let counted = seen + ASLEEP_ONE;
-            match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
+            (seen & ASLEEP != ASLEEP).then(|| seen + ASLEEP_ONE)
+        };
+        // Relaxed: a hint.
+        self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    fn sleep_until_acquired(&mut self) -> Result<(), TimedOut> {
-        if self.window_ns > 0 && self.sleep_on_word()? {
+    fn sleep_until_acquired(&mut self, side_seen: u32) -> Result<(), TimedOut> {
+        if self.window_ns > 0 && self.sleep_on_word(side_seen)? {
             return Ok(());
         }
         self.sleep_on_side()
     }
 
-    /// Sleeps until the lock was acquired (true) or the window is over (false).
-    fn sleep_on_word(&mut self) -> Result<bool, TimedOut> {
+    /// Sleeps until the lock was acquired (true) or the window is over (false). `side_before`: a
+    /// value of `side` from before the sleep.
+    fn sleep_on_word(&mut self, mut side_before: u32) -> Result<bool, TimedOut> {
         let window_end_ns = self.began_ns.saturating_add(self.window_ns);
         let bounded = self.window_ns != UNBOUNDED_NS;
-        let mut side_before = 0;
         loop {
             let Some(seen) = self.take_or_mark(SLEEPERS) else { return Ok(true) };
             let until = bounded.then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
-            // Relaxed: only compared with what is seen after the sleep.
-            side_before = if bounded { self.side.load(Ordering::Relaxed) } else { side_before };
-            match self.sleep(self.word, seen, until) {
+            let outcome = self.sleep(self.word, seen, until);
+            // Relaxed: a hint; and compared with what was seen before the sleep.
+            let side_now = self.side.load(Ordering::Relaxed);
+            match outcome {
                 Outcome::TimedOut => self.check_deadline()?,
                 Outcome::Woken => {
                     self.got.sleeps += 1;
-                    if self.is_next() {
+                    if self.is_next(side_now) {
                         return Ok(self.take_or_mark(SLEEPERS).is_none());
                     }
                     if spin_after_sleep(self.word, self.thread, SLEEPERS) {
@@ -489,20 +526,19 @@ impl Waiter<'_> {
                 Outcome::Changed | Outcome::Interrupted => {}
             }
             if bounded && clock::now_ns() >= window_end_ns {
-                let now = self.side.load(Ordering::Relaxed);
-                let same = (now ^ side_before) & (STARVING | HANDED_OFF) == 0;
+                let same = (side_now ^ side_before) & (STARVING | HANDED_OFF) == 0;
                 // See *Healing*.
                 let nobodys = side_before & HANDED_OFF != 0 && same && fork::is_child();
-                return Ok(nobodys && self.accept(now));
+                return Ok(nobodys && self.accept(side_now));
             }
+            side_before = side_now;
         }
     }
 
-    /// Returns whether this waiter is starving at once, because of a fair release.
-    fn is_next(&self) -> bool {
+    /// Whether a fair release has made this waiter starving, by `side` as seen after its sleep.
+    fn is_next(&self, side_seen: u32) -> bool {
         // Relaxed: a hint.
-        self.side.load(Ordering::Relaxed) & FAIR != 0
-            && self.side.fetch_and(!FAIR, Ordering::Relaxed) & FAIR != 0
+        side_seen & FAIR != 0 && self.side.fetch_and(!FAIR, Ordering::Relaxed) & FAIR != 0
     }
 
     /// Looks now and then until the lock was acquired (true) or the window is over (false).
@@ -520,7 +556,8 @@ impl Waiter<'_> {
                 return Ok(true);
             }
             let timed_out = self.check_deadline();
-            if timed_out.is_err() || self.is_next() || clock::now_ns() >= window_end_ns {
+            let is_next = self.is_next(self.side.load(Ordering::Relaxed));
+            if timed_out.is_err() || is_next || clock::now_ns() >= window_end_ns {
                 end_polling(self.side);
                 // Invariant 5.
                 fence(Ordering::SeqCst);
@@ -596,14 +633,9 @@ impl Waiter<'_> {
         }
     }
 
-    /// Takes the hand-off that `seen`, a value of `side`, contains, and counts one down.
+    /// Takes the hand-off that `seen`, a value of `side`, contains.
     fn accept(&mut self, seen: u32) -> bool {
-        let left =
-            if seen & STARVING == 0 { seen & !HANDED_OFF } else { (seen & !HANDED_OFF) - STARVING_ONE };
-        // Acquire pairs with the release in `hand_off`.
-        if self.side.compare_exchange(seen, left, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            return false;
-        }
+        let Some(left) = take_hand_off(self.side, seen) else { return false };
         self.got.handed_off = true;
         if left & STARVING != 0 {
             // Others are starving, and the release may have taken their mark away before it saw
@@ -635,26 +667,14 @@ impl Waiter<'_> {
 
     /// Counts this thread among the starving waiters.
     fn join(&self) {
-        let mut seen = self.side.load(Ordering::Relaxed);
-        while seen & STARVING != STARVING {
-            let counted = seen + STARVING_ONE;
-            match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
+        let one_more = |seen| (seen & STARVING != STARVING).then(|| seen + STARVING_ONE);
+        let _ = self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
     }
 
     /// Counts this thread no more.
     fn leave(&self) {
-        let mut seen = self.side.load(Ordering::Relaxed);
-        while seen & STARVING != 0 {
-            let counted = seen - STARVING_ONE;
-            match self.side.compare_exchange_weak(seen, counted, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
+        let one_less = |seen| (seen & STARVING != 0).then(|| seen - STARVING_ONE);
+        let _ = self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
     }
 
     /// When a sleeper that does not trust looks again.
@@ -766,7 +786,6 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
 
 /// Takes the lock if it is free.
 fn look(word: &AtomicU32, to: u32) -> bool {
-    // As in `spin_for`.
     word.load(Ordering::Relaxed) == 0
         && word.compare_exchange(0, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
@@ -779,13 +798,13 @@ fn pause_for(ns: u64) {
     }
 }
 
-/// Whether a waiter polls, so that no thread has to be woken.
-// Relaxed, here and in the other functions: what depends on these values is checked elsewhere.
-fn is_polled(side: &AtomicU32) -> bool {
-    side.load(Ordering::Relaxed) & POLLING != 0 && !fork::is_child()
+/// Whether a waiter polls, by this value of `side`, so that no thread has to be woken.
+fn is_polled(side_seen: u32) -> bool {
+    side_seen & POLLING != 0 && !fork::is_child()
 }
 
 /// A sleeper was woken and found the lock taken. Returns whether it polls from now on.
+// Relaxed, here and in the functions below: what depends on these values is checked elsewhere.
 fn on_futile_wakeup(side: &AtomicU32) -> bool {
     count_futile_wakeup(side, true) == FUTILE
         && !fork::is_child()
@@ -857,5 +876,25 @@ mod tests {
         assert!(look(&word, 2));
         assert!(!look(&word, 1));
         assert_eq!(word.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_window_is_kept_to_three_digits() {
+        assert_eq!(window_ns(0), WINDOW_NS);
+        for window in [5, 6, 7, 8, 9, 1000, 1_000_000, 1_048_576, 3_000_000_000, WINDOW_NS_MAX] {
+            let kept = window_ns(with_window_ns(window));
+            assert!((window..=window + window / 4).contains(&kept), "{window} became {kept}");
+        }
+        assert_eq!(window_ns(with_window_ns(0)), 5);
+        assert_eq!(window_ns(with_window_ns(UNBOUNDED_NS)), UNBOUNDED_NS);
+        assert_eq!(with_window_ns(1_000_000) & 0xff_ffff, 0, "nothing else is touched");
+    }
+
+    #[test]
+    fn an_epochs_window_stands_in_for_the_default_one_only() {
+        assert_eq!(window_in_epoch(0x00ff_ffff, Some(2_000_000)), Some(2_000_000));
+        assert_eq!(window_in_epoch(0, Some(0)), Some(EPOCH_WINDOW_NS_MIN));
+        assert_eq!(window_in_epoch(0, None), None);
+        assert_eq!(window_in_epoch(with_window_ns(10), Some(2_000_000)), None);
     }
 }

@@ -88,10 +88,7 @@ fn wake_one(place: *const AtomicU32) {
 unsafe impl RawLock for FutexMutex {
     type Held = ();
     const NAME: &'static str = "futex";
-
-    fn new() -> Self {
-        FutexMutex::new()
-    }
+    platform::initial! { FutexMutex::new() }
 
     #[inline]
     fn lock(&self) {

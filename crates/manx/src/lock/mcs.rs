@@ -58,10 +58,7 @@ impl Mcs {
 unsafe impl RawLock for Mcs {
     type Held = QueueHeld;
     const NAME: &'static str = "mcs";
-
-    fn new() -> Self {
-        Mcs::new()
-    }
+    platform::initial! { Mcs::new() }
 
     #[inline]
     fn lock(&self) -> QueueHeld {

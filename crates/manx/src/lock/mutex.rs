@@ -5,8 +5,9 @@
 
 use super::bounded::{self, Acquired, Thread, TimedOut, Wait};
 use crate::slo;
+use core::time::Duration;
 use platform::atomic::{AtomicU32, Ordering};
-use platform::futex::Deadline;
+use platform::clock::duration_ns;
 
 platform::thread_local! {
     static THREAD: Thread = Thread::new();
@@ -24,7 +25,7 @@ pub(super) fn on_release() {
     THREAD.with(Thread::on_release);
 }
 
-/// The default mutex without data. How it works: [`bounded`].
+/// The default mutex without data: see [`Mutex`](super::Mutex).
 ///
 /// ```
 /// use manx::lock::RawMutex;
@@ -51,23 +52,37 @@ impl RawMutex {
     }
 
     platform::const_fn! {
-        /// A mutex whose waiters may be overtaken for `window_ns` (5 ns to
-        /// [`bounded::WINDOW_NS_MAX`], rounded up by less than a quarter; longer is for ever)
-        /// instead of [`bounded::WINDOW_NS`].
+        /// A mutex whose waiters may be overtaken for `window` instead of 1 ms, in epochs too. The
+        /// window is rounded up by less than a quarter, to 5 ns at least; more than six days is
+        /// for ever.
         ///
         /// ```
         /// use manx::lock::{Mutex, RawMutex};
+        /// use std::time::Duration;
         ///
-        /// static PATIENT: Mutex<u32> = Mutex::from_raw(RawMutex::with_window_ns(10_000_000), 0);
+        /// const WINDOW: Duration = Duration::from_millis(10);
+        /// static PATIENT: Mutex<u32> = Mutex::from_raw(RawMutex::with_window(WINDOW), 0);
         /// *PATIENT.lock() += 1;
         /// ```
-        pub const fn with_window_ns(window_ns: u64) -> RawMutex {
-            RawMutex { word: AtomicU32::new(0), side: AtomicU32::new(bounded::with_window_ns(window_ns)) }
+        pub const fn with_window(window: Duration) -> RawMutex {
+            let side = bounded::with_window_ns(duration_ns(window));
+            RawMutex { word: AtomicU32::new(0), side: AtomicU32::new(side) }
         }
     }
 
     /// Waits until the calling thread holds the mutex. A thread that holds it already waits for
     /// ever.
+    ///
+    /// ```
+    /// use manx::lock::RawMutex;
+    ///
+    /// static MUTEX: RawMutex = RawMutex::new();
+    /// MUTEX.acquire();
+    /// // … alone …
+    /// // SAFETY: acquired above.
+    /// unsafe { MUTEX.release() };
+    /// assert!(!MUTEX.is_acquired());
+    /// ```
     #[inline]
     pub fn acquire(&self) {
         if !self.try_acquire() {
@@ -77,6 +92,16 @@ impl RawMutex {
     }
 
     /// Takes the mutex if it is free.
+    ///
+    /// ```
+    /// use manx::lock::RawMutex;
+    ///
+    /// static MUTEX: RawMutex = RawMutex::new();
+    /// assert!(MUTEX.try_acquire());
+    /// assert!(!MUTEX.try_acquire());
+    /// // SAFETY: acquired above.
+    /// unsafe { MUTEX.release() };
+    /// ```
     #[inline]
     pub fn try_acquire(&self) -> bool {
         let acquired = bounded::try_acquire(&self.word);
@@ -86,38 +111,29 @@ impl RawMutex {
         acquired
     }
 
-    /// Waits for the mutex as told, and tells how it went. If no window is told and the mutex has
-    /// none of its own, it is that of the epoch that the calling thread is in ([`crate::slo`]).
+    /// Waits for the mutex as `wait` says, and returns how it went. If `wait` has no window and the
+    /// mutex has none of its own, it is that of the epoch that the calling thread is in
+    /// ([`crate::slo`]). The package `capi` calls it.
     ///
     /// # Errors
     /// The deadline is over.
+    #[doc(hidden)]
     #[cold]
     pub fn acquire_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
         THREAD.with(|thread| {
             // No code but ours works on this mutex.
             let trusting = true;
-            let acquired = if bounded::spin(&self.word, &self.side, thread, trusting) {
-                Acquired::default()
-            } else {
-                // Relaxed: the window's bits never change.
-                let side = self.side.load(Ordering::Relaxed);
-                let window_ns = wait.window_ns.or_else(|| bounded::window_in_epoch(side, slo::window_ns()));
-                bounded::sleep(&self.word, &self.side, thread, &Wait { window_ns, trusting, ..*wait })?
+            let acquired = match bounded::spin(&self.word, &self.side, thread, trusting) {
+                Ok(()) => Acquired::default(),
+                Err(side_seen) => {
+                    let of_epoch = || bounded::window_in_epoch(side_seen, slo::window_ns());
+                    let wait = Wait { window_ns: wait.window_ns.or_else(of_epoch), trusting, ..*wait };
+                    bounded::sleep(&self.word, &self.side, thread, &wait, side_seen)?
+                }
             };
             thread.on_acquire();
             Ok(acquired)
         })
-    }
-
-    /// Waits for the mutex until the deadline.
-    ///
-    /// # Errors
-    /// It is over.
-    pub fn acquire_until(&self, deadline: Deadline) -> Result<(), TimedOut> {
-        if self.try_acquire() {
-            return Ok(());
-        }
-        self.acquire_slow(&Wait { deadline: Some(deadline), ..Wait::default() }).map(drop)
     }
 
     /// Releases the mutex.
@@ -138,6 +154,16 @@ impl RawMutex {
     }
 
     /// Releases the mutex to a waiter, rather than to a running thread.
+    ///
+    /// ```
+    /// use manx::lock::RawMutex;
+    ///
+    /// static MUTEX: RawMutex = RawMutex::new();
+    /// MUTEX.acquire();
+    /// // A waiter gets it next, even if this thread wants it again at once.
+    /// // SAFETY: acquired above.
+    /// unsafe { MUTEX.release_fair() };
+    /// ```
     ///
     /// # Safety
     /// The calling context holds it.
@@ -167,10 +193,7 @@ impl Default for RawMutex {
 unsafe impl super::RawLock for RawMutex {
     type Held = ();
     const NAME: &'static str = "manx";
-
-    fn new() -> RawMutex {
-        RawMutex::new()
-    }
+    platform::initial! { RawMutex::new() }
 
     #[inline]
     fn lock(&self) {
@@ -196,8 +219,9 @@ unsafe impl super::RawLock for RawMutex {
 platform::os_only! {
     use super::observe::{self, Access, WaitOutcome};
     use lock_api::GuardNoSend;
+    use platform::futex::Deadline;
     use std::panic::Location;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     const _: () = assert!(size_of::<RawMutex>() == 8 && align_of::<RawMutex>() == 4);
 
@@ -206,7 +230,7 @@ platform::os_only! {
     /// Running threads may take it before sleeping waiters, for a window of 1 ms, or as long as
     /// the thread's epoch allows ([`crate::slo`]). After that the waiter is *starving*, and the
     /// next release hands the lock off to it. There is no poisoning. All methods are `lock_api`'s;
-    /// [`RawMutex::with_window_ns`] sets another window.
+    /// [`RawMutex::with_window`] sets another window.
     ///
     /// A thread that locks a mutex which it holds waits for ever.
     ///
@@ -224,9 +248,28 @@ platform::os_only! {
     /// ```
     pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
     /// The guard of a locked [`Mutex`]: gives access to the data, and unlocks when it is dropped.
+    ///
+    /// ```
+    /// use manx::lock::{Mutex, MutexGuard};
+    ///
+    /// fn next(mut count: MutexGuard<'_, u32>) -> u32 {
+    ///     *count += 1;
+    ///     *count
+    /// }
+    /// assert_eq!(next(Mutex::new(1).lock()), 2);
+    /// ```
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
     /// The guard of a part of a locked [`Mutex`]'s data (`MutexGuard::map`);
     /// unlocks when it is dropped.
+    ///
+    /// ```
+    /// use manx::lock::{MappedMutexGuard, Mutex, MutexGuard};
+    ///
+    /// let pair = Mutex::new((1, "one"));
+    /// let number: MappedMutexGuard<'_, u32> = MutexGuard::map(pair.lock(), |pair| &mut pair.0);
+    /// assert_eq!(*number, 1);
+    /// assert!(pair.try_lock().is_none());
+    /// ```
     pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
     impl RawMutex {

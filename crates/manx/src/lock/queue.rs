@@ -145,8 +145,8 @@ pub fn try_enter<S: Side>(tail: &AtomicPtr<Node<S>>) -> Option<QueueHeld<S>> {
     None
 }
 
-/// The place by which a thread holds a lock. It cannot go to another thread, because its place
-/// cannot.
+/// What a thread keeps while it holds a lock that queues, such as [`Mcs`](super::Mcs): its place in
+/// the queue. It cannot go to another thread, because its place cannot.
 #[derive(Debug)]
 #[must_use = "the lock is held until it is unlocked with this"]
 pub struct QueueHeld<S = ()> {
@@ -157,13 +157,15 @@ pub struct QueueHeld<S = ()> {
 unsafe impl<S> Sync for QueueHeld<S> {}
 
 impl<S> QueueHeld<S> {
-    /// By this place, at which the calling thread holds a lock.
+    /// By this place, at which the calling thread holds a lock. For the package `baselines`.
+    #[doc(hidden)]
     #[inline]
     pub fn at(node: NonNull<Node<S>>) -> Self {
         QueueHeld { node }
     }
 
-    /// The place.
+    /// The place. For the package `baselines`.
+    #[doc(hidden)]
     #[inline]
     pub fn into_node(self) -> NonNull<Node<S>> {
         self.node

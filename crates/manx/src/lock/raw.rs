@@ -43,10 +43,25 @@ pub unsafe trait RawLock: Send + Sync {
     /// The lock's name in the literature, as benchmarks print it.
     const NAME: &'static str;
 
-    /// A lock that is free. Each type also has a function of this name that is `const`.
-    fn new() -> Self
-    where
-        Self: Sized;
+    platform::os_only! {
+        /// A free lock.
+        const INIT: Self;
+
+        /// Makes a free lock.
+        fn new() -> Self
+        where
+            Self: Sized,
+        {
+            Self::INIT
+        }
+    }
+
+    platform::twins_only! {
+        /// Makes a free lock: twins have no constants with atomics in them.
+        fn new() -> Self
+        where
+            Self: Sized;
+    }
 
     /// Waits until the lock is this caller's.
     fn lock(&self) -> Self::Held;
@@ -65,6 +80,18 @@ pub unsafe trait RawLock: Send + Sync {
 }
 
 /// A lock that passes in the order of arrival.
+///
+/// ```
+/// use manx::lock::{Fifo, Mcs, RawLock};
+///
+/// /// Whether another caller came to stand in line during `run`.
+/// fn one_came<L: Fifo>(lock: &L, run: impl FnOnce()) -> bool {
+///     let before = lock.last_in_line();
+///     run();
+///     lock.last_in_line() != before
+/// }
+/// assert!(!one_came(&Mcs::new(), || ()));
+/// ```
 ///
 /// # Safety
 /// If one caller stands in line before another one calls, the first gets the lock first.
@@ -94,19 +121,11 @@ pub unsafe trait Fifo: RawLock {
 ///
 /// struct Queued(Mcs);
 ///
-/// impl Queued {
-///     const fn new() -> Self {
-///         Queued(Mcs::new())
-///     }
-/// }
-///
 /// // SAFETY: the lock is the one inside.
 /// unsafe impl RawLock for Queued {
 ///     type Held = QueueHeld;
 ///     const NAME: &'static str = "queued";
-///     fn new() -> Self {
-///         Queued::new()
-///     }
+///     const INIT: Self = Queued(Mcs::INIT);
 ///     fn lock(&self) -> QueueHeld {
 ///         self.0.lock()
 ///     }
@@ -135,7 +154,7 @@ macro_rules! for_lock_api {
         // be moved or dropped while held. No operation unwinds.
         unsafe impl<$($parameters)*> ::lock_api::RawMutex for $lock {
             #[allow(clippy::declare_interior_mutable_const)]
-            const INIT: Self = <$lock>::new();
+            const INIT: Self = <Self as $crate::lock::RawLock>::INIT;
             type Guard = <Self as $crate::lock::RawLock>::Held;
 
             #[inline]
@@ -162,7 +181,7 @@ macro_rules! for_lock_api {
 
         impl<$($parameters)*> Default for $lock {
             fn default() -> Self {
-                <$lock>::new()
+                <Self as $crate::lock::RawLock>::INIT
             }
         }
     )*};

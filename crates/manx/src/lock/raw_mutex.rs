@@ -1,22 +1,21 @@
 //! Each lock of this room as a [`::lock_api::RawMutex`].
 
 use super::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
-use ::lock_api::RawMutex;
 
 crate::for_lock_api! {
     [] Mcs;
     [] FutexMutex;
-    [L: RawLock + RawMutex<Guard = <L as RawLock>::Held>] Reorderable<L>;
-    [L: RawLock + RawMutex<Guard = <L as RawLock>::Held>] Asl<L>;
+    [L: RawLock] Reorderable<L>;
+    [L: RawLock] Asl<L>;
 }
 
-/// Locks that start without running anything, over each lock that does.
+/// A constructor for statics.
 macro_rules! const_new {
     ($($lock:ident),*) => {$(
-        impl<L: RawLock + RawMutex> $lock<L> {
+        impl<L: RawLock> $lock<L> {
             /// A free lock.
             pub const fn new() -> Self {
-                $lock::over(<L as RawMutex>::INIT)
+                $lock::over(L::INIT)
             }
         }
     )*};

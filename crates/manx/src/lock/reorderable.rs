@@ -33,10 +33,9 @@
 use super::RawLock;
 use super::passes::Passes;
 use crate::slo;
+use core::time::Duration;
 use platform::atomic::{AtomicU64, Ordering};
-use platform::clock::ticks;
-
-pub use crate::slo::WINDOW_NS_MAX;
+use platform::clock::{duration_ns, ticks};
 
 /// The lock has no maximum of its own.
 const UNSET: u64 = u64::MAX;
@@ -51,9 +50,10 @@ const UNSET: u64 = u64::MAX;
 ///
 /// ```
 /// use manx::lock::{Mcs, RawLock, Reorderable};
+/// use std::time::Duration;
 ///
 /// let lock = Reorderable::<Mcs>::new();
-/// let held = lock.lock_reorder(1_000_000);
+/// let held = lock.lock_reorder(Duration::from_millis(1));
 /// assert!(lock.is_locked());
 /// // SAFETY: held by this thread.
 /// unsafe { lock.unlock(held) };
@@ -82,15 +82,31 @@ impl<L: RawLock> Reorderable<L> {
         &self.lock
     }
 
-    /// Sets the longest window of this lock; `None`: that of all ([`slo::set_window_ns_max`]).
-    pub fn set_window_ns_max(&self, window_ns: Option<u64>) {
-        let window_ns = window_ns.map_or(UNSET, |window_ns| window_ns.min(UNSET - 1));
+    /// Sets the longest window of this lock. `None` stands for that of all locks
+    /// ([`slo::set_window_max`]).
+    ///
+    /// ```
+    /// use manx::lock::{Mcs, Reorderable};
+    /// use std::time::Duration;
+    ///
+    /// let lock = Reorderable::<Mcs>::new();
+    /// lock.set_window_max(Some(Duration::from_millis(1)));
+    /// assert_eq!(lock.window_max(), Duration::from_millis(1));
+    /// lock.set_window_max(None);
+    /// assert_eq!(lock.window_max(), manx::slo::window_max());
+    /// ```
+    pub fn set_window_max(&self, window: Option<Duration>) {
+        let window_ns = window.map_or(UNSET, |window| duration_ns(window).min(UNSET - 1));
         // Relaxed: a number that stands for itself; so everywhere in this file.
         self.window_ns_max.store(window_ns, Ordering::Relaxed);
     }
 
-    /// The longest window of this lock.
-    pub fn window_ns_max(&self) -> u64 {
+    /// Returns the longest window of this lock.
+    pub fn window_max(&self) -> Duration {
+        Duration::from_nanos(self.window_ns_max())
+    }
+
+    fn window_ns_max(&self) -> u64 {
         match self.window_ns_max.load(Ordering::Relaxed) {
             UNSET => slo::window_ns_max(),
             window_ns => window_ns,
@@ -98,6 +114,16 @@ impl<L: RawLock> Reorderable<L> {
     }
 
     /// Waits as the lock beneath has it.
+    ///
+    /// ```
+    /// use manx::lock::{Mcs, RawLock, Reorderable};
+    ///
+    /// let lock = Reorderable::<Mcs>::new();
+    /// let held = lock.lock_immediately();
+    /// assert!(lock.is_locked());
+    /// // SAFETY: held by this thread, by `held`.
+    /// unsafe { lock.unlock(held) };
+    /// ```
     #[inline]
     pub fn lock_immediately(&self) -> L::Held {
         if let Some(held) = self.lock.try_lock() {
@@ -111,17 +137,49 @@ impl<L: RawLock> Reorderable<L> {
         held
     }
 
-    /// Lets others pass for `window_ns` at most, and for no longer than
-    /// [`Reorderable::window_ns_max`].
+    /// Lets others pass for `window` at most, and for no longer than [`Reorderable::window_max`].
+    /// With a window of 0 it waits in line at once.
+    ///
+    /// ```
+    /// use manx::lock::{Mcs, RawLock, Reorderable};
+    /// use std::time::Duration;
+    ///
+    /// let lock = Reorderable::<Mcs>::new();
+    /// // Others may overtake this thread for a millisecond.
+    /// let held = lock.lock_reorder(Duration::from_millis(1));
+    /// // SAFETY: held by this thread, by `held`.
+    /// unsafe { lock.unlock(held) };
+    /// ```
     #[inline]
-    pub fn lock_reorder(&self, window_ns: u64) -> L::Held {
-        self.lock_reorder_while(window_ns, || true)
+    pub fn lock_reorder(&self, window: Duration) -> L::Held {
+        self.lock_reorder_while(window, || true)
     }
 
-    /// As [`Reorderable::lock_reorder`], but stands in line as soon as `willing` returns false. It
-    /// is called at each look at the lock.
+    /// As [`Reorderable::lock_reorder`], but enters the queue as soon as `willing` returns false.
+    /// It is called before each try to take the lock.
+    ///
+    /// ```
+    /// use manx::lock::{Mcs, RawLock, Reorderable};
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// static URGENT: AtomicBool = AtomicBool::new(false);
+    /// let lock = Reorderable::<Mcs>::new();
+    /// let window = Duration::from_millis(1);
+    /// let held = lock.lock_reorder_while(window, || !URGENT.load(Ordering::Relaxed));
+    /// // SAFETY: held by this thread.
+    /// unsafe { lock.unlock(held) };
+    /// ```
     #[inline]
-    pub fn lock_reorder_while(&self, window_ns: u64, willing: impl Fn() -> bool) -> L::Held {
+    pub fn lock_reorder_while(&self, window: Duration, willing: impl Fn() -> bool) -> L::Held {
+        self.lock_reorder_ns_while(duration_ns(window), willing)
+    }
+
+    /// As [`Reorderable::lock_reorder_while`], without a conversion: for [`super::Asl`], and for
+    /// the package `workload`, which measures it.
+    #[doc(hidden)]
+    #[inline]
+    pub fn lock_reorder_ns_while(&self, window_ns: u64, willing: impl Fn() -> bool) -> L::Held {
         let window_ns = window_ns.min(self.window_ns_max());
         if window_ns == 0 {
             return self.lock.lock();
@@ -141,10 +199,7 @@ impl<L: RawLock> Reorderable<L> {
 unsafe impl<L: RawLock> RawLock for Reorderable<L> {
     type Held = L::Held;
     const NAME: &'static str = "reorderable";
-
-    fn new() -> Self {
-        Reorderable::over(L::new())
-    }
+    platform::initial! { L => Reorderable::over }
 
     #[inline]
     fn lock(&self) -> L::Held {

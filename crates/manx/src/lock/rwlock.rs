@@ -14,21 +14,33 @@
 //!
 //! | bits | `state` |
 //! | --- | --- |
-//! | 0 to 25 | readers that hold the lock |
-//! | 26 to 37 | starving readers |
-//! | 38 to 49 | starving writers |
-//! | 50 | a writer holds the lock |
-//! | 51, 52 | perhaps some readers sleep, some writers sleep that are not starving |
-//! | 53, 54 | perhaps some starving readers sleep, some starving writers sleep |
+//! | 0 to 21 | readers that hold the lock, without the upgradable one |
+//! | 22 | an upgradable reader holds the lock |
+//! | 23 | it waits to be the writer, and its window is over |
+//! | 24 to 35 | starving readers |
+//! | 36 to 47 | starving writers, upgradable readers among them |
+//! | 48 | a writer holds the lock |
+//! | 49, 50, 51 | perhaps some readers, writers, upgradable readers sleep that are not starving |
+//! | 52, 53, 54 | perhaps some starving readers sleep, some starving writers, the upgrader |
 //! | 55 | the readers' turn: starving readers go first. Never without starving readers |
-//! | 56 to 63 | the lock's window, if it has one of its own ([`RawRwLock::with_window_ns`]); constant |
+//! | 56 to 63 | the lock's window, if it has one of its own ([`RawRwLock::with_window`]); constant |
 //!
 //! | rank | may enter if there is none of these |
 //! | --- | --- |
-//! | a reader | the writer, starving writers |
+//! | a reader | the writer, a starving upgrader, starving writers |
 //! | a writer | the writer, readers, starving waiters |
-//! | a starving reader | the writer, and starving writers unless it is the readers' turn |
-//! | a starving writer | the writer, readers, the readers' turn |
+//! | an upgradable reader | the writer, another one, starving writers |
+//! | a starving reader | the writer, a starving upgrader, and starving writers unless it is the readers' turn |
+//! | a starving writer, a starving upgradable reader | the writer, readers, the readers' turn |
+//! | the upgrader | other readers |
+//!
+//! # Upgradable readers
+//! One reader at a time may be *upgradable*: it reads beside other readers, and becomes the writer
+//! without leaving, so that no thread writes in between. While it waits for the other readers to
+//! leave it is the *upgrader*. New readers may overtake it for its window; then it is starving and
+//! keeps them out. An upgradable reader that has to wait until it may enter starves as a writer
+//! does, in the same line. If it could enter beside readers then, a stream of them could keep a
+//! starving writer out.
 //!
 //! # Waiting
 //! A waiter spins, sets the flag of its rank, and sleeps in the kernel on the upper half of
@@ -38,11 +50,13 @@
 //! # Release
 //! A release computes the state that it leaves behind, clears in it the flags of all ranks that may
 //! enter now, and makes that the state by one step (`Settled`). The flags that it cleared say which
-//! waiters to wake: all readers; or one writer, if no reader was there.
+//! waiters to wake: all readers, one upgradable reader and the upgrader; or one writer, if none of
+//! those was there. An entry does the same: a starving upgradable reader lets readers in with it.
 //!
 //! # Invariants
-//! 1. There is a writer or there are readers, never both; each is added by one step from a state
-//!    that lets its rank enter (the table), and taken away by its holder.
+//! 1. There is a writer or there are readers, never both, and at most one reader is upgradable;
+//!    each is added by one step from a state that lets its rank enter (the table), and taken away
+//!    by its holder. An upgrade is one step from a state without other readers.
 //! 2. The step that takes a holder away is the last access of its release. After it, only the
 //!    address goes to the kernel, as a key: the next holder may have freed the memory.
 //! 3. The flag of a rank is set only in states that keep the rank out. So at the moment when the
@@ -55,7 +69,8 @@
 //!    thread that was woken has neither entered nor given up yet. Such a thread sets the flags of
 //!    the ranks for which it alone was woken (`hands_on`), in the step by which it enters or gives
 //!    up; if that rank may enter then, it wakes one of it instead.
-//! 6. The readers' turn begins when a writer releases the lock and readers are starving, and ends
+//! 6. The readers' turn begins when a writer or an upgradable reader leaves and readers are
+//!    starving, and ends
 //!    when no starving reader is left. During it no reader counts as starving, so it ends.
 //!
 //! Invariant 5 needs that the kernel never wakes a thread in vain: a thread that it counts as woken
@@ -97,10 +112,13 @@ mod waiter;
 
 use super::bounded::{self, Acquired, TimedOut, Wait};
 use super::mutex::{on_acquire, on_release};
+use core::time::Duration;
 use platform::atomic::{AtomicU64, Ordering};
+use platform::clock::duration_ns;
 use platform::{futex, thread};
 use state::{
-    Kind, READ, READER, READERS, READERS_MAX, READERS_TURN, STARVING_READERS, Settled, WRITE, WRITER,
+    Kind, READ, READ_UPGRADABLY, READER, READERS, READERS_MAX, READERS_TURN, STARVING_READERS, Settled,
+    UPGRADABLE, UPGRADE, WRITE, WRITER,
 };
 use waiter::Waiter;
 
@@ -108,11 +126,11 @@ platform::os_only! {
     mod guarded;
 
     pub use guarded::{
-        MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
     };
 }
 
-/// A readers-writer lock without data: eight bytes, at most 67 million readers at a time.
+/// A readers-writer lock without data: eight bytes, at most two million readers at a time.
 ///
 /// Readers that come while a writer waits enter before it, for its window (1 ms unless set). Then
 /// the writer is *starving* and keeps new readers out, as a starving reader keeps writers out. If
@@ -150,19 +168,22 @@ impl RawRwLock {
     }
 
     platform::const_fn! {
-        /// A lock whose waiters may be overtaken for `window_ns` (5 ns to
-        /// [`bounded::WINDOW_NS_MAX`], rounded up by less than a quarter; longer is for ever)
-        /// instead of [`bounded::WINDOW_NS`], in epochs too.
+        /// A lock whose waiters may be overtaken for `window` instead of 1 ms, in epochs too. The
+        /// window is rounded up by less than a quarter, to 5 ns at least; more than six days is
+        /// for ever.
         ///
         /// ```
         /// use manx::lock::{RawRwLock, RwLock};
+        /// use std::time::Duration;
         ///
-        /// static PATIENT: RwLock<u32> = RwLock::from_raw(RawRwLock::with_window_ns(10_000_000), 0);
+        /// const WINDOW: Duration = Duration::from_millis(10);
+        /// static PATIENT: RwLock<u32> = RwLock::from_raw(RawRwLock::with_window(WINDOW), 0);
         /// *PATIENT.write() += 1;
         /// assert_eq!(*PATIENT.read(), 1);
         /// ```
-        pub const fn with_window_ns(window_ns: u64) -> RawRwLock {
-            RawRwLock { state: AtomicU64::new(state::free(bounded::with_window_ns(window_ns))) }
+        pub const fn with_window(window: Duration) -> RawRwLock {
+            let side = bounded::with_window_ns(duration_ns(window));
+            RawRwLock { state: AtomicU64::new(state::free(side)) }
         }
     }
 
@@ -191,6 +212,19 @@ impl RawRwLock {
     }
 
     /// Waits until it is a reader.
+    ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// LOCK.read();
+    /// assert!(LOCK.is_held() && !LOCK.is_written());
+    /// // SAFETY: this thread reads.
+    /// unsafe { LOCK.release_read() };
+    /// ```
+    ///
+    /// # Panics
+    /// If there are 2²¹ readers, as when guards are forgotten in a loop.
     #[inline]
     pub fn read(&self) {
         if !self.try_read() {
@@ -199,6 +233,16 @@ impl RawRwLock {
     }
 
     /// Waits until it is the writer.
+    ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// LOCK.write();
+    /// assert!(LOCK.is_written());
+    /// // SAFETY: this thread writes.
+    /// unsafe { LOCK.release_write() };
+    /// ```
     #[inline]
     pub fn write(&self) {
         if !self.try_write() {
@@ -206,15 +250,18 @@ impl RawRwLock {
         }
     }
 
-    /// Waits as told until it is a reader, and tells how it went. If no window is told and the lock
-    /// has none of its own, it is that of the epoch that the calling thread is in ([`crate::slo`]).
-    /// [`Wait::trusting`] changes nothing here: no wake-up is lost, so no waiter looks for one.
+    /// Waits as `wait` says until it is a reader, and returns how it went. If `wait` has no window
+    /// and the lock has none of its own, it is that of the epoch that the calling thread is in
+    /// ([`crate::slo`]).
+    /// [`Wait::trusting`] changes nothing here: no wake-up is lost, so no waiter looks for one. The
+    /// package `capi` calls it.
     ///
     /// # Errors
     /// The deadline is over.
     ///
     /// # Panics
-    /// If there are 2²⁵ readers, as when guards are forgotten in a loop.
+    /// If there are 2²¹ readers, as when guards are forgotten in a loop.
+    #[doc(hidden)]
     #[cold]
     pub fn read_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
         Waiter::new(&self.state, &READ, wait).enter().inspect(|_| on_acquire())
@@ -224,9 +271,108 @@ impl RawRwLock {
     ///
     /// # Errors
     /// The deadline is over.
+    #[doc(hidden)]
     #[cold]
     pub fn write_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
         Waiter::new(&self.state, &WRITE, wait).enter().inspect(|_| on_acquire())
+    }
+
+    /// Enters as the upgradable reader if that needs no waiting.
+    #[inline]
+    pub fn try_read_upgradably(&self) -> bool {
+        let entered = self.try_enter(&READ_UPGRADABLY, self.state.load(Ordering::Relaxed));
+        if entered {
+            on_acquire();
+        }
+        entered
+    }
+
+    /// As [`RawRwLock::read_slow`], until it is the upgradable reader. Tests call it.
+    ///
+    /// # Errors
+    /// The deadline is over.
+    #[doc(hidden)]
+    #[cold]
+    pub fn read_upgradably_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
+        Waiter::new(&self.state, &READ_UPGRADABLY, wait).enter().inspect(|_| on_acquire())
+    }
+
+    /// Makes the calling thread, which is the upgradable reader, the writer if no other thread
+    /// reads. Otherwise it stays the upgradable reader.
+    ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// assert!(LOCK.try_read_upgradably());
+    /// // SAFETY: this thread is the upgradable reader, and then the writer.
+    /// unsafe {
+    ///     assert!(LOCK.try_upgrade());
+    ///     LOCK.release_write();
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// The calling context is the upgradable reader.
+    #[inline]
+    pub unsafe fn try_upgrade(&self) -> bool {
+        self.try_enter(&UPGRADE, self.state.load(Ordering::Relaxed))
+    }
+
+    /// Waits as `wait` says until the calling thread, which is the upgradable reader, is the
+    /// writer. No thread writes in between.
+    ///
+    /// # Errors
+    /// The deadline is over; it is the upgradable reader still.
+    ///
+    /// # Safety
+    /// The calling context is the upgradable reader.
+    #[doc(hidden)]
+    #[cold]
+    pub unsafe fn upgrade_slow(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
+        Waiter::new(&self.state, &UPGRADE, wait).enter()
+    }
+
+    /// Ends the upgradable reader's stay, and returns whether a thread was woken.
+    ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// assert!(LOCK.try_read_upgradably());
+    /// assert!(LOCK.try_read(), "beside readers, but only one of its kind");
+    /// // SAFETY: this thread is both.
+    /// unsafe {
+    ///     LOCK.release_read();
+    ///     LOCK.release_upgradable();
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// The calling context is the upgradable reader.
+    #[inline]
+    pub unsafe fn release_upgradable(&self) -> bool {
+        on_release();
+        self.leave(UPGRADABLE, 0)
+    }
+
+    /// Makes the calling thread, which is the upgradable reader, an ordinary one.
+    ///
+    /// # Safety
+    /// The calling context is the upgradable reader.
+    #[inline]
+    pub unsafe fn downgrade_upgradable(&self) {
+        self.leave(UPGRADABLE, READER);
+    }
+
+    /// Makes the calling thread, which is the writer, the upgradable reader: no thread writes in
+    /// between.
+    ///
+    /// # Safety
+    /// The calling context is the writer.
+    #[inline]
+    pub unsafe fn downgrade_to_upgradable(&self) {
+        self.leave_as_writer(UPGRADABLE);
     }
 
     /// Ends a reader's stay.
@@ -253,6 +399,19 @@ impl RawRwLock {
     }
 
     /// Makes the calling thread, which is the writer, a reader: no thread writes in between.
+    ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// LOCK.write();
+    /// // SAFETY: this thread writes, and then reads.
+    /// unsafe {
+    ///     LOCK.downgrade();
+    ///     assert!(LOCK.is_held() && !LOCK.is_written());
+    ///     LOCK.release_read();
+    /// }
+    /// ```
     ///
     /// # Safety
     /// The calling context is the writer.
@@ -286,11 +445,12 @@ impl RawRwLock {
     /// Returns whether a thread reads or writes just now.
     pub fn is_held(&self) -> bool {
         // Relaxed: out of date when it is returned, whatever the ordering.
-        self.state.load(Ordering::Relaxed) & (WRITER | READERS) != 0
+        self.state.load(Ordering::Relaxed) & (WRITER | READERS | UPGRADABLE) != 0
     }
 
-    /// Whether there are as many readers as can be counted, so that [`RawRwLock::read_slow`] would
-    /// panic.
+    /// Whether there are as many readers as can be counted, so that one more would panic. The
+    /// package `capi` asks.
+    #[doc(hidden)]
     pub fn is_full(&self) -> bool {
         // Relaxed: out of date when it is returned, whatever the ordering.
         self.state.load(Ordering::Relaxed) & READERS >= READERS_MAX
@@ -328,13 +488,13 @@ impl RawRwLock {
         loop {
             let left = seen - holder + instead;
             let is_last_reader = holder == READER && left & READERS == 0;
-            let settled = if holder == WRITER && left & STARVING_READERS != 0 {
+            let settled = if holder != READER && left & STARVING_READERS != 0 {
                 // Invariant 6.
                 Settled::of(left | READERS_TURN)
-            } else if holder == WRITER || is_last_reader {
+            } else if holder != READER || is_last_reader {
                 Settled::of(left)
             } else {
-                // A holder that leaves while another one stays lets no waiter in.
+                // A reader that leaves while another one stays lets no waiter in.
                 Settled::as_it_is(left)
             };
             // Release pairs with the acquire of the next holder.

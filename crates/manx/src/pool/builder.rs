@@ -1,130 +1,252 @@
-//! How a pool is to be.
+//! The settings of a pool.
 
-use super::control::{Bounds, Control, OVERCOMMIT_MAX, Steering, TICK};
+use super::control::{Bounds, Control, DEFAULT_TICK, OVERCOMMIT_MAX, Steering};
+use super::hooks::Hooks;
 use super::jobserver::Tokens;
 use super::pool::FriendlyPool;
 use super::registry::Member;
-use super::shared::{Entries, Parts, Report, Shared, Shutdown};
+use super::shared::{Entries, Parts, Shared, Shutdown};
 use super::{controller, worker};
 use crate::cpu::CpuBudget;
 use std::fmt;
 use std::time::Duration;
 
-/// The maximum number of workers of a pool, the stand-ins for blocked ones included.
-pub const WORKERS_MAX: usize = 4096;
-/// Room in a pool's queue, unless said otherwise.
-pub const QUEUE_BOUND: usize = 65_536;
-/// Workers that may stand in for blocked ones, unless said otherwise.
-pub const STAND_INS: usize = 64;
-/// How long dropping a pool waits for what it has to do, unless said otherwise.
-pub const DROP_TIMEOUT: Duration = Duration::from_secs(30);
+/// The maximum number of threads of a pool, those for blocked workers included.
+pub const MAX_THREADS: usize = 4096;
+/// The default number of jobs that a pool's queue holds.
+pub const DEFAULT_QUEUE_CAPACITY: usize = 65_536;
+/// The default number of threads that may replace blocked workers.
+pub const DEFAULT_MAX_BLOCKING_THREADS: usize = 64;
+/// The default time that the drop of a pool waits for queued jobs.
+pub const DEFAULT_DROP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How a pool is to be; from [`FriendlyPool::builder`].
+/// The settings of a pool. [`FriendlyPool::builder`] returns the defaults.
 ///
 /// ```
 /// use manx::pool::{Control, FriendlyPool};
 ///
 /// let pool = FriendlyPool::builder()
 ///     .name("http")
-///     .workers_max(8)
-///     .queue_bound(1_000)
+///     .num_threads(8)
+///     .queue_capacity(1_000)
 ///     .control(Control::SHARE)
-///     .on_panic(|text| eprintln!("a request failed: {text}"))
+///     .panic_handler(|message| eprintln!("a request failed: {message}"))
 ///     .build()?;
 /// assert_eq!(pool.name(), "http");
 /// # Ok::<(), manx::pool::BuildError>(())
 /// ```
 #[must_use = "a builder builds by `build`"]
-pub struct Builder {
+pub struct FriendlyPoolBuilder {
     name: String,
-    workers_max: Option<usize>,
-    stand_ins: usize,
-    queue_bound: usize,
-    stack_bytes: usize,
+    num_threads: Option<usize>,
+    max_blocking_threads: usize,
+    queue_capacity: usize,
+    /// 0: that of the standard library.
+    stack_size: usize,
     control: Control,
     tick: Duration,
-    on_panic: Option<Report>,
+    hooks: Hooks,
     on_drop: (Shutdown, Duration),
     bounds: Bounds,
 }
 
 impl FriendlyPool {
-    /// How it is to be.
-    pub fn builder() -> Builder {
-        Builder::new()
+    /// Returns the default settings.
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().name("http").num_threads(2).stack_size(256 << 10).build()?;
+    /// assert_eq!(pool.name(), "http");
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
+    pub fn builder() -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder::new()
     }
 }
 
-impl Builder {
-    fn new() -> Builder {
-        Builder {
+impl FriendlyPoolBuilder {
+    fn new() -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder {
             name: "manx".into(),
-            workers_max: None,
-            stand_ins: STAND_INS,
-            queue_bound: QUEUE_BOUND,
-            stack_bytes: 0,
+            num_threads: None,
+            max_blocking_threads: DEFAULT_MAX_BLOCKING_THREADS,
+            queue_capacity: DEFAULT_QUEUE_CAPACITY,
+            stack_size: 0,
             control: Control::default(),
-            tick: TICK,
-            on_panic: None,
-            on_drop: (Shutdown::Drain, DROP_TIMEOUT),
+            tick: DEFAULT_TICK,
+            hooks: Hooks::default(),
+            on_drop: (Shutdown::Drain, DEFAULT_DROP_TIMEOUT),
             bounds: Bounds::default(),
         }
     }
 
-    /// The name of its threads, with their numbers behind it, as debuggers and `ps -L` show them.
-    pub fn name(self, name: impl Into<String>) -> Builder {
-        Builder { name: name.into(), ..self }
+    /// Sets the name of the pool. The name of each thread is the pool's name, a hyphen and the
+    /// thread's index, unless [`thread_name`](FriendlyPoolBuilder::thread_name) sets another one.
+    pub fn name(self, name: impl Into<String>) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { name: name.into(), ..self }
     }
 
-    /// Sets the maximum number of workers that are active at a time. Unless told, as many as there
-    /// are CPUs that the process may ever run on, by its affinity; the overcommitment of
-    /// [`Control::Share`] multiplies that.
-    pub fn workers_max(self, workers: usize) -> Builder {
-        Builder { workers_max: Some(workers), ..self }
+    /// Sets a function that returns the name of each worker's thread, from the thread's index.
+    /// Debuggers and `ps -L` show the first 15 bytes. A thread for which the function panics has
+    /// the usual name.
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().thread_name(|index| format!("http {index}")).build()?;
+    /// let name = pool.submit(|| std::thread::current().name().map(str::to_owned))?.join()?;
+    /// assert!(name.unwrap().starts_with("http "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn thread_name(
+        mut self,
+        name: impl Fn(usize) -> String + Send + Sync + 'static,
+    ) -> FriendlyPoolBuilder {
+        self.hooks.thread_name = Some(Box::new(name));
+        self
     }
 
-    /// Sets the maximum number of further workers that stand in for blocked ones; [`STAND_INS`]
-    /// unless told. They are started when they are needed first.
-    pub fn stand_ins(self, workers: usize) -> Builder {
-        Builder { stand_ins: workers, ..self }
+    /// Sets the maximum number of workers that are active at a time, from 1 to [`MAX_THREADS`]. The
+    /// default is the number of CPUs that the process may ever run on, by its affinity, times the
+    /// overcommitment of [`Control::Share`].
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().num_threads(4).build()?;
+    /// assert!(pool.stats().limit <= 4);
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
+    pub fn num_threads(self, threads: usize) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { num_threads: Some(threads), ..self }
     }
 
-    /// Sets how many jobs from outside the queue holds; [`QUEUE_BOUND`] unless told.
-    pub fn queue_bound(self, jobs: usize) -> Builder {
-        Builder { queue_bound: jobs, ..self }
+    /// Sets the maximum number of further threads. They work in place of workers that are in
+    /// [`block_in_place`](super::block_in_place) or wait for other jobs. The default is
+    /// [`DEFAULT_MAX_BLOCKING_THREADS`]. Each is started when it is first needed. All threads
+    /// together are at most [`MAX_THREADS`].
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().max_blocking_threads(8).build()?;
+    /// let answer = pool.submit(|| manx::pool::block_in_place(|| 42))?;
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_blocking_threads(self, threads: usize) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { max_blocking_threads: threads, ..self }
     }
 
-    /// The stack of each worker, in bytes; the standard library's size unless told.
-    pub fn stack_bytes(self, bytes: usize) -> Builder {
-        Builder { stack_bytes: bytes, ..self }
+    /// Sets how many jobs from outside the queue holds: at least 1. The default is
+    /// [`DEFAULT_QUEUE_CAPACITY`].
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().queue_capacity(1_000).build()?;
+    /// pool.try_execute(|| ())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn queue_capacity(self, jobs: usize) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { queue_capacity: jobs, ..self }
+    }
+
+    /// Sets the stack size of each worker, in bytes. The default is that of the standard library.
+    pub fn stack_size(self, bytes: usize) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { stack_size: bytes, ..self }
     }
 
     /// Sets what decides how many workers are active.
-    pub fn control(self, control: Control) -> Builder {
-        Builder { control, ..self }
+    pub fn control(self, control: Control) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { control, ..self }
     }
 
-    /// How often the control thread of [`Control::Pressure`] looks while more is queued than is
-    /// being done; [`TICK`] unless told.
-    pub fn tick(self, tick: Duration) -> Builder {
-        Builder { tick, ..self }
+    /// Sets the tick of the control thread of [`Control::Pressure`] while jobs are queued. The
+    /// default is [`DEFAULT_TICK`], the least 100 µs.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let pool = manx::pool::FriendlyPool::builder().tick(Duration::from_millis(2)).build()?;
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
+    pub fn tick(self, tick: Duration) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { tick, ..self }
     }
 
-    /// Called in the worker with the words of each panic of a job. The panic itself is contained:
-    /// the worker goes on, and a thread that waits for the job is told.
-    pub fn on_panic(self, report: impl Fn(&str) + Send + Sync + 'static) -> Builder {
-        Builder { on_panic: Some(Box::new(report)), ..self }
+    /// Sets a function that a worker calls with the message of each panic of a job, of a
+    /// [`start_handler`](FriendlyPoolBuilder::start_handler) or of an
+    /// [`exit_handler`](FriendlyPoolBuilder::exit_handler). The panic is contained: the worker
+    /// continues, and a thread that waits for the job gets an error. A panic of this function is
+    /// ignored.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    ///
+    /// let (sender, receiver) = channel();
+    /// let pool = manx::pool::FriendlyPool::builder()
+    ///     .panic_handler(move |message| sender.send(message.to_owned()).unwrap())
+    ///     .build()?;
+    /// pool.execute(|| panic!("as expected"))?;
+    /// assert_eq!(receiver.recv()?, "as expected");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn panic_handler(mut self, handler: impl Fn(&str) + Send + Sync + 'static) -> FriendlyPoolBuilder {
+        self.hooks.panic_handler = Some(Box::new(handler));
+        self
     }
 
-    /// What dropping the pool does, and how long it waits for that; to drain it for
-    /// [`DROP_TIMEOUT`] unless told. What then still runs ends when it ends, and what is still
-    /// queued is dropped.
-    pub fn on_drop(self, how: Shutdown, timeout: Duration) -> Builder {
-        Builder { on_drop: (how, timeout), ..self }
+    /// Sets a function that each worker calls once, with its index, before its first job. Indices
+    /// are counted from 0, and no two workers have the same one. The threads for blocked workers
+    /// are workers too; the control thread is not. A panic of the function is contained.
+    ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, Shutdown};
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use std::time::Duration;
+    ///
+    /// static THREADS: AtomicUsize = AtomicUsize::new(0);
+    /// let pool = FriendlyPool::builder()
+    ///     .start_handler(|_index| _ = THREADS.fetch_add(1, Ordering::Relaxed))
+    ///     .exit_handler(|_index| _ = THREADS.fetch_sub(1, Ordering::Relaxed))
+    ///     .build()?;
+    /// assert!(pool.submit(|| THREADS.load(Ordering::Relaxed))?.join()? >= 1);
+    /// pool.shutdown(Shutdown::Drain, Duration::from_secs(60))?;
+    /// assert_eq!(THREADS.load(Ordering::Relaxed), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn start_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> FriendlyPoolBuilder {
+        self.hooks.start_handler = Some(Box::new(handler));
+        self
     }
 
-    /// As many workers are active as make's jobserver allows: one, and one for each token that is
-    /// to be had while jobs are queued.
+    /// Sets a function that each worker calls once, with its index, after its last job. A worker
+    /// ends when the pool is shut down, and a shutdown waits for this function too. The function
+    /// must not wait for jobs of this pool. A panic of the function is contained.
+    ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, Shutdown};
+    /// use std::time::Duration;
+    ///
+    /// let pool = FriendlyPool::builder().exit_handler(|index| println!("worker {index} ends")).build()?;
+    /// pool.shutdown(Shutdown::Drain, Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn exit_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> FriendlyPoolBuilder {
+        self.hooks.exit_handler = Some(Box::new(handler));
+        self
+    }
+
+    /// Sets how the drop of the pool shuts it down, and for how long it waits. By default it drains
+    /// the pool, and waits for [`DEFAULT_DROP_TIMEOUT`]. After the timeout, jobs that run are not
+    /// interrupted, and queued jobs are dropped.
+    ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, Shutdown};
+    /// use std::time::Duration;
+    ///
+    /// let builder = FriendlyPool::builder().shutdown_on_drop(Shutdown::Discard, Duration::from_secs(1));
+    /// drop(builder.build()?); // drops queued jobs, and waits for running ones
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
+    pub fn shutdown_on_drop(self, how: Shutdown, timeout: Duration) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { on_drop: (how, timeout), ..self }
+    }
+
+    /// Limits the active workers to what make's jobserver allows: one, and one for each token that
+    /// is available while jobs are queued.
     ///
     /// ```
     /// use manx::pool::FriendlyPool;
@@ -137,13 +259,13 @@ impl Builder {
     /// let pool = builder.build()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn jobserver(mut self, tokens: Tokens) -> Builder {
+    pub fn jobserver(mut self, tokens: Tokens) -> FriendlyPoolBuilder {
         self.bounds.tokens = Some(tokens);
         self
     }
 
-    /// The pool takes its part of the CPUs as a member of a registry, among processes that divide
-    /// them exactly. For [`Control::Pressure`].
+    /// Lets the pool use the share of a registry's member. The processes of a registry divide the
+    /// CPUs exactly. For [`Control::Pressure`].
     ///
     /// ```
     /// use manx::pool::FriendlyPool;
@@ -155,35 +277,41 @@ impl Builder {
     /// # std::fs::remove_file(&path)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn registry(mut self, member: Member) -> Builder {
+    pub fn registry(mut self, member: Member) -> FriendlyPoolBuilder {
         self.bounds.member = Some(member);
         self
     }
 
-    /// Makes the pool. Its first worker is started now, the others when there is something to do
-    /// for them.
+    /// Builds the pool. Its first worker is started now, the others when they are first needed.
+    ///
+    /// ```
+    /// use manx::pool::{BuildError, FriendlyPool};
+    ///
+    /// let error = FriendlyPool::builder().num_threads(0).build().unwrap_err();
+    /// assert!(matches!(error, BuildError::NumThreads(0)));
+    /// assert_eq!(error.to_string(), "a pool needs 1 to 4096 threads, not 0");
+    /// ```
     ///
     /// # Errors
-    /// A number makes no sense, or the system has no thread for the first worker.
+    /// A number is out of its range, or the system cannot start the first worker.
     pub fn build(self) -> Result<FriendlyPool, BuildError> {
         let workers = self.check()?;
-        let tick = self.tick;
-        let steering = Steering::new(self.control, tick, workers as u32, self.bounds);
+        let steering = Steering::new(self.control, self.tick, workers as u32, self.bounds);
         let shared = Shared::new(Parts {
             name: self.name,
-            slots: (workers + self.stand_ins).min(WORKERS_MAX),
-            queue_bound: self.queue_bound,
-            stack_bytes: self.stack_bytes,
+            slots: workers.saturating_add(self.max_blocking_threads).min(MAX_THREADS),
+            queue_capacity: self.queue_capacity,
+            stack_size: self.stack_size,
             steering,
-            report: self.on_panic,
+            hooks: self.hooks,
             entries: Entries { worker: worker::run, control: controller::run },
         });
         shared.pace.set_quota(shared.steering.quota_cpus(&CpuBudget::now()));
-        shared.first_worker().map_err(BuildError::Thread)?;
+        shared.first_worker().map_err(BuildError::Spawn)?;
         Ok(FriendlyPool::new(shared, self.on_drop))
     }
 
-    /// Whether all numbers make sense; how many workers these are.
+    /// Checks the ranges of all numbers. Returns the number of workers.
     fn check(&self) -> Result<usize, BuildError> {
         let mut tick = self.tick;
         let mut overcommit = 1.0;
@@ -196,18 +324,18 @@ impl Builder {
         if tick < Duration::from_micros(100) {
             return Err(BuildError::Tick(tick));
         }
-        if self.queue_bound == 0 {
-            return Err(BuildError::EmptyQueue);
+        if self.queue_capacity == 0 {
+            return Err(BuildError::QueueCapacity);
         }
-        let usual = || ((platform::cpu::count() as f64 * overcommit).ceil() as usize).clamp(1, WORKERS_MAX);
-        let workers = self.workers_max.unwrap_or_else(usual);
-        if (1..=WORKERS_MAX).contains(&workers) { Ok(workers) } else { Err(BuildError::Workers(workers)) }
+        let usual = || ((platform::cpu::count() as f64 * overcommit).ceil() as usize).clamp(1, MAX_THREADS);
+        let workers = self.num_threads.unwrap_or_else(usual);
+        if (1..=MAX_THREADS).contains(&workers) { Ok(workers) } else { Err(BuildError::NumThreads(workers)) }
     }
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for FriendlyPoolBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("FriendlyPoolBuilder")
             .field("name", &self.name)
             .field("control", &self.control)
             .finish_non_exhaustive()
@@ -215,37 +343,42 @@ impl fmt::Debug for Builder {
 }
 
 /// Why a pool cannot be built.
+///
+/// ```
+/// use manx::pool::{BuildError, FriendlyPool};
+///
+/// let error = FriendlyPool::builder().num_threads(0).build().unwrap_err();
+/// assert!(matches!(error, BuildError::NumThreads(0)));
+/// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum BuildError {
-    /// This number of workers was asked for; 1 to [`WORKERS_MAX`] are possible.
-    Workers(usize),
-    /// A queue that holds nothing.
-    EmptyQueue,
-    /// A factor of overcommitment that is no positive number.
+    /// This number of threads is not in the range from 1 to [`MAX_THREADS`].
+    NumThreads(usize),
+    /// The queue has no room for a job.
+    QueueCapacity,
+    /// This factor of overcommitment is not above 0, or above 1024.
     Overcommit(f64),
-    /// A control thread that would look more often than each 0.1 ms.
-    Tick(std::time::Duration),
-    /// The system has no thread for the first worker.
-    Thread(std::io::Error),
+    /// This tick is shorter than 100 µs.
+    Tick(Duration),
+    /// The system cannot start the first worker.
+    Spawn(std::io::Error),
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BuildError::Workers(asked) => {
-                write!(f, "a pool of {asked} workers cannot be: ask for 1 to {}", WORKERS_MAX)
+            BuildError::NumThreads(asked) => {
+                write!(f, "a pool needs 1 to {MAX_THREADS} threads, not {asked}")
             }
-            BuildError::EmptyQueue => {
-                f.write_str("a queue with room for no job takes none: queue_bound is at least 1")
-            }
+            BuildError::QueueCapacity => f.write_str("a pool's queue needs room for at least 1 job, not 0"),
             BuildError::Overcommit(asked) => {
-                write!(
-                    f,
-                    "an overcommitment of {asked} cannot be: it is a positive number, 1 for as many workers as CPUs"
-                )
+                write!(f, "an overcommitment is above 0 and at most {OVERCOMMIT_MAX}, not {asked}")
             }
-            BuildError::Tick(asked) => write!(f, "a tick of {asked:?} cannot be: it is 100 µs at least"),
-            BuildError::Thread(error) => write!(f, "the system gives no thread for the first worker: {error}"),
+            BuildError::Tick(asked) => write!(f, "a pool's tick needs at least 100 µs, not {asked:?}"),
+            BuildError::Spawn(error) => {
+                write!(f, "the system cannot start the pool's first thread: {error}")
+            }
         }
     }
 }
@@ -253,7 +386,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            BuildError::Thread(error) => Some(error),
+            BuildError::Spawn(error) => Some(error),
             _ => None,
         }
     }

@@ -1,15 +1,15 @@
-//! The control thread: what it sees at each tick, and what it asks.
+//! The control thread: what it measures at each tick, and what it decides.
 
 use super::control::{ASLEEP, AWAKE, Control, Decision, STOPPED, Seen, Steering, Why, fair, pressure, share};
 use super::shared::Shared;
 use crate::cpu::{BudgetWatch, CpuBudget, ThreadTimes};
 use platform::atomic::{Ordering, fence};
-use platform::clock::{now_ns, ticks};
+use platform::clock::{duration_ns, now_ns, ticks};
 use platform::futex;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The budget is read again after so long, while the control thread is awake.
+/// The time between two readings of the budget, while the control thread is awake.
 const BUDGET_NS: u64 = 100_000_000;
 /// While nothing calls for haste, a tick is doubled after this number of ticks that changed
 /// nothing …
@@ -51,8 +51,18 @@ pub(super) fn run(shared: &Arc<Shared>) {
     let watch = BudgetWatch::new();
     let (fair, times) = (fair::Fair::default(), Vec::new());
     let (seen_ns, quota_cpus) = (now_ns(), steering.quota_cpus(&CpuBudget::now()));
-    let mut controller =
-        Controller { shared, rules, fair, watch, budget_read_ns: 0, quota_cpus, seen_ns, times, stretch: 1, calm: 0 };
+    let mut controller = Controller {
+        shared,
+        rules,
+        fair,
+        watch,
+        budget_read_ns: 0,
+        quota_cpus,
+        seen_ns,
+        times,
+        stretch: 1,
+        calm: 0,
+    };
     let mut quiet = 0;
     loop {
         match steering.state.load(Ordering::Relaxed) {
@@ -83,10 +93,10 @@ pub(super) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Returns what the process gets as a member of its registry, in CPUs: it wants all that it may use
-/// while jobs are queued, and a little more than it uses otherwise. `None` if it is no member, or
-/// none any more.
-fn shared_out(steering: &Steering, seen: &Seen) -> Option<f64> {
+/// Returns the share of the process in its registry, in CPUs. While jobs are queued, the process
+/// demands all that it may use, and otherwise a little more than it uses. `None` if it is not a
+/// member, or not any more.
+fn registry_share(steering: &Steering, seen: &Seen) -> Option<f64> {
     let member = steering.member.as_ref()?;
     let uses_cpus = seen.run_ns as f64 / seen.elapsed_ns as f64;
     let wants_cpus = if seen.queued { f64::from(seen.limit) } else { uses_cpus * 1.2 + 0.1 };
@@ -99,24 +109,24 @@ fn shared_out(steering: &Steering, seen: &Seen) -> Option<f64> {
 }
 
 impl Controller<'_> {
-    /// It has slept: what was seen before is of no use.
+    /// Starts again after a sleep: the measurements from before are of no use.
     fn begin(&mut self) {
         self.seen();
-        self.hurry();
+        self.reset_tick();
         match &mut self.rules {
             Rules::Share(share) => share.begin(),
             Rules::Pressure(pressure) => pressure.forget(),
         }
     }
 
-    fn hurry(&mut self) {
+    fn reset_tick(&mut self) {
         (self.stretch, self.calm) = (1, 0);
     }
 
-    /// Looks more rarely, if nothing would be missed.
-    fn calm_down(&mut self, is_calm: bool) {
+    /// Makes ticks longer if that would miss nothing.
+    fn adapt_tick(&mut self, is_calm: bool) {
         if !is_calm {
-            return self.hurry();
+            return self.reset_tick();
         }
         self.calm += 1;
         if self.calm >= CALM_TICKS && self.stretch < STRETCH_MAX {
@@ -134,9 +144,9 @@ impl Controller<'_> {
         }
         steering.fit_tokens(|| self.shared.workers.active() as usize + self.shared.queue.len());
         let seen = self.seen();
-        let share_cpus = shared_out(steering, &seen);
+        let share_cpus = registry_share(steering, &seen);
         if steering.member.is_some() && share_cpus.is_none() {
-            // It is a member no more.
+            // It is not a member any more.
             self.shared.pace.set_quota(self.quota_cpus);
         }
         let decided = match &mut self.rules {
@@ -156,7 +166,7 @@ impl Controller<'_> {
                 if pressure.is_waiting() {
                     match self.fair.look(now_ns, seen.target, seen.limit) {
                         Some(fair::Verdict::Unfair(unfair)) => pressure.correct(&seen, unfair).or(decided),
-                        Some(fair::Verdict::InVain) => {
+                        Some(fair::Verdict::Ineffective) => {
                             pressure.withdraw();
                             decided
                         }
@@ -174,7 +184,7 @@ impl Controller<'_> {
             }
             _ => false,
         };
-        self.calm_down(is_calm && decided.is_none());
+        self.adapt_tick(is_calm && decided.is_none());
         if let Some((to, why)) = decided
             && to != seen.target
         {
@@ -213,8 +223,8 @@ impl Controller<'_> {
             }
             let passed = times.since(&self.times[slot]);
             self.times[slot] = times;
-            run_ns += passed.run_ns;
-            wait_ns += passed.wait_ns;
+            run_ns += duration_ns(passed.run_time);
+            wait_ns += duration_ns(passed.wait_time);
         }
         let elapsed_ns = now_ns.saturating_sub(self.seen_ns).max(1);
         self.seen_ns = now_ns;

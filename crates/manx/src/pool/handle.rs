@@ -1,5 +1,5 @@
-//! The result of a job: a place that the job fills, and a handle that waits for it, as a thread or
-//! as a future.
+//! The result of a job: a promise that the job fulfils, and a handle that waits for it, as a thread
+//! or as a future.
 //!
 //! Invariants:
 //! 1. The job's side writes the result once, then sets `DONE` (release). The handle's side reads it
@@ -42,8 +42,8 @@ pub(super) struct Promise<T> {
     place: Arc<Place<T>>,
 }
 
-/// A place for a result, from both sides.
-pub(super) fn place<T>() -> (Promise<T>, JoinHandle<T>) {
+/// A promise of a result, and the handle that waits for it.
+pub(super) fn promise<T>() -> (Promise<T>, JoinHandle<T>) {
     let place = Arc::new(Place {
         state: AtomicU32::new(PENDING),
         done: Event::new(),
@@ -54,7 +54,7 @@ pub(super) fn place<T>() -> (Promise<T>, JoinHandle<T>) {
 }
 
 impl<T> Promise<T> {
-    pub(super) fn keep(self, result: Result<T, JoinError>) {
+    pub(super) fn fulfil(self, result: Result<T, JoinError>) {
         self.fill(result);
     }
 
@@ -85,9 +85,9 @@ impl<T> Drop for Promise<T> {
     }
 }
 
-/// What a job will have computed. Dropping it lets the job go on.
+/// The future result of a job. Dropping the handle does not cancel the job.
 ///
-/// It can be waited for by a thread, or awaited as a future.
+/// A thread can wait for it, and a task can await it as a future.
 ///
 /// ```
 /// use manx::pool::FriendlyPool;
@@ -97,16 +97,26 @@ impl<T> Drop for Promise<T> {
 /// assert_eq!(handle.join()?, "done");
 ///
 /// let handle = pool.submit(|| panic!("as expected"))?;
-/// assert_eq!(handle.join().unwrap_err().panic_text(), Some("as expected"));
+/// assert_eq!(handle.join().unwrap_err().panic_message(), Some("as expected"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a job whose result nobody wants is queued by `execute`"]
+#[must_use = "use `execute` for a job without a result"]
 pub struct JoinHandle<T> {
     place: Arc<Place<T>>,
 }
 
 impl<T> JoinHandle<T> {
-    /// Whether the job has ended, or never will begin.
+    /// Whether the job has ended, or will never begin.
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().build()?;
+    /// let handle = pool.submit(|| 42)?;
+    /// while !handle.is_finished() {
+    ///     std::thread::yield_now(); // or something useful
+    /// }
+    /// assert_eq!(handle.join()?, 42); // does not wait
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_finished(&self) -> bool {
         // Acquire: what the job wrote is there for a caller that goes by this.
         self.place.state.load(Ordering::Acquire) == DONE || self.is_lost()
@@ -116,29 +126,52 @@ impl<T> JoinHandle<T> {
         self.place.generation != platform::fork::generation()
     }
 
-    /// Waits until the job has ended. From a job of the same pool it is no waste either: the worker
-    /// does other jobs of its own, or another one is active in its place.
+    /// Waits until the job has ended. If a job of the same pool waits, its worker runs other jobs
+    /// that it has queued itself, or another worker becomes active.
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().build()?;
+    /// let answers = [1, 2, 3].map(|number| pool.submit(move || number * 2));
+    /// let sum = answers.into_iter().map(|answer| answer.unwrap().join().unwrap()).sum::<i32>();
+    /// assert_eq!(sum, 12);
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// The job has no result.
     pub fn join(self) -> Result<T, JoinError> {
         let is_finished = || self.is_finished();
         worker::wait_until(Help::First, is_finished, |limit_ns| {
-            self.place.done.until_for(limit_ns, is_finished)
+            self.place.done.until_for(Duration::from_nanos(limit_ns), is_finished)
         });
         self.take()
     }
 
-    /// As [`JoinHandle::join`], for so long at most; afterwards the handle is as it was.
+    /// As [`JoinHandle::join`], but waits for at most `time`.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// use std::time::Duration;
+    ///
+    /// let pool = manx::pool::FriendlyPool::builder().build()?;
+    /// let (sender, receiver) = channel();
+    /// let handle = pool.submit(move || receiver.recv())?;
+    /// let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("it waits");
+    /// sender.send("a message")?;
+    /// assert_eq!(handle.join()?, Ok("a message"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// The time is up, and this is the handle; or the job has no result.
+    /// The outer error is the handle, unchanged: the timeout is over. The inner error says why the
+    /// job has no result.
     pub fn join_timeout(self, time: Duration) -> Result<Result<T, JoinError>, JoinHandle<T>> {
         let deadline = Deadline::after(time);
         let is_over = || self.is_finished() || deadline.remaining_ns() == 0;
         // A job done meanwhile could take longer than there is time.
         worker::wait_until(Help::Last, is_over, |limit_ns| {
-            self.place.done.until_for(limit_ns.min(deadline.remaining_ns()), || self.is_finished())
+            let limit = Duration::from_nanos(limit_ns.min(deadline.remaining_ns()));
+            self.place.done.until_for(limit, || self.is_finished())
         });
         if self.is_finished() { Ok(self.take()) } else { Err(self) }
     }
@@ -148,7 +181,7 @@ impl<T> JoinHandle<T> {
             return Err(JoinError::Forked);
         }
         let result = self.place.inner.lock().result.take();
-        result.expect("a result is taken once, by who consumes the handle")
+        result.expect("a result is taken once, since that consumes the handle")
     }
 }
 

@@ -1,4 +1,4 @@
-//! A job: what a worker is to do, when it was queued, and until when it is worth doing.
+//! A job: a closure for a worker, the time when it was queued, and its deadline.
 
 use platform::clock;
 use std::fmt;
@@ -6,27 +6,36 @@ use std::time::{Duration, Instant};
 
 /// How urgent a job is.
 ///
-/// Urgent jobs are taken first, those of the same priority in the order in which they came. One in
-/// [`queue::FAIR`](super::queue::FAIR) jobs is taken from the least urgent, so that these are late,
-/// but never for ever.
+/// Urgent jobs are taken first, and jobs of the same priority in the order in which they came. One
+/// in 61 jobs is taken from the less urgent ones, so that these do not starve.
+///
+/// ```
+/// use manx::pool::{FriendlyPool, Priority, Task};
+///
+/// let pool = FriendlyPool::builder().build()?;
+/// let urgent = pool.submit_task(Task::new(|| 1).priority(Priority::High))?;
+/// let report = pool.submit_task(Task::new(|| 2).priority(Priority::Low))?;
+/// assert_eq!(urgent.join()? + report.join()?, 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Priority {
-    /// Before all others.
+    /// Runs before all others.
     High,
-    /// What most are.
+    /// The default.
     #[default]
     Normal,
-    /// When there is nothing else.
+    /// Runs when no other job is queued.
     Low,
 }
 
-/// Something to do for a pool, and how.
+/// A job for a pool, with a priority and a deadline.
 ///
 /// ```
 /// use manx::pool::{FriendlyPool, Priority, Task};
 /// use std::time::Duration;
 ///
-/// let pool = FriendlyPool::builder().workers_max(2).build()?;
+/// let pool = FriendlyPool::builder().num_threads(2).build()?;
 /// let answer = pool.submit_task(Task::new(|| 6 * 7).priority(Priority::High).within(Duration::from_secs(60)))?;
 /// assert_eq!(answer.join()?, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -41,27 +50,48 @@ pub struct Task<F> {
 pub(super) const NEVER: u64 = u64::MAX;
 
 impl<F> Task<F> {
-    /// Of normal priority, and without a deadline.
+    /// A task of normal priority, without a deadline.
     pub fn new(run: F) -> Task<F> {
         Task { run, priority: Priority::Normal, deadline_ticks: NEVER }
     }
 
-    /// With this priority.
+    /// Sets the priority.
     pub fn priority(self, priority: Priority) -> Task<F> {
         Task { priority, ..self }
     }
 
-    /// A worker that comes to it after this moment drops it, unbegun: its answer would be too late
-    /// (load shedding).
+    /// Sets a deadline. A worker that takes the job after it drops the job: its result would be too
+    /// late (load shedding).
+    ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, Task};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let pool = FriendlyPool::builder().build()?;
+    /// let deadline = Instant::now() + Duration::from_secs(60);
+    /// let answer = pool.submit_task(Task::new(|| 42).deadline(deadline))?;
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn deadline(self, deadline: Instant) -> Task<F> {
         self.within(deadline.saturating_duration_since(Instant::now()))
     }
 
-    /// As [`Task::deadline`], so long from now.
+    /// As [`Task::deadline`], with a deadline `time` from now.
+    ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, JoinError, Task};
+    /// use std::time::Duration;
+    ///
+    /// let pool = FriendlyPool::builder().build()?;
+    /// let late = pool.submit_task(Task::new(|| 42).within(Duration::ZERO))?;
+    /// assert!(matches!(late.join(), Err(JoinError::Late)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn within(self, time: Duration) -> Task<F> {
         clock::init();
-        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_ticks = clock::ticks().saturating_add(clock::ns_to_ticks(ns)).min(NEVER - 1);
+        let ticks = clock::ns_to_ticks(clock::duration_ns(time));
+        let deadline_ticks = clock::ticks().saturating_add(ticks).min(NEVER - 1);
         Task { deadline_ticks, ..self }
     }
 }
@@ -80,7 +110,7 @@ pub(super) struct Job {
     /// [`NEVER`], or until when it may begin.
     pub(super) deadline_ticks: u64,
     /// Whether it borrows from a thread that waits for it, so that it is never dropped.
-    pub(super) is_lent: bool,
+    pub(super) is_scoped: bool,
 }
 
 impl Job {
@@ -104,10 +134,10 @@ mod tests {
             run: Box::new(|| ()),
             queued_ticks: 0,
             deadline_ticks: past.deadline_ticks,
-            is_lent: false,
+            is_scoped: false,
         };
         assert!(job.is_late(clock::ticks() + 1));
-        let job = Job { run: Box::new(|| ()), queued_ticks: 0, deadline_ticks: NEVER, is_lent: false };
+        let job = Job { run: Box::new(|| ()), queued_ticks: 0, deadline_ticks: NEVER, is_scoped: false };
         assert!(!job.is_late(u64::MAX));
     }
 }

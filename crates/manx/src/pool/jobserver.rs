@@ -6,9 +6,9 @@
 //! make's manual, "Sharing job slots with GNU make"). A pool that is built with it has one active
 //! worker, and one for each token that it could get.
 //!
-//! The protocol itself is the crate `jobserver`'s, which cargo and rustc use. It knows
+//! The crate `jobserver`, which cargo and rustc use, implements the protocol. It knows
 //! `--jobserver-auth=R,W`, `--jobserver-auth=fifo:PATH` and the older `--jobserver-fds=R,W`; the
-//! last in `MAKEFLAGS` counts. Here is what it lacks:
+//! last in `MAKEFLAGS` counts. This file adds what it lacks:
 //!
 //! - **What is wrong, and what to do about it.** The usual case: make runs a rule that does not
 //!   begin with `+` without the pipe, and yet tells of it in `MAKEFLAGS`. Worse: the numbers may be
@@ -53,7 +53,16 @@ pub struct Tokens {
 }
 
 /// Why make's jobserver cannot be used.
+///
+/// ```
+/// use manx::pool::jobserver::{JobserverError, Tokens};
+///
+/// if let Err(JobserverError::NotPassedOn { variable, .. }) = Tokens::from_env() {
+///     eprintln!("{variable} names a jobserver that make did not pass on: begin the rule's command with +");
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JobserverError {
     /// make's pipe is not open in this process.
     NotPassedOn {
@@ -95,6 +104,20 @@ impl Tokens {
     /// `MFLAGS`. `None`: it tells of none; no make runs this process, or make runs one job at a
     /// time, or as many as there are (`-j` without a number).
     ///
+    /// ```
+    /// use manx::pool::jobserver::Tokens;
+    ///
+    /// let jobs = match Tokens::from_env() {
+    ///     Ok(Some(tokens)) => 1 + tokens.available(),
+    ///     Ok(None) => manx::cpu::CpuBudget::now().count(manx::cpu::Rounding::Floor),
+    ///     Err(error) => {
+    ///         eprintln!("{error}");
+    ///         1
+    ///     }
+    /// };
+    /// assert!(jobs >= 1);
+    /// ```
+    ///
     /// # Errors
     /// It tells of a jobserver that cannot be used. There is none for this process, then: it may
     /// run one job.
@@ -114,7 +137,7 @@ impl Tokens {
             },
             Err(error) => match error.kind() {
                 FromEnvErrorKind::NoEnvVar | FromEnvErrorKind::NoJobserver => Ok(None),
-                // A number that make itself made useless, or that is open no more.
+                // make has made the number invalid, or the descriptor is closed.
                 FromEnvErrorKind::NegativeFd | FromEnvErrorKind::CannotOpenFd => {
                     Err(JobserverError::NotPassedOn { variable, value })
                 }
@@ -123,25 +146,37 @@ impl Tokens {
         }
     }
 
-    /// A token, if one can be had now. `None` too if make is gone, and the pipe with it.
-    pub fn try_take(&self) -> Option<Token> {
+    /// Returns a token if one is available now. `None` also if make has ended, and with it the
+    /// pipe.
+    pub fn try_acquire(&self) -> Option<Token> {
         let acquired = self.client.try_acquire().ok().flatten()?;
         Some(Token { acquired: Some(acquired), generation: fork::generation() })
     }
 
-    /// A token, if one can be had within `timeout`. Looks at once, and each millisecond in the long
-    /// run.
-    pub fn take_timeout(&self, timeout: Duration) -> Option<Token> {
+    /// Returns a token as soon as one is available, or `None` after `timeout`. Tries at once, and
+    /// each millisecond in the long run.
+    ///
+    /// ```
+    /// use manx::pool::jobserver::Tokens;
+    /// use std::time::Duration;
+    ///
+    /// if let Ok(Some(tokens)) = Tokens::from_env() {
+    ///     if let Some(token) = tokens.acquire_timeout(Duration::from_millis(10)) {
+    ///         // Run one more job.
+    ///         drop(token); // Give the token back.
+    ///     }
+    /// }
+    /// ```
+    pub fn acquire_timeout(&self, timeout: Duration) -> Option<Token> {
         let mut token = None;
-        let limit_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        Adaptive::DEFAULT.until_for(limit_ns, || {
-            token = self.try_take();
+        Adaptive::DEFAULT.until_for(timeout, || {
+            token = self.try_acquire();
             token.is_some()
         });
         token
     }
 
-    /// How many tokens could be had at this moment.
+    /// The number of tokens that are available at this moment.
     pub fn available(&self) -> usize {
         self.client.available().unwrap_or(0)
     }
@@ -162,6 +197,17 @@ fn two_ends(value: &str) -> Option<String> {
 }
 
 /// The right to run one more job. Dropped, it goes back to make.
+///
+/// ```
+/// use manx::pool::jobserver::Tokens;
+///
+/// if let Ok(Some(tokens)) = Tokens::from_env() {
+///     if let Some(token) = tokens.try_acquire() {
+///         // Run one more job, …
+///         drop(token); // … and give the right back.
+///     }
+/// }
+/// ```
 #[must_use = "a token that is dropped is given back"]
 pub struct Token {
     acquired: Option<Acquired>,
@@ -185,10 +231,10 @@ impl Drop for Token {
     }
 }
 
-/// As many active workers as make allows: one, and one for each token that is held.
+/// The number of active workers that make allows: one, and one for each token that is held.
 ///
-/// For the code that steers a pool: each tick it says how many workers it would like, and is told
-/// how many there may be.
+/// For the code that controls a pool: at each tick it passes the number of workers that it wants,
+/// and gets the number that it may have.
 ///
 /// ```
 /// use manx::pool::jobserver::{Allowance, Tokens};
@@ -207,20 +253,20 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// Holds nothing yet.
+    /// Returns an allowance that holds no token yet.
     pub fn new(tokens: Tokens) -> Allowance {
         Allowance { tokens, held: Vec::new() }
     }
 
-    /// Takes tokens for `wanted` workers, as far as there are any, and gives back what is more than
-    /// that. Returns how many workers there may be: from 1 to `wanted`. Makes a system call for
+    /// Takes tokens for `wanted` workers, as far as they are available, and gives back the tokens
+    /// above that. Returns the number of workers: from 1 to `wanted`. Makes a system call for
     /// each token that comes or goes, and one more if there are fewer than wanted; none if nothing
     /// changes.
     pub fn fit(&mut self, wanted: usize) -> usize {
         let wanted = wanted.saturating_sub(1);
         self.held.truncate(wanted);
         while self.held.len() < wanted {
-            match self.tokens.try_take() {
+            match self.tokens.try_acquire() {
                 Some(token) => self.held.push(token),
                 None => break,
             }
@@ -228,7 +274,7 @@ impl Allowance {
         self.active()
     }
 
-    /// How many workers there may be now.
+    /// The number of workers that are allowed now.
     pub fn active(&self) -> usize {
         1 + self.held.len()
     }

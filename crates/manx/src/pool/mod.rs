@@ -1,12 +1,12 @@
 //! A pool of threads that is friendly to its neighbours.
 //!
-//! A pool with a thread for each CPU is right as long as it has the machine for itself. Beside
-//! others, or under a quota, it has more threads that could run than CPUs: jobs that have been
-//! begun wait in the scheduler's queue, and so do the neighbours' threads. This pool has as many
-//! *active* workers as it has CPUs at the moment; the others are parked, and come back as soon as
-//! there is room. The idea, the formula and the measurements that it is compared with are in
-//! Jeffery, Jensen and Mortier, "Reducing tail latencies through environment- and neighbour-aware
-//! thread management".
+//! A pool with a thread for each CPU is right while no other process uses the machine. Beside other
+//! processes, or under a quota, it has more runnable threads than CPUs: jobs that have begun wait
+//! in the scheduler's queue, and so do the neighbours' threads. This pool has as many *active*
+//! workers as it has CPUs at the moment. The others are parked, and become active again as soon as
+//! there are CPUs for them. The idea, the formula and the measurements that it is compared with are
+//! in Jeffery, Jensen and Mortier, "Reducing tail latencies through environment- and
+//! neighbour-aware thread management".
 //!
 //! ```
 //! use manx::pool::FriendlyPool;
@@ -21,22 +21,25 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `builder.rs` | how a pool is to be |
-//! | `scope.rs`, `pool.rs` | the pool as its users see it |
+//! | `builder.rs` | the settings of a pool |
+//! | `scope.rs`, `pool.rs` | the interface of a pool |
 //! | `handle.rs` | how threads wait for a job |
-//! | `worker.rs`, `controller.rs` | a worker's life, and how its jobs wait; the control thread |
+//! | `worker.rs`, `controller.rs` | the loop of a worker, and how its jobs wait; the control thread |
 //! | `shared.rs` | what these threads share, and how it ends |
-//! | `stats.rs`, `error.rs` | what the pool tells of itself, and of what went wrong |
+//! | `hooks.rs` | functions of the program's that the pool's threads call |
+//! | `stats.rs`, `error.rs` | statistics and errors |
 //! | `control/` | the rules: how many workers are to be active |
 //! | `workers.rs` | which workers are active, and which are parked |
-//! | `queue.rs`, `job.rs` | what is to be done, and in which order |
+//! | `queue.rs`, `job.rs` | the queued jobs, and their order |
 //! | `pace.rs` | jobs begin as fast as a quota pays for them |
 //! | `jobserver.rs` | tokens of `make -j`: one for each worker but the first |
 //! | `registry.rs` | processes of one host that divide its CPUs |
-//! | `gate/` | beside all this: workers of rayon and tokio follow the budget too |
+//! | `gate/` | lets the workers of rayon and tokio follow the budget too |
 
 pub mod gate;
 pub mod registry;
+// For the tests of the twins, which check this module alone.
+#[doc(hidden)]
 pub mod workers;
 platform::os_only! {
     mod builder;
@@ -44,6 +47,7 @@ platform::os_only! {
     mod controller;
     mod error;
     mod handle;
+    mod hooks;
     mod job;
     pub mod jobserver;
     mod pace;
@@ -55,14 +59,15 @@ platform::os_only! {
     mod stats;
     mod worker;
 
-    pub use builder::{BuildError, Builder, DROP_TIMEOUT, QUEUE_BOUND, STAND_INS, WORKERS_MAX};
-    pub use control::{Control, Decision, TICK, Why};
-    pub use error::{JoinError, Refused, Rejected, StillRunning};
+    pub use builder::{
+        BuildError, DEFAULT_DROP_TIMEOUT, DEFAULT_MAX_BLOCKING_THREADS, DEFAULT_QUEUE_CAPACITY,
+        FriendlyPoolBuilder, MAX_THREADS,
+    };
+    pub use control::{Control, DEFAULT_TICK, Decision, Why};
+    pub use error::{ExecuteError, JoinError, PanicPayload, ShutdownError, TryExecuteError};
     pub use handle::JoinHandle;
     pub use job::{Priority, Task};
-    pub use pace::BURST_NS;
     pub use pool::FriendlyPool;
-    pub use queue::FAIR;
     pub use scope::Scope;
     pub use shared::Shutdown;
     pub use stats::{Latencies, Stats};

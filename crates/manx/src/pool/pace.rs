@@ -23,16 +23,16 @@ use platform::atomic::{AtomicBool, AtomicU64, Ordering};
 use platform::clock::{now_ns, process_cpu_ns};
 use platform::thread::sleep_ns;
 
-/// So much CPU time can be saved up.
-pub const BURST_NS: i64 = 4_000_000;
+/// The most CPU time that can be credited.
+const BURST_NS: i64 = 4_000_000;
 /// The quota is used up to this part, in thousandths: the kernel's own account is in slices, and is
 /// never exactly ours.
 const PART_THOUSANDTHS: u64 = 985;
 /// Whatever the account says, a worker waits for its turn no longer than this.
 pub(super) const TURN_NS_MAX: u64 = 200_000_000;
-/// A worker sleeps so long at least: what it oversleeps is saved up, and each look costs.
+/// The shortest sleep of a worker: a longer sleep than needed is credited, and each check costs.
 const SLEEP_NS_MIN: u64 = 500_000;
-/// A worker that sleeps looks again after so long at the latest: the quota may have been raised.
+/// The longest sleep of a worker before it checks again: the quota may have been raised.
 const SLEEP_NS_MAX: u64 = 10_000_000;
 
 /// How far the process is ahead of its quota.

@@ -1,11 +1,11 @@
-//! The pool as its users see it.
+//! The interface of the pool.
 
-use super::error::{JoinError, Refused, Rejected, StillRunning};
-use super::handle::{JoinHandle, place};
+use super::error::{ExecuteError, JoinError, PanicPayload, ShutdownError, TryExecuteError};
+use super::handle::{JoinHandle, promise};
 use super::job::{Job, Priority, Task};
 use super::shared::{Shared, Shutdown};
 use super::stats::{Latencies, Stats};
-use super::worker::{block_in_place, with_here};
+use super::worker::{block_in_place, with_current_worker};
 use platform::clock::ticks;
 use platform::futex::Deadline;
 use std::fmt;
@@ -13,10 +13,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A pool of threads that follows the CPU budget of its process and gives way to its neighbours.
+/// A pool of threads that follows the CPU budget of its process and yields to its neighbours.
 ///
-/// It is shared by reference, such as an [`Arc`]; dropping it shuts it down. After
-/// [`Control`](super::Control), see also Jeffery and others, "Reducing tail latencies through
+/// Threads share it by reference, for example in an [`Arc`]. Dropping it shuts it down. For the
+/// rules see [`Control`](super::Control), and Jeffery and others, "Reducing tail latencies through
 /// environment- and neighbour-aware thread management", section 5.2.
 ///
 /// ```
@@ -33,7 +33,7 @@ pub struct FriendlyPool {
     on_drop: (Shutdown, Duration),
 }
 
-/// How to come by room in the queue.
+/// How long to wait for room in the queue.
 #[derive(Clone, Copy)]
 enum Room {
     Now,
@@ -45,13 +45,13 @@ impl FriendlyPool {
         FriendlyPool { shared, on_drop }
     }
 
-    /// The name of its threads.
+    /// The name of the pool.
     pub fn name(&self) -> &str {
         &self.shared.name
     }
 
-    /// Does this, some time, in a worker. Waits while the queue is full; a job of this very pool
-    /// never waits, its jobs are queued beyond the bound.
+    /// Queues a job, which a worker runs. Waits while the queue is full. A job of the same pool
+    /// never waits: the jobs that it queues may exceed the bound.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -65,26 +65,36 @@ impl FriendlyPool {
     ///
     /// # Errors
     /// The pool has been shut down, or is another process's.
-    pub fn execute(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Refused> {
+    pub fn execute(&self, job: impl FnOnce() + Send + 'static) -> Result<(), ExecuteError> {
         self.execute_task(Task::new(job))
     }
 
     /// As [`FriendlyPool::execute`], with a priority or a deadline.
     ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, Priority, Task};
+    ///
+    /// let pool = FriendlyPool::builder().build()?;
+    /// pool.execute_task(Task::new(|| println!("cleaned up")).priority(Priority::Low))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// As there.
-    pub fn execute_task(&self, task: Task<impl FnOnce() + Send + 'static>) -> Result<(), Refused> {
-        self.queue(Room::Until(None), task).map_err(|rejected| rejected.why)
+    /// As [`FriendlyPool::execute`].
+    pub fn execute_task(&self, task: Task<impl FnOnce() + Send + 'static>) -> Result<(), ExecuteError> {
+        // It waits for room, so a full queue is no reason.
+        self.queue(Room::Until(None), task)
+            .map_err(|error| error.without_job().unwrap_or(ExecuteError::Closed))
     }
 
-    /// As [`FriendlyPool::execute`], if there is room in the queue now. A job that is not taken
-    /// comes back.
+    /// As [`FriendlyPool::execute`], but only if the queue has room now. If not, the error contains
+    /// the job.
     ///
     /// ```
-    /// use manx::pool::{FriendlyPool, Refused};
+    /// use manx::pool::{FriendlyPool, TryExecuteError};
     /// use std::sync::mpsc::channel;
     ///
-    /// let pool = FriendlyPool::builder().workers_max(1).queue_bound(1).build()?;
+    /// let pool = FriendlyPool::builder().num_threads(1).queue_capacity(1).build()?;
     /// let (go, gone) = channel::<()>();
     /// let (begin, begun) = channel();
     /// pool.execute(move || {
@@ -93,18 +103,30 @@ impl FriendlyPool {
     /// })?;
     /// begun.recv()?; // It has left the queue.
     /// assert!(pool.try_execute(|| ()).is_ok());
-    /// assert_eq!(pool.try_execute(|| ()).unwrap_err().why, Refused::Full);
+    /// assert!(matches!(pool.try_execute(|| ()), Err(TryExecuteError::Full(_job))));
     /// drop(go);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// The queue is full, the pool has been shut down, or is another process's.
-    pub fn try_execute<F: FnOnce() + Send + 'static>(&self, job: F) -> Result<(), Rejected<F>> {
+    pub fn try_execute<F: FnOnce() + Send + 'static>(&self, job: F) -> Result<(), TryExecuteError<F>> {
         self.queue(Room::Now, Task::new(job))
     }
 
-    /// As [`FriendlyPool::execute`], but waits for so long at most.
+    /// As [`FriendlyPool::execute`], but waits for at most `time`.
+    ///
+    /// ```
+    /// use manx::pool::FriendlyPool;
+    /// use std::time::Duration;
+    ///
+    /// let pool = FriendlyPool::builder().build()?;
+    /// match pool.execute_timeout(|| println!("in a worker"), Duration::from_millis(10)) {
+    ///     Ok(()) => {}
+    ///     Err(error) => error.into_inner()(), // run it here instead
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The queue was full all the time, the pool has been shut down, or is another process's.
@@ -112,59 +134,86 @@ impl FriendlyPool {
         &self,
         job: F,
         time: Duration,
-    ) -> Result<(), Rejected<F>> {
+    ) -> Result<(), TryExecuteError<F>> {
         self.queue(Room::Until(Some(Deadline::after(time))), Task::new(job))
     }
 
-    /// Computes this in a worker. The handle waits for the result.
+    /// Queues a job that has a result. The handle waits for the result.
+    ///
+    /// ```
+    /// use manx::pool::FriendlyPool;
+    ///
+    /// let pool = FriendlyPool::builder().build()?;
+    /// let handle = pool.submit(|| (1..=10).product::<u64>())?;
+    /// assert_eq!(handle.join()?, 3_628_800);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`FriendlyPool::execute`].
     pub fn submit<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<JoinHandle<T>, Refused> {
+    ) -> Result<JoinHandle<T>, ExecuteError> {
         self.submit_task(Task::new(job))
     }
 
     /// As [`FriendlyPool::submit`], with a priority or a deadline.
+    ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, JoinError, Task};
+    /// use std::time::Duration;
+    ///
+    /// let pool = FriendlyPool::builder().build()?;
+    /// // A deadline that is over when a worker takes the job.
+    /// let late = pool.submit_task(Task::new(|| 42).within(Duration::ZERO))?;
+    /// assert!(matches!(late.join(), Err(JoinError::Late)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`FriendlyPool::execute`].
     pub fn submit_task<T: Send + 'static>(
         &self,
         task: Task<impl FnOnce() -> T + Send + 'static>,
-    ) -> Result<JoinHandle<T>, Refused> {
-        let (promise, handle) = place();
+    ) -> Result<JoinHandle<T>, ExecuteError> {
+        let (promise, handle) = promise();
         let Task { run, priority, deadline_ticks } = task;
         let run = move || match catch_unwind(AssertUnwindSafe(run)) {
-            Ok(value) => promise.keep(Ok(value)),
+            Ok(value) => promise.fulfil(Ok(value)),
             Err(payload) => {
-                let text = super::error::panic_text(&*payload).to_owned();
-                promise.keep(Err(JoinError::Panicked(payload)));
+                let payload = PanicPayload::new(payload);
+                let message = payload.message().to_owned();
+                promise.fulfil(Err(JoinError::Panicked(payload)));
                 // Once more, so that the worker counts and reports it.
-                resume_unwind(Box::new(text));
+                resume_unwind(Box::new(message));
             }
         };
         self.execute_task(Task { run, priority, deadline_ticks })?;
         Ok(handle)
     }
 
-    fn queue<F: FnOnce() + Send + 'static>(&self, room: Room, task: Task<F>) -> Result<(), Rejected<F>> {
+    fn queue<F: FnOnce() + Send + 'static>(
+        &self,
+        room: Room,
+        task: Task<F>,
+    ) -> Result<(), TryExecuteError<F>> {
         let shared = &self.shared;
-        with_here(|here| {
-            let here = here.filter(|here| Arc::ptr_eq(&here.shared, shared));
-            if let Err(why) = shared.admits(here.is_some()) {
-                return Err(Rejected { job: task.run, why });
+        with_current_worker(|current| {
+            let current = current.filter(|current| Arc::ptr_eq(&current.shared, shared));
+            if let Err(error) = shared.admits(current.is_some()) {
+                return Err(error.with_job(task.run));
             }
-            if here.is_none() && !self.has_room(room) {
-                let why = shared.admits(false).err().unwrap_or(Refused::Full);
-                return Err(Rejected { job: task.run, why });
+            if current.is_none() && !self.has_room(room) {
+                return Err(match shared.admits(false) {
+                    Ok(()) => TryExecuteError::Full(task.run),
+                    Err(error) => error.with_job(task.run),
+                });
             }
             let Task { run, priority, deadline_ticks } = task;
-            let job = Job { run: Box::new(run), queued_ticks: ticks(), deadline_ticks, is_lent: false };
-            match here {
-                Some(here) => here.push(job, priority),
+            let job = Job { run: Box::new(run), queued_ticks: ticks(), deadline_ticks, is_scoped: false };
+            match current {
+                Some(current) => current.push(job, priority),
                 None => shared.push(job, priority),
             }
             Ok(())
@@ -183,17 +232,17 @@ impl FriendlyPool {
             }
     }
 
-    /// Queues a task of a scope. Whether it was taken; if not, it comes back.
-    pub(super) fn lend(&self, run: Box<dyn FnOnce() + Send>) -> Result<(), Box<dyn FnOnce() + Send>> {
+    /// Queues a task of a scope. If the pool has been shut down, the error contains the task.
+    pub(super) fn queue_scoped(&self, run: Box<dyn FnOnce() + Send>) -> Result<(), Box<dyn FnOnce() + Send>> {
         let shared = &self.shared;
-        with_here(|here| {
-            let here = here.filter(|here| Arc::ptr_eq(&here.shared, shared));
-            if shared.admits(here.is_some()).is_err() {
+        with_current_worker(|current| {
+            let current = current.filter(|current| Arc::ptr_eq(&current.shared, shared));
+            if shared.admits(current.is_some()).is_err() {
                 return Err(run);
             }
-            let job = Job { run, queued_ticks: ticks(), deadline_ticks: super::job::NEVER, is_lent: true };
-            match here {
-                Some(here) => here.push(job, Priority::Normal),
+            let job = Job { run, queued_ticks: ticks(), deadline_ticks: super::job::NEVER, is_scoped: true };
+            match current {
+                Some(current) => current.push(job, Priority::Normal),
                 None => {
                     // Beyond the bound: a thread that waits in a scope is itself the bound.
                     shared.queue.count_more();
@@ -204,21 +253,33 @@ impl FriendlyPool {
         })
     }
 
-    /// What it did and does. For people and monitoring: it costs some microseconds for each worker.
+    /// Returns counts and latencies, for people and monitoring. Costs some microseconds for each
+    /// worker.
+    ///
+    /// ```
+    /// use manx::pool::FriendlyPool;
+    ///
+    /// let pool = FriendlyPool::builder().num_threads(2).build()?;
+    /// pool.submit(|| 42)?.join()?;
+    /// let stats = pool.stats();
+    /// assert!(stats.limit <= 2);
+    /// println!("{} jobs, {} queued, {} workers active", stats.completed, stats.queued, stats.active);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// How long its jobs took, as whole histograms: to export, or to subtract an earlier moment's
-    /// from. It costs some microseconds for each worker.
+    /// Returns how long the jobs took, as whole histograms: to export them, or to subtract those of
+    /// an earlier call. Costs some microseconds for each worker.
     ///
     /// ```
     /// use manx::pool::FriendlyPool;
     ///
     /// let pool = FriendlyPool::builder().build()?;
     /// pool.submit(|| 42)?.join()?;
-    /// for (least_ns, most_ns, jobs) in pool.latencies().total.buckets() {
-    ///     println!("{least_ns} to {most_ns} ns: {jobs} jobs");
+    /// for (took, jobs) in pool.latencies().total.buckets() {
+    ///     println!("{:?} to {:?}: {jobs} jobs", took.start(), took.end());
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -226,35 +287,38 @@ impl FriendlyPool {
         self.shared.latencies()
     }
 
-    /// Takes no more jobs, does or drops what is queued, and waits until its threads have ended,
-    /// for `timeout` at most. A worker that calls this does not wait for itself: then the pool ends
-    /// when its job does.
+    /// Accepts no more jobs, runs or drops the queued ones, and waits until the threads of the pool
+    /// have ended and called their exit handlers, for `timeout` at most. If a job of the pool calls
+    /// this, the call does not wait, and the pool ends after the job.
     ///
     /// ```
-    /// use manx::pool::{FriendlyPool, Refused, Shutdown};
+    /// use manx::pool::{ExecuteError, FriendlyPool, Shutdown};
     /// use std::time::Duration;
     ///
     /// let pool = FriendlyPool::builder().build()?;
     /// let answer = pool.submit(|| 42)?;
     /// pool.shutdown(Shutdown::Drain, Duration::from_secs(60))?;
     /// assert_eq!(answer.join()?, 42);
-    /// assert_eq!(pool.execute(|| ()), Err(Refused::Closed));
+    /// assert_eq!(pool.execute(|| ()), Err(ExecuteError::Closed));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// The time was up. What runs then ends when it ends; a further call waits again.
-    pub fn shutdown(&self, how: Shutdown, timeout: Duration) -> Result<(), StillRunning> {
+    /// The timeout is over. The jobs that still run are not interrupted; a further call waits
+    /// again.
+    pub fn shutdown(&self, how: Shutdown, timeout: Duration) -> Result<(), ShutdownError> {
         if self.shared.is_forked() {
             return Ok(());
         }
         self.shared.close(how);
-        if with_here(|here| here.is_some_and(|here| Arc::ptr_eq(&here.shared, &self.shared))) {
+        if with_current_worker(|current| {
+            current.is_some_and(|current| Arc::ptr_eq(&current.shared, &self.shared))
+        }) {
             return Ok(());
         }
         match block_in_place(|| self.shared.wait_for_end(Some(Deadline::after(timeout)))) {
             0 => Ok(()),
-            workers => Err(StillRunning { workers }),
+            threads => Err(ShutdownError { threads }),
         }
     }
 }

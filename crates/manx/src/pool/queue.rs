@@ -24,9 +24,10 @@ use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use platform::atomic::{AtomicUsize, Ordering};
 use platform::futex::Deadline;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// One look in this number of looks begins with another place than urgent jobs.
-pub const FAIR: u32 = 61;
+const FAIR: u32 = 61;
 
 /// Where jobs are.
 #[derive(Clone, Copy)]
@@ -117,7 +118,7 @@ impl Queue {
                 self.room.until(ended);
             }
             Some(deadline) => {
-                self.room.until_for(deadline.remaining_ns(), ended);
+                self.room.until_for(Duration::from_nanos(deadline.remaining_ns()), ended);
             }
         }
         reserved
@@ -227,7 +228,7 @@ mod tests {
 
     /// A job that is known by its number.
     fn job(number: u64) -> Job {
-        Job { run: Box::new(|| ()), queued_ticks: number, deadline_ticks: NEVER, is_lent: false }
+        Job { run: Box::new(|| ()), queued_ticks: number, deadline_ticks: NEVER, is_scoped: false }
     }
 
     fn numbers(queue: &Queue, local: &mut Local) -> Vec<u64> {
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_room_is_told() {
+    fn a_caller_that_waits_for_room_gets_an_error_at_shutdown() {
         let queue = std::sync::Arc::new(Queue::new(1, 1));
         let mut local = queue.local(0);
         assert!(queue.reserve());

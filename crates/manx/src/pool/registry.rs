@@ -1,15 +1,15 @@
-//! Dividing the CPUs exactly: a registry in shared memory, for the processes of one user that want
-//! to.
+//! A registry in shared memory, by which processes of one user divide the CPUs exactly.
 //!
-//! Without it a process learns of its neighbours by what they leave of the CPUs: late, and by
-//! guessing. Here each says how many CPUs it could use now, all see it at once, and each computes
-//! the same division for itself (`division.rs`). No process is in charge, none can be waited for,
-//! and what a member costs the others is a word to read.
+//! Without it, a process can only guess what its neighbours need, from the CPU time that they
+//! leave, and it learns that late. In a registry each member publishes how many CPUs it could use
+//! now. All others see it at once, and each computes the same division for itself (`division.rs`).
+//! There is no leader, and no member waits for another one. A member costs the others one word to
+//! read.
 //!
 //! | file | what |
 //! | --- | --- |
 //! | `registry/slots.rs` | places: how they are taken, given back, and taken from members that are gone |
-//! | `registry/division.rs` | from what all want to what each gets |
+//! | `registry/division.rs` | computes the share of each member from the demands of all |
 //! | `registry/file.rs` | the file and its mapping |
 //! | `registry/member.rs` | a member that has joined |
 //! | `registry/error.rs` | what can go wrong |
@@ -27,8 +27,7 @@
 //! **Across limits.** Members in containers share a registry if they share the file. A member says
 //! what it may use at all (its cap), and what it cannot use goes to others.
 //!
-//! Without a registry nothing is lost: every error leaves the caller as it was, to go by its own
-//! budget.
+//! After any error the caller can go on without a registry, by its own budget.
 //!
 //! Invariants, besides those of the files:
 //! 1. When nothing changes, all members compute the same division; while words change, two may see
@@ -36,22 +35,39 @@
 //! 2. A forked child is no member until it joins, and ends nothing of its parent's.
 //! 3. A share counts only members that live and were seen in the last [`SILENCE_MS`] milliseconds.
 
-pub mod division;
 mod error;
+// For the tests of the twins, which check this module alone.
+#[doc(hidden)]
 pub mod slots;
 platform::os_only! {
+    mod division;
     mod file;
     mod member;
 
+    pub use division::Share;
     pub use member::{Member, SILENCE_MS};
 }
 
-pub use division::Share;
-pub use error::{Lost, RegistryError};
-pub use slots::{PLACES, hundredths};
+pub use error::{MembershipError, RegistryError};
+pub use slots::PLACES;
 
-/// What a registry says of one member.
+/// The entry of one member.
+///
+/// ```
+/// use manx::pool::registry::Registry;
+///
+/// # let path = std::env::temp_dir().join(format!("manx-doc-entry-{}", std::process::id()));
+/// let registry = Registry::at(&path)?;
+/// let member = registry.join(2, 4.0)?;
+/// member.set_demand(1.5)?;
+/// let entry = registry.entries()[0];
+/// assert_eq!((entry.weight, entry.cap, entry.demand), (2, 4.0, 1.5));
+/// assert_eq!(entry.process, std::process::id());
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Entry {
     /// Its place, by which ties are broken.
     pub place: usize,
@@ -70,6 +86,7 @@ pub struct Entry {
 platform::os_only! {
     use crate::cpu::CpuSet;
     use platform::atomic::Ordering;
+    use slots::hundredths;
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
@@ -118,7 +135,7 @@ platform::os_only! {
         /// As [`Registry::at`]; `NotFound` for a system without a place for it.
         pub fn open() -> Result<Registry, RegistryError> {
             match Registry::usual_path() {
-                Some(path) => Registry::at(&path),
+                Some(path) => Registry::at(path),
                 // ENOENT.
                 None => Err(RegistryError::Io { path: "/dev/shm".into(), number: 2 }),
             }
@@ -127,9 +144,21 @@ platform::os_only! {
         /// Opens the registry in this file, and makes it if there is none. It divides the CPUs that
         /// are online, unless another number is set: see [`set_cpus`](Registry::set_cpus).
         ///
+        /// ```
+        /// use manx::pool::registry::Registry;
+        ///
+        /// # let path = std::env::temp_dir().join(format!("manx-doc-at-{}", std::process::id()));
+        /// let registry = Registry::at(&path)?;
+        /// assert_eq!(registry.path(), path);
+        /// assert!(registry.cpus() >= 1.0);
+        /// # std::fs::remove_file(&path).unwrap();
+        /// # Ok::<(), manx::pool::registry::RegistryError>(())
+        /// ```
+        ///
         /// # Errors
         /// There is no such file and none can be made, or it is something else, or another user's.
-        pub fn at(path: &Path) -> Result<Registry, RegistryError> {
+        pub fn at(path: impl AsRef<Path>) -> Result<Registry, RegistryError> {
+            let path = path.as_ref();
             let mapping = file::Mapping::open(path, hundredths(online()))?;
             Ok(Registry { mapping: Arc::new(mapping), path: path.into() })
         }
@@ -151,8 +180,22 @@ platform::os_only! {
             self.mapping.table().cpus.store(hundredths(cpus), Ordering::Relaxed);
         }
 
-        /// Joins, with a weight (1, unless it is to count more than others) and a cap: the CPUs
-        /// that the member may use at all. It wants nothing yet.
+        /// Joins the registry. A member of weight 2 gets twice as much as one of weight 1. The cap
+        /// is the number of CPUs that the member may use at most. Its demand is 0 at first.
+        ///
+        /// ```
+        /// use manx::pool::registry::Registry;
+        ///
+        /// # let path = std::env::temp_dir().join(format!("manx-doc-join-{}", std::process::id()));
+        /// let registry = Registry::at(&path)?;
+        /// registry.set_cpus(3.0);
+        /// let (heavy, light) = (registry.join(2, 3.0)?, registry.join(1, 3.0)?);
+        /// heavy.set_demand(3.0)?;
+        /// light.set_demand(3.0)?;
+        /// assert_eq!((heavy.share()?.cpus(), light.share()?.cpus()), (2.0, 1.0));
+        /// # std::fs::remove_file(&path).unwrap();
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         ///
         /// # Errors
         /// All places are taken; or the file was removed, or cannot be opened another time.
@@ -160,8 +203,21 @@ platform::os_only! {
             Member::join(&self.mapping, &self.path, weight, cap)
         }
 
-        /// Returns its members, in the order of places; also members that are gone, until a member
-        /// has looked for them.
+        /// Returns the members, in the order of their places. Includes members that are gone, until
+        /// a member has swept them away ([`Member::sweep`]).
+        ///
+        /// ```
+        /// use manx::pool::registry::Registry;
+        ///
+        /// # let path = std::env::temp_dir().join(format!("manx-doc-entries-{}", std::process::id()));
+        /// let registry = Registry::at(&path)?;
+        /// let member = registry.join(1, 2.0)?;
+        /// member.set_demand(1.5)?;
+        /// let entries = registry.entries();
+        /// assert_eq!((entries[0].demand, entries[0].cap), (1.5, 2.0));
+        /// # std::fs::remove_file(&path).unwrap();
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
         pub fn entries(&self) -> Vec<Entry> {
             let table = self.mapping.table();
             let now_ms = member::now_ms();
@@ -181,8 +237,8 @@ platform::os_only! {
 
     /// How many CPUs the machine has now; as many as this thread may use, if it does not tell.
     fn online() -> f64 {
-        let told = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
-        let set = told.and_then(|list| list.trim().parse::<CpuSet>().ok()).filter(|set| !set.is_empty());
+        let list = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+        let set = list.and_then(|list| list.trim().parse::<CpuSet>().ok()).filter(|set| !set.is_empty());
         set.map_or_else(platform::cpu::count, |set| set.len()) as f64
     }
 }

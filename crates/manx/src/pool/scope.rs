@@ -19,8 +19,24 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Where tasks are spawned that end before [`FriendlyPool::scope`] does.
+/// Spawns tasks that end before [`FriendlyPool::scope`] returns.
+///
+/// ```
+/// use manx::pool::{FriendlyPool, Scope};
+///
+/// fn double<'scope>(numbers: &'scope mut [u32], scope: &'scope Scope<'scope, '_>) {
+///     for number in numbers {
+///         scope.spawn(move || *number *= 2);
+///     }
+/// }
+/// let pool = FriendlyPool::builder().build()?;
+/// let mut numbers = [1, 2, 3];
+/// pool.scope(|scope| double(&mut numbers, scope));
+/// assert_eq!(numbers, [2, 4, 6]);
+/// # Ok::<(), manx::pool::BuildError>(())
+/// ```
 pub struct Scope<'scope, 'env: 'scope> {
     pool: &'env FriendlyPool,
     tasks: Arc<Tasks>,
@@ -38,9 +54,13 @@ struct Tasks {
 }
 
 impl FriendlyPool {
-    /// Runs `spawn`, whose tasks may borrow from here, and waits until all of them have ended. If
-    /// one panics, this panics with it afterwards. The tasks are never dropped: where the pool
-    /// takes none any more, the calling thread does them.
+    /// Runs `spawn`, whose tasks may borrow from the caller's stack, and waits until all of them
+    /// have ended. No task is dropped: if the pool has been shut down, the calling thread runs
+    /// them.
+    ///
+    /// # Panics
+    /// With the panic of `spawn`, or else with that of the first task that panicked, after all
+    /// tasks have ended.
     ///
     /// ```
     /// let pool = manx::pool::FriendlyPool::builder().build()?;
@@ -59,10 +79,7 @@ impl FriendlyPool {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    fn run<R>(
-        pool: &'env FriendlyPool,
-        spawn: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> R,
-    ) -> R {
+    fn run<R>(pool: &'env FriendlyPool, spawn: impl for<'s> FnOnce(&'s Scope<'s, 'env>) -> R) -> R {
         Scope::run_until(pool, spawn, Tasks::wait)
     }
 
@@ -88,7 +105,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
     }
 
-    /// Does this in a worker, before the scope ends. A task may spawn more of them.
+    /// Spawns a task, which a worker runs before the scope ends. A task may spawn further tasks.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -117,7 +134,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: the task is done, and so consumed, before the scope ends, hence within 'scope, by
         // both invariants. The types differ in that lifetime only.
         let run: Box<dyn FnOnce() + Send + 'static> = unsafe { std::mem::transmute(run) };
-        if let Err(run) = self.pool.lend(run) {
+        if let Err(run) = self.pool.queue_scoped(run) {
             run();
         }
     }
@@ -128,7 +145,9 @@ impl Tasks {
     fn wait(&self) {
         // Acquire: pairs with the release in `end`, so that what the tasks did is done.
         let is_done = || self.pending.load(Ordering::Acquire) == 0;
-        worker::wait_until(worker::Help::First, is_done, |limit_ns| self.ended.until_for(limit_ns, is_done));
+        worker::wait_until(worker::Help::First, is_done, |limit_ns| {
+            self.ended.until_for(Duration::from_nanos(limit_ns), is_done)
+        });
     }
 
     fn end(&self, panic: Option<Box<dyn Any + Send>>) {
@@ -178,7 +197,7 @@ mod tests {
     #[test]
     fn a_scope_that_unwinds_while_its_tasks_run_aborts() {
         if std::env::var_os(CHILD).is_some() {
-            let pool = FriendlyPool::builder().workers_max(1).build().expect("a pool");
+            let pool = FriendlyPool::builder().num_threads(1).build().expect("a pool");
             let slow = || platform::thread::sleep_ns(100_000_000);
             Scope::run_until(&pool, |scope| scope.spawn(slow), |_| panic!("the wait unwinds"));
         }

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. `alive` counts the workers that have been started and have not ended. The last one to end
-//!    does what is still queued.
+//!    does what is still queued. A worker calls the exit handler only after that, so that all jobs
+//!    of its thread are done.
 //! 2. A job that was queued is begun, or dropped by the thread that shuts the pool down, also if
 //!    the two race: a thread that queues looks at `stage` afterwards, and a worker that ends looks
 //!    at the queue after it has left `alive`. Each has a sequentially consistent fence in between,
@@ -10,12 +11,13 @@
 //! 3. `stage` only goes up.
 
 use super::control::Steering;
-use super::workers::{Call, Workers};
-use super::error::{Refused, drop_quietly};
+use super::error::{ExecuteError, drop_quietly};
+use super::hooks::Hooks;
 use super::job::{Job, Priority};
 use super::pace::Pace;
 use super::queue::Queue;
 use super::stats::{self, Latencies, Record, Stats};
+use super::workers::{Call, Workers};
 use crate::cpu::{ShortageKeeper, ThreadPressure, keep_shortage};
 use crate::lock::Mutex;
 use platform::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
@@ -33,19 +35,28 @@ const DRAINING: u8 = 1;
 const DISCARDING: u8 = 2;
 
 /// How a pool is shut down.
+///
+/// ```
+/// use manx::pool::{FriendlyPool, Shutdown};
+/// use std::time::Duration;
+///
+/// let pool = FriendlyPool::builder().build()?;
+/// let answer = pool.submit(|| 42)?;
+/// pool.shutdown(Shutdown::Drain, Duration::from_secs(60))?;
+/// assert_eq!(answer.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shutdown {
-    /// What is queued is done first.
+    /// Queued jobs are run first.
     Drain,
-    /// What is queued is dropped; a thread that waits for it is told
-    /// ([`JoinError::Discarded`](super::JoinError::Discarded)). The tasks of a
-    /// [`scope`](super::FriendlyPool::scope) are done all the same, since the stack of a waiting
-    /// thread is lent to them.
+    /// Queued jobs are dropped. A thread that waits for one gets
+    /// [`JoinError::Discarded`](super::JoinError::Discarded). The tasks of a
+    /// [`scope`](super::FriendlyPool::scope) are run nevertheless, since they borrow from the stack
+    /// of a waiting thread.
     Discard,
 }
-
-/// Called with a panic's words.
-pub(super) type Report = Box<dyn Fn(&str) + Send + Sync>;
 
 /// By slot: what its worker is known by, once it is started.
 #[derive(Default)]
@@ -69,9 +80,9 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) pace: Pace,
     pub(super) steering: Steering,
-    pub(super) stack_bytes: usize,
-    pub(super) generation: u32,
-    pub(super) report: Option<Report>,
+    pub(super) hooks: Hooks,
+    stack_size: usize,
+    generation: u32,
     entries: Entries,
     slots: Box<[Slot]>,
     stage: AtomicU8,
@@ -91,10 +102,10 @@ pub(super) struct Shared {
 pub(super) struct Parts {
     pub(super) name: String,
     pub(super) slots: usize,
-    pub(super) queue_bound: usize,
-    pub(super) stack_bytes: usize,
+    pub(super) queue_capacity: usize,
+    pub(super) stack_size: usize,
     pub(super) steering: Steering,
-    pub(super) report: Option<Report>,
+    pub(super) hooks: Hooks,
     pub(super) entries: Entries,
 }
 
@@ -102,17 +113,17 @@ impl Shared {
     pub(super) fn new(parts: Parts) -> Arc<Shared> {
         platform::clock::init();
         platform::fork::watch();
-        let Parts { name, slots, queue_bound, stack_bytes, steering, report, entries } = parts;
+        let Parts { name, slots, queue_capacity, stack_size, steering, hooks, entries } = parts;
         let keeper = steering.is_by_pressure().then(keep_shortage);
         Arc::new(Shared {
             name,
             workers: Workers::new(slots, steering.limit()),
-            queue: Queue::new(slots, queue_bound),
+            queue: Queue::new(slots, queue_capacity),
             pace: Pace::default(),
             steering,
-            stack_bytes,
+            hooks,
+            stack_size,
             generation: platform::fork::generation(),
-            report,
             entries,
             slots: (0..slots).map(|_| Slot::default()).collect(),
             stage: AtomicU8::new(OPEN),
@@ -139,12 +150,12 @@ impl Shared {
     }
 
     /// Whether a job may be queued; one of the pool's own may until everything is done.
-    pub(super) fn admits(&self, from_inside: bool) -> Result<(), Refused> {
+    pub(super) fn admits(&self, from_inside: bool) -> Result<(), ExecuteError> {
         match self.stage.load(Ordering::Relaxed) {
-            _ if self.is_forked() => Err(Refused::Forked),
+            _ if self.is_forked() => Err(ExecuteError::Forked),
             OPEN => Ok(()),
             DRAINING if from_inside => Ok(()),
-            _ => Err(Refused::Closed),
+            _ => Err(ExecuteError::Closed),
         }
     }
 
@@ -183,7 +194,7 @@ impl Shared {
     pub(super) fn wake_control(self: &Arc<Shared>) {
         self.steering.wake(|| {
             let name = format!("{}-control", self.name);
-            self.start(&name, CONTROL_STACK_BYTES, |shared| (shared.entries.control)(&shared))
+            self.start(&name, CONTROL_STACK_SIZE, |shared| (shared.entries.control)(&shared))
         });
     }
 
@@ -221,9 +232,12 @@ impl Shared {
             return Ok(());
         }
         self.alive.fetch_add(1, Ordering::Relaxed);
-        let started = self.start(&format!("{}-{slot}", self.name), self.stack_bytes, move |shared| {
+        let name = self.hooks.name_thread(slot).unwrap_or_else(|| format!("{}-{slot}", self.name));
+        let started = self.start(&name, self.stack_size, move |shared| {
             (shared.entries.worker)(shared.clone(), slot);
             shared.end();
+            // Behind `end`, which may do jobs in this thread.
+            shared.hooks.exited(slot);
         });
         if started.is_err() {
             self.threads_refused.fetch_add(1, Ordering::Relaxed);
@@ -242,11 +256,11 @@ impl Shared {
     pub(super) fn start(
         self: &Arc<Shared>,
         name: &str,
-        stack_bytes: usize,
+        stack_size: usize,
         run: impl FnOnce(Arc<Shared>) + Send + 'static,
     ) -> std::io::Result<()> {
         let shared = self.clone();
-        let thread = platform::thread::spawn_named(name, stack_bytes, move || run(shared))?;
+        let thread = platform::thread::spawn_named(name, stack_size, move || run(shared))?;
         self.threads.lock().push(thread);
         Ok(())
     }
@@ -269,7 +283,7 @@ impl Shared {
     fn finish_queue(&self) {
         while let Some(job) = self.queue.take_any() {
             let is_wanted = self.stage.load(Ordering::Relaxed) == DRAINING && !job.is_late(ticks());
-            if !is_wanted && !job.is_lent {
+            if !is_wanted && !job.is_scoped {
                 drop_quietly(job);
             } else if let Err(payload) = catch_unwind(AssertUnwindSafe(job.run)) {
                 drop_quietly(payload);
@@ -283,9 +297,9 @@ impl Shared {
         self.stage.fetch_max(stage, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if how == Shutdown::Discard {
-            let (lent, dropped): (Vec<_>, Vec<_>) =
-                std::iter::from_fn(|| self.queue.take_any()).partition(|job| job.is_lent);
-            for job in lent {
+            let (scoped, dropped): (Vec<_>, Vec<_>) =
+                std::iter::from_fn(|| self.queue.take_any()).partition(|job| job.is_scoped);
+            for job in scoped {
                 self.queue.count_more();
                 self.queue.push(job, Priority::Normal);
                 self.offer();
@@ -316,17 +330,24 @@ impl Shared {
         }
         self.steering.release();
         let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
+        let mut left = Vec::new();
+        // A handler of the program's that waits for the end does not wait for its own thread.
+        let own = std::thread::current().id();
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
             // It has hardly anything to do any more, but that may be anything: what is queued late,
-            // or destructors of its variables.
+            // the exit handler, or destructors of its variables.
             while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.remaining_ns() > 0) {
                 platform::thread::sleep_ns(LAST_NS);
             }
             if thread.is_finished() {
                 let _ = thread.join();
+            } else {
+                left.push(thread);
             }
         }
-        0
+        let count = left.len() as u32;
+        self.threads.lock().append(&mut left);
+        count
     }
 
     /// The calling thread is the worker of this slot. It was started by the thread that queued a
@@ -391,4 +412,4 @@ const LAST_NS: u64 = 20_000;
 /// only one.
 const END_NS: u64 = 10_000_000;
 /// Enough for reading a few files.
-const CONTROL_STACK_BYTES: usize = 256 * 1024;
+const CONTROL_STACK_SIZE: usize = 256 * 1024;

@@ -7,12 +7,21 @@
 //! for the job. Service latency alone misleads: a pool can shorten it by beginning late.
 
 use super::control::Decision;
-use crate::slo::histogram::{Histogram, Summary};
+use crate::slo::{Histogram, Summary};
 use platform::atomic::{AtomicU64, Ordering};
 
 /// How long the jobs of a pool took, all that have ended. See
 /// [`FriendlyPool::latencies`](super::FriendlyPool::latencies).
+///
+/// ```
+/// let pool = manx::pool::FriendlyPool::builder().build()?;
+/// pool.submit(|| ())?.join()?;
+/// let total = pool.latencies().total.summary();
+/// println!("{} jobs, the slowest one took {:?} in all", total.count, total.max);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Latencies {
     /// From a job's coming to its beginning.
     pub queue: Histogram,
@@ -49,7 +58,17 @@ impl Record {
 }
 
 /// What a pool did and does. See [`FriendlyPool::stats`](super::FriendlyPool::stats).
+///
+/// ```
+/// let pool = manx::pool::FriendlyPool::builder().num_threads(2).build()?;
+/// pool.submit(|| ())?.join()?;
+/// let stats = pool.stats();
+/// println!("{} of at most {} workers are active, for {} CPUs", stats.active, stats.limit, stats.budget_cpus);
+/// assert!(stats.limit <= 2 && stats.panicked == 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Stats {
     /// From a job's coming to its beginning, all jobs that have ended.
     pub queue: Summary,

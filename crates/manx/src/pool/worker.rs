@@ -1,9 +1,10 @@
-//! A worker: looks for a job, does it, and looks again; and what its jobs may ask of it.
+//! A worker: it looks for a job, runs it, and looks again. Also the waits of its jobs.
 //!
-//! Between two jobs a worker asks, in this order: are too many active ([`Workers::retire`])? does
-//! the quota pay for another job ([`Pace`](super::pace::Pace))? what is to be done
-//! ([`Queue::take`](super::queue::Queue::take))? A worker that finds nothing looks on for a few
-//! rounds, in which the next job needs no wake-up, and parks.
+//! Between two jobs a worker asks, in this order: are too many active
+//! ([`Workers::retire`](super::workers::Workers::retire))? does the quota pay for another job
+//! ([`Pace`](super::pace::Pace))? what is to be done ([`Queue::take`](super::queue::Queue::take))?
+//! A worker that finds nothing looks on for a few rounds, in which the next job needs no wake-up,
+//! and parks.
 //!
 //! A job may wait: for other jobs of the pool ([`JoinHandle::join`](super::JoinHandle::join),
 //! [`scope`](super::FriendlyPool::scope)) or for anything else ([`block_in_place`]). Then its
@@ -12,12 +13,12 @@
 //! keep the pool from going on; when they are used up, a worker that waits for other jobs does jobs
 //! meanwhile.
 
-use super::workers::Signal;
-use super::error::{drop_quietly, panic_text};
+use super::error::drop_quietly;
 use super::job::{Job, Priority};
 use super::queue::Local;
 use super::shared::Shared;
 use super::stats::Record;
+use super::workers::Signal;
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::{cpu, spin_bound, thread};
 use std::cell::{Cell, RefCell};
@@ -29,11 +30,11 @@ const PAUSES: u32 = 8;
 /// … and then it yields.
 const YIELDS: u32 = 24;
 
-/// A slice is as good as fresh for so long: a half of the shortest that the kernel gives.
+/// For this time a slice counts as fresh: half of the shortest slice of the kernel.
 const FRESH_NS: u64 = 500_000;
 
 /// What a worker's jobs find of it.
-pub(super) struct Here {
+pub(super) struct Current {
     pub(super) shared: Arc<Shared>,
     local: RefCell<Local>,
     pub(super) slot: usize,
@@ -46,32 +47,32 @@ pub(super) struct Here {
 }
 
 std::thread_local! {
-    static HERE: Cell<*const Here> = const { Cell::new(std::ptr::null()) };
+    static CURRENT: Cell<*const Current> = const { Cell::new(std::ptr::null()) };
     static SHEDDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls `look` with the worker that the calling thread is, if it is one.
-pub(super) fn with_here<R>(look: impl FnOnce(Option<&Here>) -> R) -> R {
-    let here = HERE.try_with(Cell::get).unwrap_or(std::ptr::null());
-    // SAFETY: not null only while `run` has the value on this thread's stack ([`Present`]), which
-    // waits for `look`.
-    look(unsafe { here.as_ref() })
+pub(super) fn with_current_worker<R>(look: impl FnOnce(Option<&Current>) -> R) -> R {
+    let current = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
+    // SAFETY: not null only while `run` has the value on this thread's stack ([`CurrentGuard`]),
+    // which waits for `look`.
+    look(unsafe { current.as_ref() })
 }
 
 /// The calling thread is the worker that this was made of, until it is dropped: when the worker
 /// ends, and when it unwinds.
-struct Present;
+struct CurrentGuard;
 
-impl Present {
-    fn new(here: *const Here) -> Present {
-        HERE.set(here);
-        Present
+impl CurrentGuard {
+    fn new(current: *const Current) -> CurrentGuard {
+        CURRENT.set(current);
+        CurrentGuard
     }
 }
 
-impl Drop for Present {
+impl Drop for CurrentGuard {
     fn drop(&mut self) {
-        HERE.set(std::ptr::null());
+        CURRENT.set(std::ptr::null());
     }
 }
 
@@ -80,7 +81,7 @@ pub(super) fn is_shedding() -> bool {
     SHEDDING.try_with(Cell::get).unwrap_or(false)
 }
 
-impl Here {
+impl Current {
     /// Queues a job that a job of this worker made.
     pub(super) fn push(&self, job: Job, priority: Priority) {
         if priority == Priority::Normal {
@@ -109,7 +110,7 @@ impl Here {
             return now_ticks;
         }
         self.fresh_ticks.set(now_ticks);
-        if !self.shared.steering.gives_way(now_ticks) {
+        if !self.shared.steering.should_yield(now_ticks) {
             return now_ticks;
         }
         thread::yield_now();
@@ -137,13 +138,7 @@ impl Here {
         let Job { run, queued_ticks, .. } = job;
         if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
             self.record().panicked();
-            if let Some(report) = &self.shared.report
-                // A report that panics itself is not reported.
-                && let Err(own) = catch_unwind(AssertUnwindSafe(|| report(panic_text(&*payload))))
-            {
-                drop_quietly(own);
-            }
-            drop_quietly(payload);
+            self.shared.hooks.report(payload);
         }
         let ended_ticks = ticks();
         let queue_ns = ticks_to_ns(began_ticks.saturating_sub(queued_ticks));
@@ -166,7 +161,7 @@ fn shed(job: Job) {
 /// A worker's life. It has been called: it is active, and searching.
 pub(super) fn run(shared: Arc<Shared>, slot: usize) {
     let local = RefCell::new(shared.queue.local(slot));
-    let here = Here {
+    let current = Current {
         shared,
         local,
         slot,
@@ -174,14 +169,16 @@ pub(super) fn run(shared: Arc<Shared>, slot: usize) {
         depth: Cell::new(0),
         fresh_ticks: Cell::new(0),
     };
-    let present = Present::new(&raw const here);
-    let shared = &here.shared;
+    let guard = CurrentGuard::new(&raw const current);
+    let shared = &current.shared;
     shared.record(slot);
     shared.show_pressure(slot);
     shared.share_affinity(slot);
+    // Behind `share_affinity`, since the handler may bind the thread to a CPU.
+    shared.hooks.started(slot);
     loop {
-        let Some(job) = search(&here) else {
-            match park(&here) {
+        let Some(job) = search(&current) else {
+            match park(&current) {
                 Signal::Search => continue,
                 Signal::Exit => break,
             }
@@ -192,13 +189,13 @@ pub(super) fn run(shared: Arc<Shared>, slot: usize) {
         let mut next = Some(job);
         let mut signal = None;
         while let Some(job) = next {
-            here.run(job);
+            current.run(job);
             if shared.workers.retire(slot, shared.bound()) {
-                signal = Some(park_now(&here));
+                signal = Some(park_now(&current));
                 break;
             }
             shared.wait_for_turn();
-            next = here.take();
+            next = current.take();
         }
         match signal {
             None => shared.workers.search(),
@@ -206,16 +203,16 @@ pub(super) fn run(shared: Arc<Shared>, slot: usize) {
             Some(Signal::Exit) => break,
         }
     }
-    drop(present);
+    drop(guard);
 }
 
 /// Looks for a job for a while.
-fn search(here: &Here) -> Option<Job> {
+fn search(current: &Current) -> Option<Job> {
     crate::cpu::refresh_if_old();
     for round in 0..=spin_bound(PAUSES + YIELDS) {
-        if !here.shared.queue.is_empty() {
-            here.shared.wait_for_turn();
-            if let Some(job) = here.take() {
+        if !current.shared.queue.is_empty() {
+            current.shared.wait_for_turn();
+            if let Some(job) = current.take() {
                 return Some(job);
             }
         }
@@ -232,18 +229,18 @@ fn search(here: &Here) -> Option<Job> {
 }
 
 /// Found nothing: parks.
-fn park(here: &Here) -> Signal {
-    here.shared.workers.rest(here.slot);
-    park_now(here)
+fn park(current: &Current) -> Signal {
+    current.shared.workers.rest(current.slot);
+    park_now(current)
 }
 
 /// The last look of Invariant 3 of `workers.rs`, and then sleep.
-fn park_now(here: &Here) -> Signal {
-    let shared = &here.shared;
+fn park_now(current: &Current) -> Signal {
+    let shared = &current.shared;
     if !shared.queue.is_empty() {
         shared.offer();
     }
-    match shared.workers.wait(here.slot) {
+    match shared.workers.wait(current.slot) {
         // A thread queued a job while the pool was being closed, and all other workers may have
         // left.
         Signal::Exit if !shared.queue.is_empty() && shared.workers.stay(shared.bound()) => Signal::Search,
@@ -251,16 +248,16 @@ fn park_now(here: &Here) -> Signal {
     }
 }
 
-/// Runs `block`, which may wait for something that is no job of this pool: a lock, a file, a
-/// socket, a timer. Meanwhile the worker is not active, and another one may be. In a thread that is
-/// no worker this just runs it.
+/// Runs `block`, which may wait for something other than a job of this pool: a lock, a file, a
+/// socket, a timer. Meanwhile another worker may be active in place of this one. In a thread that
+/// is no worker of a pool, this only runs `block`.
 ///
 /// ```
 /// use manx::pool::{FriendlyPool, block_in_place};
 /// use std::sync::mpsc;
 ///
 /// // One worker; yet a job can wait for another one.
-/// let pool = FriendlyPool::builder().workers_max(1).build()?;
+/// let pool = FriendlyPool::builder().num_threads(1).build()?;
 /// let (tell, hear) = mpsc::channel();
 /// let first = pool.submit(move || block_in_place(|| hear.recv()))?;
 /// pool.execute(move || tell.send("hello").unwrap())?;
@@ -268,10 +265,10 @@ fn park_now(here: &Here) -> Signal {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
-    with_here(|here| match here {
+    with_current_worker(|current| match current {
         None => block(),
-        Some(here) => {
-            let _blocked = Blocked::new(here);
+        Some(current) => {
+            let _blocked = Blocked::new(current);
             block()
         }
     })
@@ -280,31 +277,31 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
 /// A worker that is not active, because its job waits: until this is dropped. In a job that is so
 /// already it changes nothing.
 struct Blocked<'a> {
-    here: &'a Here,
+    current: &'a Current,
     was: bool,
 }
 
 impl<'a> Blocked<'a> {
-    fn new(here: &'a Here) -> Blocked<'a> {
-        Blocked { here, was: set_blocked(here, true) }
+    fn new(current: &'a Current) -> Blocked<'a> {
+        Blocked { current, was: set_blocked(current, true) }
     }
 
     /// The other way round: a job that waits does something itself.
-    fn not(here: &'a Here) -> Blocked<'a> {
-        Blocked { here, was: set_blocked(here, false) }
+    fn not(current: &'a Current) -> Blocked<'a> {
+        Blocked { current, was: set_blocked(current, false) }
     }
 }
 
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
-        set_blocked(self.here, self.was);
+        set_blocked(self.current, self.was);
     }
 }
 
 /// Returns what it was before.
-fn set_blocked(here: &Here, blocked: bool) -> bool {
-    let was = here.is_blocked.replace(blocked);
-    let shared = &here.shared;
+fn set_blocked(current: &Current, blocked: bool) -> bool {
+    let was = current.is_blocked.replace(blocked);
+    let shared = &current.shared;
     match (was, blocked) {
         (false, true) => {
             shared.workers.block();
@@ -340,25 +337,25 @@ const BLOCK_NS_MAX: u64 = 100_000_000;
 /// until they are. A worker that has done what it has queued itself blocks; if no other worker can
 /// be active in its place, it does any job.
 pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut block: impl FnMut(u64) -> bool) {
-    with_here(|here| {
-        let Some(here) = here else {
+    with_current_worker(|current| {
+        let Some(current) = current else {
             while !is_done() {
                 block(u64::MAX);
             }
             return;
         };
-        let shared = &here.shared;
+        let shared = &current.shared;
         let mut block_ns = BLOCK_NS;
         while !is_done() {
             let has_spare = shared.workers.has_spare();
-            let may_help = help == Help::First && here.depth.get() < DEPTH_MAX;
-            let own = if may_help || !has_spare { here.local.borrow().pop() } else { None };
+            let may_help = help == Help::First && current.depth.get() < DEPTH_MAX;
+            let own = if may_help || !has_spare { current.local.borrow().pop() } else { None };
             if let Some(job) = own {
-                here.run_inside(job);
+                current.run_inside(job);
                 continue;
             }
             if has_spare {
-                let _blocked = Blocked::new(here);
+                let _blocked = Blocked::new(current);
                 if block(block_ns) {
                     continue;
                 }
@@ -366,12 +363,12 @@ pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut bloc
             } else {
                 block(BLOCK_NS / 25);
             }
-            // No worker does what is queued: stand-ins are used up, or the system has no more
+            // No worker does what is queued: spare slots are used up, or the system has no more
             // threads.
             if !shared.queue.is_empty() && (!has_spare || shared.workers.active() < shared.workers.target()) {
-                let next = here.take();
+                let next = current.take();
                 if let Some(job) = next {
-                    here.run_inside(job);
+                    current.run_inside(job);
                 }
             }
         }
@@ -383,13 +380,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_that_unwinds_leaves_no_trace_of_itself() {
-        let here = std::ptr::dangling::<Here>();
+    fn a_worker_that_unwinds_clears_the_current_worker() {
+        let current = std::ptr::dangling::<Current>();
         let panic = catch_unwind(AssertUnwindSafe(|| {
-            let _present = Present::new(here);
-            assert_eq!(HERE.get(), here);
+            let _guard = CurrentGuard::new(current);
+            assert_eq!(CURRENT.get(), current);
             panic!("in the worker");
         }));
-        assert!(panic.is_err() && HERE.get().is_null());
+        assert!(panic.is_err() && CURRENT.get().is_null());
     }
 }

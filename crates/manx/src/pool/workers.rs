@@ -3,11 +3,11 @@
 //!
 //! The paper's pool (Jeffery and others, "Reducing tail latencies through environment- and
 //! neighbour-aware thread management", section 5.2) keeps one thread for each CPU and a number of
-//! them that are to be active; a worker above that number parks itself. Here it is a count too, but
-//! no worker is tied to a place in it: a worker that finishes a job while too many are active
-//! parks, and a thread that offers a job while too few are active calls a worker. So a worker in a
-//! long job, or a worker that blocks, never stands for a place that others could use, and a pool
-//! without work has no active worker at all.
+//! them that are to be active; a worker above that number parks itself. This pool has a count too,
+//! but no worker has a fixed place in it: a worker that finishes a job while too many are active
+//! parks, and a thread that offers a job while too few are active calls a worker. So a worker that
+//! blocks does not occupy a place that others could use, and a pool without work has no active
+//! worker.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -15,7 +15,7 @@
 //! | `state`, high half | *searching* workers: those of the active that look for a job |
 //! | `target` | the number of workers that are to be active |
 //! | `parked` | a bit for each slot whose worker can be called, parked or not yet started |
-//! | `slots[n]` | what the worker of slot `n` is told: a futex |
+//! | `slots[n]` | the order for the worker of slot `n`: a futex |
 //!
 //! ```text
 //!            call: active, searching += 1; takes the bit; slot = CALLED
@@ -32,7 +32,7 @@
 //! 1. `active` counts the workers that have been called and have neither rested, retired, blocked
 //!    nor ended since; and the calls under way.
 //! 2. Only the thread that takes a slot's bit writes the slot until its worker has seen what was
-//!    written. A worker that has set its bit goes on only when it is told to, or after it took the
+//!    written. A worker that has set its bit goes on only after a call, or after it took the
 //!    bit back itself.
 //! 3. A worker that parks says so (its bit, then the counts) before it looks for jobs a last time;
 //!    a thread that offers a job has queued it before it looks at the counts. So one of the two
@@ -46,7 +46,7 @@
 //! # Memory orderings
 //! Invariant 3 is Dekker's pattern: both sides have a sequentially consistent fence between what
 //! they write and what they read. A bit is set with release and taken with acquire, so the taker's
-//! write to the slot follows the worker's. A worker that is told to go on learns of jobs by the
+//! write to the slot follows the worker's. A worker that is called learns of jobs from the
 //! queue, not from here.
 
 use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -87,7 +87,7 @@ pub enum Call {
     Start(usize),
 }
 
-/// What a parked worker was told.
+/// The order that a parked worker has received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Look for a job: it is active, and searching.
@@ -311,11 +311,11 @@ impl Workers {
         true
     }
 
-    /// Parks until the worker is told something.
+    /// Parks until the worker receives an order.
     pub fn wait(&self, slot: usize) -> Signal {
         // Pairs with the fence of `close`: that sees that no worker is active, or this sees that
         // the pool is closed.
-        if self.closed.load(Ordering::Relaxed) && self.is_deserted() {
+        if self.closed.load(Ordering::Relaxed) && self.has_no_active_worker() {
             self.dismiss();
         }
         loop {
@@ -328,7 +328,7 @@ impl Workers {
         }
     }
 
-    /// The calling worker was told to end, but there is a job: it goes on, active and searching,
+    /// The calling worker was dismissed, but there is a job: it goes on, active and searching,
     /// unless `bound` others are active.
     pub fn stay(&self, bound: u32) -> bool {
         let more = |state| (active_of(state) < bound).then_some(state + ACTIVE + SEARCHING);
@@ -348,7 +348,7 @@ impl Workers {
     /// The calling worker has blocked and goes on; it is one too many perhaps, until its job ends.
     pub fn unblock(&self) {
         self.state.fetch_add(ACTIVE, Ordering::Relaxed);
-        // Release: a thread that sees that it blocks no more sees that it is active.
+        // Release: a thread that sees that it does not block sees that it is active.
         self.blocked.fetch_sub(1, Ordering::Release);
     }
 
@@ -358,7 +358,7 @@ impl Workers {
     }
 
     /// Whether no worker is active, and none blocks that will be active again.
-    fn is_deserted(&self) -> bool {
+    fn has_no_active_worker(&self) -> bool {
         // Acquire, in this order: a worker that has unblocked is seen to be active, and a worker
         // that has stopped being active is seen to block.
         self.blocked.load(Ordering::Acquire) == 0
@@ -386,7 +386,7 @@ impl Workers {
         self.closed.store(true, Ordering::Relaxed);
         // Pairs with the fences of `rest` and `retire`.
         fence(Ordering::SeqCst);
-        if self.is_deserted() {
+        if self.has_no_active_worker() {
             self.dismiss();
         }
     }

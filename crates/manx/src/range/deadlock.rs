@@ -13,75 +13,26 @@
 //! that polls several futures in turns may wait several times at once. A circle through one of
 //! these waits counts as a circle of the task (`task.rs` says so to its users).
 
-use super::error::LockError;
+use super::error::{Deadlock, Link, LockError};
 use super::holder::Holder;
 use super::key::Key;
-use super::lock::RangeLock;
 use super::precedence;
 use super::slot;
 use super::span::Span;
+use super::table::Table;
 use super::wait_queue::{LockedQueue, Node};
 use crate::lock::circle::circle;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::ptr;
 
-/// A waiter in a circle, and the next member of the circle, which it waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
-    /// The identity of the waiter.
-    pub waiter: Holder,
-    /// What it is called, if it is an owner with a [tag](super::Owner::set_tag).
-    pub waiter_tag: Option<u64>,
-    /// The ranges that it wants.
-    pub wants: String,
-    /// The identity of the next member.
-    pub holder: Holder,
-    /// As [`Link::waiter_tag`].
-    pub holder_tag: Option<u64>,
-    /// What that one holds of it; or wants as well, if it came first.
-    pub holds: String,
-}
-
-/// A circle of waiters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deadlock {
-    /// The first link's waiter came last. The last link's waiter waits for it.
-    pub links: Vec<Link>,
-}
-
-impl fmt::Display for Deadlock {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("nobody could go on: ")?;
-        for (index, link) in self.links.iter().enumerate() {
-            if index > 0 {
-                to.write_str("; ")?;
-            }
-            let (waiter, holder) =
-                (Participant(link.waiter, link.waiter_tag), Participant(link.holder, link.holder_tag));
-            write!(to, "{waiter} waits for {}, of which {holder} has {}", link.wants, link.holds)?;
-        }
-        Ok(())
-    }
-}
-
-/// A waiter or a holder, by number and tag.
-struct Participant(Holder, Option<u64>);
-
-impl fmt::Display for Participant {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(to)?;
-        self.1.map_or(Ok(()), |tag| write!(to, " (tag {tag})"))
-    }
-}
-
 /// Whether `node` may wait, which has just come.
 pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
-    lock: &RangeLock<K, SHARDS, SLOTS>,
+    table: &Table<K, SHARDS, SLOTS>,
     queue: &LockedQueue<'_, K>,
     node: &Node<K>,
 ) -> Result<(), LockError> {
-    if lock.table.options().detects && node.request().holder.is_known() {
+    if table.options().detects && node.request().holder.is_known() {
         // The goal may not be in the wait queue. The other members of a circle wait there, and
         // their nodes have their tags.
         let (goal, start) = (node, node.request().holder);
@@ -91,7 +42,7 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
             for node in waiting.chain((holder == start).then_some(goal)) {
                 let request = node.request();
                 let (waiter, waiter_tag, wants) = (request.holder, tag(node), written(node));
-                for (holder, holds) in waits_for(lock, queue, node) {
+                for (holder, holds) in waits_for(table, queue, node) {
                     let its = queue.nodes().chain([goal]).find(|its| its.request().holder == holder);
                     let holder_tag = its.and_then(tag);
                     let wants = wants.clone();
@@ -110,8 +61,8 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
             !ptr::eq(other, node)
                 // SAFETY: as above.
                 && unsafe { other.guarded() }.upgrades
-                && lock.table.waits_for(&other.request(), &node.request())
-                && lock.table.waits_for(&node.request(), &other.request())
+                && table.waits_for(&other.request(), &node.request())
+                && table.waits_for(&node.request(), &other.request())
         });
         if stuck {
             return Err(LockError::UpgradeDeadlock);
@@ -122,7 +73,7 @@ pub(super) fn check<K: Key, const SHARDS: usize, const SLOTS: usize>(
 
 /// The holders that a waiter waits for, and what each of them holds, or wants as well.
 fn waits_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
-    lock: &RangeLock<K, SHARDS, SLOTS>,
+    table: &Table<K, SHARDS, SLOTS>,
     queue: &LockedQueue<'_, K>,
     node: &Node<K>,
 ) -> Vec<(Holder, String)> {
@@ -132,13 +83,13 @@ fn waits_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
             edges.push((holder, holds));
         }
     };
-    let _ = lock.table.blockers(&node.request(), |slot, state| {
+    let _ = table.blockers(&node.request(), |slot, state| {
         // SAFETY: the word of the slot's shard is held while it is shown.
         let span = unsafe { &slot.entry().span };
         add(&mut edges, slot::holder(state), shown(span));
         ControlFlow::<()>::Continue(())
     });
-    for earlier in precedence::before(&lock.table, queue, node.request(), node) {
+    for earlier in precedence::before(table, queue, node.request(), node) {
         add(&mut edges, earlier.request().holder, written(earlier));
     }
     edges

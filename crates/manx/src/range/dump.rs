@@ -13,12 +13,25 @@ use super::precedence;
 use super::raw::Access;
 use super::slot;
 use super::span::Span;
-use platform::clock;
+use platform::clock::{self, duration_ns};
 use std::fmt::{self, Write};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 /// A range that is held.
+///
+/// ```
+/// use manx::range::{Access, RangeLock, Span};
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let reader = file.lock_shared(0..10)?;
+/// let held = &file.dump().held[0];
+/// assert_eq!((&held.span, held.access), (&Span::new(0, 10)?, Access::Shared));
+/// # drop(reader);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeldRange<K> {
     /// The range.
     pub span: Span<K>,
@@ -28,11 +41,21 @@ pub struct HeldRange<K> {
     pub holder: Holder,
     /// For how long, give or take two milliseconds, if the lock records that
     /// ([`Options::recorded`](super::Options::recorded)).
-    pub held_ns: Option<u64>,
+    pub held: Option<Duration>,
 }
 
 /// A waiter.
+///
+/// ```
+/// use manx::range::RangeLock;
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// for waiter in file.dump().waiting {
+///     println!("{} waits for {:?} since {:?}", waiter.holder, waiter.spans, waiter.waited);
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Waiter<K> {
     /// For what.
     pub spans: Vec<Span<K>>,
@@ -41,7 +64,7 @@ pub struct Waiter<K> {
     /// The identity of the waiter.
     pub holder: Holder,
     /// For how long.
-    pub waited_ns: u64,
+    pub waited: Duration,
     /// Whether it may not be overtaken any more.
     pub starving: bool,
     /// The holders of what it waits for, and the waiters that came before it and exclude it.
@@ -49,7 +72,20 @@ pub struct Waiter<K> {
 }
 
 /// A lock as it is at a moment.
+///
+/// ```
+/// use manx::range::RangeLock;
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let guard = file.lock(0..10)?;
+/// let dump = file.dump();
+/// assert_eq!((dump.held.len(), dump.waiting.len()), (1, 0));
+/// println!("{dump}");
+/// # drop(guard);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Dump<K> {
     /// What is held, in the order of keys.
     pub held: Vec<HeldRange<K>>,
@@ -58,16 +94,27 @@ pub struct Dump<K> {
 }
 
 /// What has happened in a lock.
+///
+/// ```
+/// use manx::range::RangeLock;
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// drop(file.lock(0..10)?);
+/// let statistics = file.statistics();
+/// assert_eq!((statistics.acquired, statistics.waits, statistics.waiting), (1, 0, 0));
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Statistics {
     /// Ranges taken.
     pub acquired: u64,
-    /// Those of them, and of those given up, that were waited for, beyond a moment of spinning.
+    /// Waits in the wait queue, for ranges that were taken or given up.
     pub waits: u64,
     /// How long that took, all together.
-    pub waited_ns: u64,
+    pub waited: Duration,
     /// How long it took at most.
-    pub waited_ns_max: u64,
+    pub waited_max: Duration,
     /// Waits that ended because the range was handed over, its waiter being starving.
     pub handed_over: u64,
     /// Waits that ended without the range.
@@ -100,8 +147,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         Statistics {
             acquired: self.table.acquired(),
             waits: counters.waits,
-            waited_ns: counters.waited_ns,
-            waited_ns_max: counters.waited_ns_max,
+            waited: Duration::from_nanos(counters.waited_ns),
+            waited_max: Duration::from_nanos(counters.waited_ns_max),
             handed_over: counters.handed.into(),
             given_up: counters.given_up.into(),
             waiting: waiting.into(),
@@ -131,7 +178,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 span: entry.span.clone(),
                 access: slot::access(state),
                 holder: slot::holder(state),
-                held_ns: slot::since_ns(state).map(|since_ns| now_ns.saturating_sub(since_ns)),
+                held: slot::since_ns(state).map(|since_ns| since(now_ns, since_ns)),
             });
         });
         held.sort_by(|one, two| one.span.compare(&two.span));
@@ -157,7 +204,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                     spans: request.spans.to_vec(),
                     access: request.access,
                     holder: request.holder,
-                    waited_ns: now_ns.saturating_sub(guarded.began_ns),
+                    waited: since(now_ns, guarded.began_ns),
                     starving: guarded.starving,
                     waits_for,
                 }
@@ -172,8 +219,8 @@ impl Statistics {
         [
             ("acquired", self.acquired),
             ("waits", self.waits),
-            ("waited_ns", self.waited_ns),
-            ("waited_ns_max", self.waited_ns_max),
+            ("waited_ns", duration_ns(self.waited)),
+            ("waited_ns_max", duration_ns(self.waited_max)),
             ("handed_over", self.handed_over),
             ("given_up", self.given_up),
             ("waiting", self.waiting),
@@ -209,9 +256,14 @@ fn joined<T>(values: &[T], separator: &str, write: impl Fn(&T) -> String) -> Str
     values.iter().map(write).collect::<Vec<_>>().join(separator)
 }
 
+/// The time from `began_ns` to `now_ns`, both of the monotonic clock.
+fn since(now_ns: u64, began_ns: u64) -> Duration {
+    Duration::from_nanos(now_ns.saturating_sub(began_ns))
+}
+
 /// Milliseconds with three places.
-fn milliseconds(ns: u64) -> String {
-    format!("{}.{:03} ms", ns / 1_000_000, ns / 1_000 % 1_000)
+fn milliseconds(time: Duration) -> String {
+    format!("{}.{:03} ms", time.as_millis(), time.subsec_micros() % 1_000)
 }
 
 /// A table: one line for each range and each waiter.
@@ -219,7 +271,7 @@ impl<K: fmt::Debug> fmt::Display for Dump<K> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(to, "{} held, {} waiting", self.held.len(), self.waiting.len())?;
         for held in &self.held {
-            let since = held.held_ns.map_or_else(|| "not recorded".to_owned(), milliseconds);
+            let since = held.held.map_or_else(|| "not recorded".to_owned(), milliseconds);
             writeln!(
                 to,
                 "held     {:<9} {:<20} {:>14}  {:?}",
@@ -230,7 +282,7 @@ impl<K: fmt::Debug> fmt::Display for Dump<K> {
             )?;
         }
         for waiter in &self.waiting {
-            let since = milliseconds(waiter.waited_ns);
+            let since = milliseconds(waiter.waited);
             let spans = joined(&waiter.spans, ", ", |span| format!("{span:?}"));
             let whom = joined(&waiter.waits_for, ", ", Holder::to_string);
             let starving = if waiter.starving { ", overdue" } else { "" };
@@ -248,9 +300,17 @@ impl<K: fmt::Debug> fmt::Display for Dump<K> {
 impl<K: fmt::Debug> Dump<K> {
     /// As a JSON object: `held` and `waiting`, arrays of objects; ranges as Rust writes them, in
     /// strings.
+    ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let guard = file.lock(0..10)?;
+    /// assert!(file.dump().to_json().starts_with("{\"held\":["));
+    /// # drop(guard);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn to_json(&self) -> String {
         let held = joined(&self.held, ",", |held| {
-            let since = held.held_ns.map_or_else(|| "null".to_owned(), |ns| ns.to_string());
+            let since = held.held.map_or_else(|| "null".to_owned(), |time| duration_ns(time).to_string());
             let (access, holder) = (name(held.access), held.holder);
             let range = quoted(&format!("{:?}", held.span));
             format!(
@@ -259,7 +319,7 @@ impl<K: fmt::Debug> Dump<K> {
         });
         let waiting = joined(&self.waiting, ",", |waiter| {
             let (access, holder) = (name(waiter.access), waiter.holder);
-            let (waited_ns, starving) = (waiter.waited_ns, waiter.starving);
+            let (waited_ns, starving) = (duration_ns(waiter.waited), waiter.starving);
             let ranges = joined(&waiter.spans, ",", |span| quoted(&format!("{span:?}")));
             let whom = joined(&waiter.waits_for, ",", |holder| format!("\"{holder}\""));
             format!(
@@ -286,4 +346,38 @@ fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_numbers_of_nanoseconds_and_as_milliseconds() {
+        let (access, holder) = (Access::Exclusive, Holder::NOBODY);
+        let held = |held| HeldRange { span: Span::from(7_u64), access, holder, held };
+        let (spans, waited) = (vec![Span::point(8)], Duration::from_nanos(2_000_045_678));
+        let waiter = Waiter { spans, access, holder, waited, starving: true, waits_for: vec![holder] };
+        let held = vec![held(Some(Duration::from_nanos(1_234_567))), held(None)];
+        let dump = Dump { held, waiting: vec![waiter] };
+        assert_eq!(
+            dump.to_json(),
+            "{\"held\":[\
+             {\"range\":\"7..\",\"access\":\"exclusive\",\"holder\":\"somebody\",\"held_ns\":1234567},\
+             {\"range\":\"7..\",\"access\":\"exclusive\",\"holder\":\"somebody\",\"held_ns\":null}],\
+             \"waiting\":[{\"ranges\":[\"8..9\"],\"access\":\"exclusive\",\"holder\":\"somebody\",\
+             \"waited_ns\":2000045678,\"overdue\":true,\"waits_for\":[\"somebody\"]}]}"
+        );
+        let text = dump.to_string();
+        for shown in [" 1.234 ms ", " not recorded ", " 2000.045 ms "] {
+            assert!(text.contains(shown), "{text}");
+        }
+        let statistics = Statistics {
+            waited: Duration::from_micros(3),
+            waited_max: Duration::from_secs(2),
+            ..Statistics::default()
+        };
+        let json = statistics.to_json();
+        assert!(json.contains("\"waited_ns\":3000,\"waited_ns_max\":2000000000,"), "{json}");
+    }
 }

@@ -15,16 +15,16 @@
 //!    pinned, and `span` and `own` do not change.
 //! 2. The ranges in `own` are held, and no owner has them meanwhile.
 
-use super::error::{InvalidRange, LockError};
+use super::error::LockError;
 use super::guard::RangeGuard;
 use super::holder::Holder;
 use super::key::Key;
-use super::lock::{RangeLock, span};
+use super::lock::RangeLock;
 use super::owner::Owner;
 use super::raw::Access;
 use super::request::Request;
 use super::slot::Held;
-use super::span::Span;
+use super::span::{IntoSpan, Span};
 use super::wait_queue::{HANDED, Node};
 use platform::atomic::Ordering;
 use platform::clock;
@@ -35,8 +35,24 @@ use std::pin::Pin;
 use std::slice;
 use std::task::{Context, Poll, ready};
 
-/// A future that waits for a range and returns its [`RangeGuard`](super::RangeGuard):
+/// A future that waits for a range and returns its [`RangeGuard`]:
 /// [`RangeLock::lock_async`] makes it. It may be dropped at any time.
+///
+/// ```
+/// use manx::range::{Access, RangeLock, Span};
+/// use std::future::Future;
+/// use std::pin::pin;
+/// use std::task::{Context, Waker};
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let held = file.lock(0..10)?;
+/// let mut context = Context::from_waker(Waker::noop());
+/// let mut waits = pin!(file.lock_async(Span::new(5, 15)?, Access::Exclusive));
+/// assert!(waits.as_mut().poll(&mut context).is_pending());
+/// drop(held);
+/// assert!(waits.poll(&mut context).is_ready());
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
 pub struct LockFuture<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
@@ -156,20 +172,25 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for LockFuture<'_, K,
     }
 }
 
-// SAFETY: the node is used under the wait queue's mutex, whatever thread polls; what an owner holds
-// may be released anywhere.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
-    for LockFuture<'_, K, SHARDS, SLOTS>
-{
-}
-// SAFETY: a shared future can do nothing but show what it is.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
-    for LockFuture<'_, K, SHARDS, SLOTS>
-{
-}
-
 /// A future that waits until an [`Owner`] holds a range: [`Owner::lock_as_async`] makes it. It may
 /// be dropped at any time; the owner then holds what it held before.
+///
+/// ```
+/// use manx::range::{Access, RangeLock, Span};
+/// use std::future::Future;
+/// use std::pin::pin;
+/// use std::task::{Context, Waker};
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let mut owner = file.owner();
+/// let mut context = Context::from_waker(Waker::noop());
+/// {
+///     let lock = pin!(owner.lock_as_async(Span::new(0, 10)?, Access::Shared));
+///     assert!(lock.poll(&mut context).is_ready());
+/// }
+/// assert_eq!(owner.held().count(), 1);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
 pub struct OwnerLockFuture<'o, 'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
@@ -206,22 +227,16 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     ///
     /// # Errors
     /// As [`Owner::lock`].
-    pub async fn lock_async<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as_async(span(range)?, Access::Exclusive).await
+    pub async fn lock_async<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        self.lock_as_async(range.into_span()?, Access::Exclusive).await
     }
 
     /// As [`Owner::lock_shared`], without a thread. See [`Owner::lock_async`].
     ///
     /// # Errors
     /// As [`Owner::lock_shared`].
-    pub async fn lock_shared_async<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as_async(span(range)?, Access::Shared).await
+    pub async fn lock_shared_async<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        self.lock_as_async(range.into_span()?, Access::Shared).await
     }
 
     /// As [`Owner::lock_async`] or [`Owner::lock_shared_async`], as a future with a name.

@@ -5,15 +5,14 @@
 //! guard's own range. Then it releases what it was. So at no moment does the range belong to
 //! another holder, and a change that fails leaves everything as it was.
 
-use super::error::LockError;
+use super::error::{InvalidRange, LockError};
 use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
 use super::raw::Access;
 use super::request::Request;
 use super::slot::{self, Held};
-use super::span::Span;
-use super::table::{How, Refused};
+use super::span::{IntoSpan, Span};
 use platform::futex::Deadline;
 use std::fmt;
 use std::mem;
@@ -43,19 +42,18 @@ pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize =
     held: Held<K>,
 }
 
-// SAFETY: releasing is a step on an atomic word and, if a waiter waits, work under the wait queue's
-// mutex. Both may be done on any thread.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
-    for RangeGuard<'_, K, SHARDS, SLOTS>
-{
-}
-// SAFETY: what a shared guard gives access to is the span, which no thread changes.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
-    for RangeGuard<'_, K, SHARDS, SLOTS>
-{
-}
-
 /// A change of a guard that could not be made, and the guard, which holds what it held.
+///
+/// ```
+/// use manx::range::{InvalidRange, LockError, RangeLock};
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let unchanged = file.lock(0..10)?.split_at(10).unwrap_err();
+/// assert_eq!(unchanged.error, LockError::InvalidRange(InvalidRange::Empty));
+/// // It holds what it held.
+/// assert!(unchanged.guard.split_at(5).is_ok());
+/// # Ok::<(), LockError>(())
+/// ```
 pub struct Unchanged<G> {
     /// What it holds still.
     pub guard: G,
@@ -75,12 +73,178 @@ impl<G> fmt::Display for Unchanged<G> {
     }
 }
 
-impl<G> std::error::Error for Unchanged<G> {}
+impl<G> std::error::Error for Unchanged<G> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
 
 /// The guard is dropped.
 impl<G> From<Unchanged<G>> for LockError {
     fn from(unchanged: Unchanged<G>) -> LockError {
         unchanged.error
+    }
+}
+
+impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
+    /// Takes the range. Waits until no other holder has a key of it.
+    ///
+    /// A thread that has a range and waits for another one can end in a deadlock with a thread that
+    /// does it the other way round. It is safe to lock always in the same order, or to ask for all
+    /// at once ([`RangeLock::lock_many`]). A lock can also detect such circles
+    /// ([`Options::detecting_deadlocks`](super::Options::detecting_deadlocks)). A guard counts for
+    /// the thread that locked it, or for the [`task`](super::task()) that this thread polled.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let file: RangeLock<u64> = RangeLock::new();
+    /// let head = file.lock(0..4096)?;
+    /// let rest = file.lock(4096..)?;
+    /// assert!(file.try_lock(4096..4097).is_err());
+    /// # drop((head, rest));
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`LockError::InvalidRange`] if the range has no keys.
+    /// - [`LockError::TooMany`] if the lock holds as many ranges as it may
+    ///   ([`Options::spill_max`](super::Options::spill_max)).
+    /// - [`LockError::Deadlock`] if the lock looks for deadlocks, and this wait would make one.
+    #[inline]
+    pub fn lock<R: IntoSpan<K>>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_as(range.into_span()?, Access::Exclusive)
+    }
+
+    /// Shares the range. Waits until no holder has a key of it for itself.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let file: RangeLock<u64> = RangeLock::new();
+    /// let readers = (file.lock_shared(0..100)?, file.lock_shared(50..150)?);
+    /// assert!(file.try_lock(99..101).is_err());
+    /// # drop(readers);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock`].
+    #[inline]
+    pub fn lock_shared<R: IntoSpan<K>>(
+        &self,
+        range: R,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_as(range.into_span()?, Access::Shared)
+    }
+
+    /// Takes the range if that needs no waiting.
+    ///
+    /// ```
+    /// use manx::range::{LockError, RangeLock};
+    ///
+    /// let file: RangeLock<u64> = RangeLock::new();
+    /// let head = file.try_lock(0..10)?;
+    /// assert_eq!(file.try_lock(9..20).err(), Some(LockError::WouldBlock));
+    /// # drop(head);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LockError::WouldBlock`]: a holder has a key of it, or a waiter wants one and may not be
+    /// overtaken any more. As [`RangeLock::lock`] beside that.
+    #[inline]
+    pub fn try_lock<R: IntoSpan<K>>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.try_lock_as(range.into_span()?, Access::Exclusive)
+    }
+
+    /// Takes the range together with other holders that share it, if that needs no waiting.
+    ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let one = file.try_lock_shared(0..10)?;
+    /// assert!(file.try_lock_shared(5..15).is_ok());
+    /// assert!(file.try_lock(9..10).is_err());
+    /// # drop(one);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RangeLock::try_lock`].
+    #[inline]
+    pub fn try_lock_shared<R: IntoSpan<K>>(
+        &self,
+        range: R,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.try_lock_as(range.into_span()?, Access::Shared)
+    }
+
+    /// As [`RangeLock::lock`] or [`RangeLock::lock_shared`]: the access is a value.
+    ///
+    /// ```
+    /// use manx::range::{Access, RangeLock, Span};
+    ///
+    /// let file: RangeLock<u64> = RangeLock::new();
+    /// let access = |writes: bool| if writes { Access::Exclusive } else { Access::Shared };
+    /// let reader = file.lock_as(Span::all(), access(false))?;
+    /// assert!(file.try_lock_as(Span::point(7), access(true)).is_err());
+    /// # drop(reader);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock`].
+    #[inline]
+    pub fn lock_as(
+        &self,
+        span: Span<K>,
+        access: Access,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_within(span, access, || None)
+    }
+
+    /// As [`RangeLock::lock_as`], until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
+    // For the package `capi`, whose deadlines are times of a clock.
+    #[doc(hidden)]
+    #[inline]
+    pub fn lock_by_deadline(
+        &self,
+        span: Span<K>,
+        access: Access,
+        deadline: Option<Deadline>,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_within(span, access, || deadline)
+    }
+
+    /// Locks the range. When to give up is asked for only if there is something to wait for.
+    #[inline(always)]
+    pub(super) fn lock_within(
+        &self,
+        span: Span<K>,
+        access: Access,
+        deadline: impl FnOnce() -> Option<Deadline>,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        let held = self.acquire(span, access, deadline)?;
+        // SAFETY: just acquired, for this guard alone.
+        Ok(unsafe { RangeGuard::new(self, held) })
+    }
+
+    /// As [`RangeLock::try_lock`] or [`RangeLock::try_lock_shared`].
+    ///
+    /// # Errors
+    /// As [`RangeLock::try_lock`] and [`RangeLock::try_lock_shared`].
+    #[inline]
+    pub fn try_lock_as(
+        &self,
+        span: Span<K>,
+        access: Access,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        let held = self.try_acquire(span, access)?;
+        // SAFETY: just acquired, for this guard alone.
+        Ok(unsafe { RangeGuard::new(self, held) })
     }
 }
 
@@ -119,16 +283,20 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         let own = [self.held];
         let request =
             Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own, tag: 0 };
-        // Those starving wait for what is held, so that none of them is overtaken.
-        match self.lock.table.take(&request, How { closed: true, ..How::default() }) {
-            // SAFETY: just taken.
-            Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
-            Err(Refused::Full) => Err(self.lock.too_many()),
-            Err(_) => Err(LockError::WouldBlock),
-        }
+        // SAFETY: just taken.
+        self.lock.take_part(&request).map(|held| unsafe { RangeGuard::new(self.lock, held) })
     }
 
     /// Two guards: of what is before `key`, and of what is not.
+    ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let (low, high) = file.lock(0..100)?.split_at(60).map_err(|unchanged| unchanged.error)?;
+    /// drop(low);
+    /// assert!(file.try_lock(0..60).is_ok() && file.try_lock(60..61).is_err());
+    /// # drop(high);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// One of the two would be empty, or the lock holds as many ranges as it may. The guard is in
@@ -138,22 +306,27 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
             Ok((low, high)) => self
                 .take_part(&low, self.access())
                 .and_then(|low| Ok((low, self.take_part(&high, self.access())?))),
-            Err(_) => Err(LockError::InvalidRange(super::InvalidRange::Empty)),
+            Err(_) => Err(LockError::InvalidRange(InvalidRange::Empty)),
         };
         outcome.map_err(|error| Unchanged { guard: self, error })
     }
 
     /// A guard of a part of the range; the rest is given back.
     ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let part = file.lock(0..100)?.shrink(10..20).map_err(|unchanged| unchanged.error)?;
+    /// assert!(file.try_lock(0..10).is_ok() && file.try_lock(15..16).is_err());
+    /// # drop(part);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// It is no part of the range, or the lock holds as many ranges as it may. The guard is in the
     /// error.
-    pub fn shrink<R>(self, to: R) -> Result<Self, Unchanged<Self>>
-    where
-        R: TryInto<Span<K>, Error: Into<super::InvalidRange>>,
-    {
-        let outcome = super::lock::span(to).and_then(|span| {
-            if self.span().contains(&span) {
+    pub fn shrink<R: IntoSpan<K>>(self, to: R) -> Result<Self, Unchanged<Self>> {
+        let outcome = to.into_span().map_err(LockError::from).and_then(|span| {
+            if self.span().covers(&span) {
                 self.take_part(&span, self.access())
             } else {
                 Err(LockError::NotHeld)
@@ -165,6 +338,16 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// Makes an exclusive guard a shared one of the same range: from now on other
     /// holders may share it. It is held all the time.
     ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let writer = file.lock(0..100)?;
+    /// // … write; then read on, beside others:
+    /// let reader = writer.downgrade().map_err(|unchanged| unchanged.error)?;
+    /// assert!(file.try_lock_shared(0..100).is_ok() && file.try_lock(0..1).is_err());
+    /// # drop(reader);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// The lock holds as many ranges as it may. The guard is in the error.
     pub fn downgrade(self) -> Result<Self, Unchanged<Self>> {
@@ -173,19 +356,31 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
 
     /// Waits until no other holder shares the range, and returns a guard that has the range alone.
     ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let reader = file.lock_shared(0..100)?;
+    /// // … read; no other holder writes before this one does:
+    /// let writer = reader.upgrade().map_err(|unchanged| unchanged.error)?;
+    /// assert!(file.try_lock_shared(0..1).is_err());
+    /// # drop(writer);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LockError::UpgradeDeadlock`] if another holder that shares the range waits for the same; a
     /// lock that detects circles returns [`LockError::Deadlock`] in its place. Also the other
     /// errors of [`RangeLock::lock`]. The guard is in the error.
     pub fn upgrade(self) -> Result<Self, Unchanged<Self>> {
-        self.upgrade_as(None)
+        self.upgrade_by_deadline(None)
     }
 
     /// As [`RangeGuard::upgrade`], until `deadline` if there is one.
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`RangeGuard::upgrade`]. The guard is in the error.
-    pub fn upgrade_as(self, deadline: Option<Deadline>) -> Result<Self, Unchanged<Self>> {
+    // For the package `capi`, whose deadlines are times of a clock.
+    #[doc(hidden)]
+    pub fn upgrade_by_deadline(self, deadline: Option<Deadline>) -> Result<Self, Unchanged<Self>> {
         let own = [self.held];
         let spans = slice::from_ref(self.span());
         let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own, tag: 0 };
@@ -218,12 +413,13 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         raw
     }
 
-    /// The guard that was made into a pointer.
+    /// Makes a guard of the pointer that [`RangeGuard::into_raw`] returned. Dropping the guard
+    /// gives the range back.
     ///
     /// # Safety
-    /// `raw` is what [`RangeGuard::into_raw`] of a guard of this lock returned. Of all guards that
-    /// are made of it, one is dropped or changed; while others are there (in a
-    /// [`mem::ManuallyDrop`], to be looked at), none was yet.
+    /// `raw` is what [`RangeGuard::into_raw`] of a guard of this lock returned. Only one guard that
+    /// is made of it may be dropped or changed, and only when no other one exists any more. Keep
+    /// the others in a [`mem::ManuallyDrop`], and only read through them.
     #[inline]
     pub unsafe fn from_raw(lock: &'a RangeLock<K, SHARDS, SLOTS>, raw: *const ()) -> Self {
         // SAFETY: the caller's promise: the range is held, and it is the one guard of it that will

@@ -1,10 +1,10 @@
-//! What ranges are made of: keys in some order, and where each stands in it.
+//! Keys: they have an order, and each has a position in it.
 //!
 //! A range lock compares keys, and has to find fast which keys are near each other. So each key
-//! tells its *position*, a number of 64 bits that grows with it. Positions decide which part of a
-//! lock looks after a key, and rule out most conflicts without looking at keys. They may be the
-//! same for keys that are not ([`Key::EXACT`]); then the keys themselves are compared. Keys that
-//! are strings of bytes ([`Key::BYTES`]) show these, and the lock finds out which of them make good
+//! has a *position*, a number of 64 bits that grows with it. Positions decide which part of a lock
+//! looks after a key, and rule out most conflicts without looking at keys. Different keys may have
+//! the same position ([`Key::EXACT`]); then the keys themselves are compared. Keys that are strings
+//! of bytes ([`Key::BYTES`]) show their bytes, and the lock learns which of the bytes make good
 //! positions (`scale.rs`).
 //!
 //! Invariant: for keys `a` < `b`, `a.position()` ≤ `b.position()`; and if the type is exact,
@@ -95,20 +95,7 @@ fn show_bytes(bytes: &[u8], to: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(to, "\"{}\"", bytes.escape_ascii())
 }
 
-macro_rules! unsigned {
-    ($($type:ty),*) => {$(
-        impl Key for $type {
-            const EXACT: bool = true;
-
-            #[inline(always)]
-            fn position(&self) -> u64 {
-                *self as u64
-            }
-        }
-    )*};
-}
-
-macro_rules! signed {
+macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Key for $type {
             const EXACT: bool = true;
@@ -116,14 +103,14 @@ macro_rules! signed {
             #[inline(always)]
             fn position(&self) -> u64 {
                 // The sign becomes the highest bit, upside down.
-                (*self as i64 as u64) ^ (1 << 63)
+                let sign = if <$type>::MIN == 0 { 0 } else { 1 << 63 };
+                (*self as i64 as u64) ^ sign
             }
         }
     )*};
 }
 
-unsigned!(u8, u16, u32, u64, usize);
-signed!(i8, i16, i32, i64, isize);
+integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
 
 /// The first eight bytes as a number, the first one highest.
 fn prefix(bytes: &[u8]) -> u64 {

@@ -1,8 +1,10 @@
-//! The default range lock: what is held (`table.rs`), the waiters (`waiting.rs`), and the ways to
-//! ask.
+//! The default range lock: what is held (`table.rs`) and the waiters (`waiting.rs`).
+//!
+//! A range that lies within one block is taken at once if it is free (`take.rs`). All other
+//! requests go the general way, which can wait (`waiting.rs`). What is taken is a [`Held`]; guards
+//! and owners keep it until they release it.
 
-use super::error::{InvalidRange, LockError};
-use super::guard::RangeGuard;
+use super::error::LockError;
 use super::holder::Holder;
 use super::key::Key;
 use super::options::Options;
@@ -10,7 +12,8 @@ use super::raw::{Access, RawRangeLock};
 use super::request::Request;
 use super::slot::Held;
 use super::span::Span;
-use super::table::{Missed, Table};
+use super::table::Table;
+use super::take::Missed;
 use super::wait_queue::WaitQueue;
 use platform::futex::Deadline;
 use std::slice;
@@ -18,7 +21,7 @@ use std::slice;
 /// A lock of ranges of keys: threads wait for each other only if their ranges overlap.
 ///
 /// Ranges are half-open (`a..b`), or open at an end; exclusive or shared. A waiter may be overtaken
-/// for a window ([`Options::window_ns`]); then threads that want the same keys queue behind it. A
+/// for a window ([`Options::window`]); then threads that want the same keys queue behind it. A
 /// free range needs no allocation.
 ///
 /// `SHARDS` (a power of two) is how many parts of the key space can be locked at the same time
@@ -82,114 +85,39 @@ impl<K, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
-    /// Takes the range. Waits until no other holder has a key of it.
+    /// A lock of strings that knows how its keys look: it is made for ranges like these. Without a
+    /// sample it learns that from the first few hundred ranges that are locked, as soon as nothing
+    /// is held for a moment. The best sample is some dozens of ranges, drawn at random from the
+    /// ranges that will be locked. Keys without [`Key::BYTES`] have no use for it.
     ///
-    /// A thread that has a range and waits for another one can end in a deadlock with a thread that
-    /// does it the other way round. It is safe to lock always in the same order, or to ask for all
-    /// at once ([`RangeLock::lock_many`]). A lock can also be made that finds such circles
-    /// ([`Options::detecting_deadlocks`]). A guard counts for the thread that locked it, or for the
-    /// [`task`](super::task()) that this thread polled.
+    /// ```
+    /// use manx::range::{Options, RangeLock, Span};
     ///
-    /// # Errors
-    /// - [`LockError::InvalidRange`] if the range has no keys.
-    /// - [`LockError::TooMany`] if the lock holds as many ranges as it may
-    ///   ([`Options::spill_max`]).
-    /// - [`LockError::Deadlock`] if the lock looks for deadlocks, and this wait would make one.
-    #[inline]
-    pub fn lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Exclusive, None)
+    /// let row = |number: u32| format!("customers/2026/row{number:08}");
+    /// let sample: Vec<_> = (0..50).map(|at| Span::new(row(at * 1000), row(at * 1000 + 10)).unwrap()).collect();
+    /// let rows: RangeLock<String> = RangeLock::with_sample(Options::new(), &sample);
+    /// let held = rows.lock(row(17)..row(20))?;
+    /// assert!(rows.try_lock(row(19)..row(21)).is_err());
+    /// # drop(held);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    pub fn with_sample(options: Options, sample: &[Span<K>]) -> Self {
+        let lock = RangeLock::with(options);
+        if K::BYTES {
+            lock.table.common.scales.begin_with(sample);
+        }
+        lock
     }
 
-    /// Shares the range. Waits until no holder has a key of it for itself.
-    ///
-    /// # Errors
-    /// As [`RangeLock::lock`].
-    #[inline]
-    pub fn lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Shared, None)
-    }
-
-    /// Takes the range if that needs no waiting.
-    ///
-    /// # Errors
-    /// [`LockError::WouldBlock`]: a holder has a key of it, or a waiter wants one and may not be
-    /// overtaken any more. As [`RangeLock::lock`] beside that.
-    #[inline]
-    pub fn try_lock<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.try_lock_as(span(range)?, Access::Exclusive)
-    }
-
-    /// Takes the range together with other holders that share it, if that needs no waiting.
-    ///
-    /// # Errors
-    /// As [`RangeLock::try_lock`].
-    #[inline]
-    pub fn try_lock_shared<R>(&self, range: R) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.try_lock_as(span(range)?, Access::Shared)
-    }
-
-    /// As [`RangeLock::lock`] or [`RangeLock::lock_shared`], until `deadline` if there is one.
-    ///
-    /// # Errors
-    /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
-    #[inline]
-    pub fn lock_as(
-        &self,
-        span: Span<K>,
-        access: Access,
-        deadline: Option<Deadline>,
-    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        self.lock_within(span, access, || deadline)
-    }
-
-    /// The same; when to give up is asked for only if there is something to wait for.
+    /// Takes the range. The deadline is computed only if there is something to wait for.
     #[inline(always)]
-    pub(super) fn lock_within(
+    pub(super) fn acquire(
         &self,
         span: Span<K>,
         access: Access,
-        deadline: impl FnOnce() -> Option<Deadline>,
-    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        let held = self.acquire(span, access, Holder::current(), deadline)?;
-        // SAFETY: just acquired, for this guard alone.
-        Ok(unsafe { RangeGuard::new(self, held) })
-    }
-
-    /// As [`RangeLock::try_lock`] or [`RangeLock::try_lock_shared`].
-    ///
-    /// # Errors
-    /// As [`RangeLock::try_lock`] and [`RangeLock::try_lock_shared`].
-    #[inline]
-    pub fn try_lock_as(
-        &self,
-        span: Span<K>,
-        access: Access,
-    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        let held = self.try_acquire(span, access, Holder::current())?;
-        // SAFETY: just acquired, for this guard alone.
-        Ok(unsafe { RangeGuard::new(self, held) })
-    }
-
-    #[inline(always)]
-    fn acquire(
-        &self,
-        span: Span<K>,
-        access: Access,
-        holder: Holder,
         deadline: impl FnOnce() -> Option<Deadline>,
     ) -> Result<Held<K>, LockError> {
+        let holder = Holder::current();
         match self.table.take_narrow(span, access, holder) {
             Ok(held) => Ok(held),
             Err(missed) => self.acquire_slow(&missed, access, holder, deadline()),
@@ -209,8 +137,10 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.lock_request(&request, deadline, missed.blocked)
     }
 
+    /// Takes the range if that needs no waiting.
     #[inline(always)]
-    fn try_acquire(&self, span: Span<K>, access: Access, holder: Holder) -> Result<Held<K>, LockError> {
+    pub(super) fn try_acquire(&self, span: Span<K>, access: Access) -> Result<Held<K>, LockError> {
+        let holder = Holder::current();
         match self.table.take_narrow(span, access, holder) {
             Ok(held) => Ok(held),
             Err(Missed { blocked: true, .. }) => Err(LockError::WouldBlock),
@@ -222,21 +152,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 }
 
-/// Makes a span of the range that the caller names.
-#[inline(always)]
-pub(super) fn span<K, R>(range: R) -> Result<Span<K>, LockError>
-where
-    R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-{
-    range.try_into().map_err(|bad| LockError::InvalidRange(bad.into()))
-}
-
 /// What a raw range lock's holder keeps.
 #[derive(Debug)]
 pub struct RawHeld(Held<u64>);
-
-// SAFETY: it is used by the caller of `unlock`, and any thread may call that.
-unsafe impl Send for RawHeld {}
 
 // SAFETY: exclusion is that of the table (table.rs, Invariant 4); freeing a slot releases and
 // taking acquires.
@@ -251,12 +169,12 @@ unsafe impl<const SHARDS: usize, const SLOTS: usize> RawRangeLock for RangeLock<
 
     #[inline]
     fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<RawHeld> {
-        self.try_acquire(span.clone(), access, Holder::current()).ok().map(RawHeld)
+        self.try_acquire(span.clone(), access).ok().map(RawHeld)
     }
 
     #[inline]
     fn lock(&self, span: &Span<u64>, access: Access) -> RawHeld {
-        match self.acquire(span.clone(), access, Holder::current(), || None) {
+        match self.acquire(span.clone(), access, || None) {
             Ok(held) => RawHeld(held),
             // Without a deadline and without looking for deadlocks, the limit alone can be in the
             // way.

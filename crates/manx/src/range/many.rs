@@ -1,4 +1,4 @@
-//! Several ranges at once: all of them or none. No caller waits while it holds some of them.
+//! Several ranges at once: all of them or none. No caller holds some of them while it waits.
 //!
 //! A thread looks in all ranges for what is in the way, under the words of all their shards, and
 //! takes the ranges under these same words. A waiter has none of the ranges while it waits. So two
@@ -33,6 +33,16 @@ pub struct SpanSet<K>(Vec<Span<K>>);
 impl<K: Key> SpanSet<K> {
     /// A set of these.
     ///
+    /// ```
+    /// use manx::range::{InvalidRange, Span, SpanSet};
+    ///
+    /// let set = SpanSet::disjoint([Span::new(20, 30)?, Span::new(0, 10)?])?;
+    /// assert_eq!(set.spans(), [Span::new(0, 10)?, Span::new(20, 30)?]);
+    /// let overlapping = SpanSet::disjoint([Span::new(0, 10)?, Span::new(9, 12)?]);
+    /// assert_eq!(overlapping, Err(InvalidRange::Overlapping));
+    /// # Ok::<(), InvalidRange>(())
+    /// ```
+    ///
     /// # Errors
     /// [`InvalidRange::Overlapping`], or [`InvalidRange::Empty`] if there are none.
     pub fn disjoint(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, InvalidRange> {
@@ -44,6 +54,14 @@ impl<K: Key> SpanSet<K> {
     }
 
     /// Makes a set of these ranges. Ranges that overlap or touch become one.
+    ///
+    /// ```
+    /// use manx::range::{Span, SpanSet};
+    ///
+    /// let set = SpanSet::merged([Span::new(0, 10)?, Span::new(9, 12)?, Span::new(12, 20)?])?;
+    /// assert_eq!(set.spans(), [Span::new(0, 20)?]);
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
     ///
     /// # Errors
     /// [`InvalidRange::Empty`] if there are none.
@@ -73,23 +91,22 @@ impl<K: Key> SpanSet<K> {
 }
 
 /// Ranges that are held together; dropping it gives them back.
+///
+/// ```
+/// use manx::range::{RangeLock, Span, SpanSet};
+///
+/// let accounts: RangeLock<u32> = RangeLock::new();
+/// let both = accounts.lock_many(SpanSet::disjoint([Span::point(7), Span::point(3)])?)?;
+/// // In the order of keys.
+/// assert_eq!(both.spans(), [Span::point(3), Span::point(7)]);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "ranges are held as long as their guard lives"]
 #[derive(Debug)]
 pub struct ManyGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {
     lock: &'a RangeLock<K, SHARDS, SLOTS>,
     held: Held<K>,
     set: SpanSet<K>,
-}
-
-// SAFETY: as for `RangeGuard`.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
-    for ManyGuard<'_, K, SHARDS, SLOTS>
-{
-}
-// SAFETY: as for `RangeGuard`.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
-    for ManyGuard<'_, K, SHARDS, SLOTS>
-{
 }
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> ManyGuard<'_, K, SHARDS, SLOTS> {
@@ -124,15 +141,42 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// # Errors
     /// As [`RangeLock::lock`].
     pub fn lock_many(&self, set: SpanSet<K>) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        self.lock_many_as(set, Access::Exclusive, None)
+        self.lock_many_as(set, Access::Exclusive)
     }
 
-    /// As [`RangeLock::lock_many`], alone or together with other holders that share, until
-    /// `deadline` if there is one.
+    /// As [`RangeLock::lock_many`], alone or together with other holders that share: the access is
+    /// a value.
+    ///
+    /// ```
+    /// use manx::range::{Access, RangeLock, Span, SpanSet};
+    ///
+    /// let accounts: RangeLock<u32> = RangeLock::new();
+    /// let set = SpanSet::disjoint([Span::point(3), Span::point(7)])?;
+    /// let readers = (
+    ///     accounts.lock_many_as(set.clone(), Access::Shared)?,
+    ///     accounts.lock_many_as(set, Access::Shared)?,
+    /// );
+    /// # drop(readers);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`RangeLock::lock_as`].
+    /// As [`RangeLock::lock`].
     pub fn lock_many_as(
+        &self,
+        set: SpanSet<K>,
+        access: Access,
+    ) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_many_by_deadline(set, access, None)
+    }
+
+    /// As [`RangeLock::lock_many_as`], until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
+    // For the package `capi`, whose deadlines are times of a clock.
+    #[doc(hidden)]
+    pub fn lock_many_by_deadline(
         &self,
         set: SpanSet<K>,
         access: Access,
@@ -143,6 +187,18 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     /// Takes all of the ranges, if that needs no waiting.
+    ///
+    /// ```
+    /// use manx::range::{Access, RangeLock, Span, SpanSet};
+    ///
+    /// let accounts: RangeLock<u32> = RangeLock::new();
+    /// let seven = accounts.lock(7..8)?;
+    /// let set = SpanSet::disjoint([Span::point(3), Span::point(7)])?;
+    /// assert!(accounts.try_lock_many(set, Access::Exclusive).is_err());
+    /// assert!(accounts.try_lock(3..4).is_ok(), "all or none");
+    /// # drop(seven);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`RangeLock::try_lock`].

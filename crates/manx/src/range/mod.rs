@@ -14,7 +14,7 @@
 //!         let file = &file;
 //!         scope.spawn(move || {
 //!             let _bytes = file.lock(part * 1000..(part + 1) * 1000).unwrap();
-//!             // Nobody else has these.
+//!             // No other thread has these.
 //!         });
 //!     }
 //! });
@@ -30,8 +30,8 @@
 //! | a part of a slice | [`RangeMutex`] |
 //!
 //! How it works, what bounds its waits, and what else was tried: the README beside this file. The
-//! locks that it is compared with are another package's, `baselines`, behind the same trait:
-//! [`RawRangeLock`].
+//! locks that it is compared with are another package's, `baselines`, behind the same trait
+//! (`raw.rs`).
 
 mod chain;
 mod deadlock;
@@ -54,10 +54,12 @@ mod reach;
 mod request;
 mod rescale;
 mod scale;
+mod scales;
 mod shard;
 mod slot;
 mod span;
 mod table;
+mod take;
 mod task;
 mod wait_queue;
 mod waiting;
@@ -65,22 +67,25 @@ mod word;
 mod words;
 mod yielding;
 
-pub use deadlock::{Deadlock, Link};
 pub use dump::{Dump, HeldRange, Statistics, Waiter};
-pub use error::{InvalidRange, LockError};
+pub use error::{Deadlock, InvalidRange, Link, LockError};
 pub use future::{LockFuture, OwnerLockFuture};
 pub use guard::{RangeGuard, Unchanged};
 pub use holder::Holder;
 pub use key::Key;
-pub use lock::{RangeLock, RawHeld};
+pub use lock::RangeLock;
+// The packages `baselines` and `workload` compare range locks by these.
+#[doc(hidden)]
+pub use lock::RawHeld;
 pub use many::{ManyGuard, SpanSet};
 pub use options::{BLOCK_LOG2, Options, SPILL_MAX};
 pub use owner::Owner;
-pub use platform::futex::{Clock, Deadline};
-pub use raw::{Access, RawRangeLock};
-pub use span::{Span, Successor};
+pub use raw::Access;
+#[doc(hidden)]
+pub use raw::RawRangeLock;
+pub use span::{IntoSpan, Span, Successor};
 pub use task::{Task, task};
-pub use waiting::WINDOW_NS;
+pub use waiting::WINDOW;
 
 platform::os_only! {
     mod mutex;

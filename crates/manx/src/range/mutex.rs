@@ -39,6 +39,17 @@ pub struct RangeMutex<T> {
 unsafe impl<T: Send + Sync> Sync for RangeMutex<T> {}
 
 /// A part of a [`RangeMutex`], lent to one.
+///
+/// ```
+/// use manx::range::{RangeMutex, SliceGuard};
+///
+/// let samples = RangeMutex::new(vec![0; 100]);
+/// let mut part: SliceGuard<'_, u32> = samples.lock(10..20)?;
+/// part.fill(7);
+/// part[0] = 1;
+/// assert_eq!(part.iter().sum::<u32>(), 64);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "elements are lent as long as the guard lives"]
 pub struct SliceGuard<'a, T> {
     elements: *mut [T],
@@ -46,6 +57,16 @@ pub struct SliceGuard<'a, T> {
 }
 
 /// A part of a [`RangeMutex`], lent to several.
+///
+/// ```
+/// use manx::range::{RangeMutex, SharedSliceGuard};
+///
+/// let samples = RangeMutex::new(vec![1; 100]);
+/// let one: SharedSliceGuard<'_, u32> = samples.lock_shared(0..60)?;
+/// let other = samples.lock_shared(40..100)?;
+/// assert_eq!(one.len() + other.len(), 120);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "elements are lent as long as the guard lives"]
 pub struct SharedSliceGuard<'a, T> {
     elements: *const [T],
@@ -72,8 +93,17 @@ impl<T> RangeMutex<T> {
         RangeMutex::with(elements, Options::new().block_log2(block_log2))
     }
 
-    /// As [`RangeMutex::new`], with a lock made as told. The size of blocks is in elements; blocks
-    /// somewhat larger than the usual part are best.
+    /// As [`RangeMutex::new`], with a lock of these options. The size of blocks is in elements;
+    /// blocks somewhat larger than the usual part are best.
+    ///
+    /// ```
+    /// use manx::range::{Options, RangeMutex};
+    ///
+    /// // Parts of about 200 elements.
+    /// let samples = RangeMutex::with(vec![0_u32; 100_000], Options::new().block_log2(8));
+    /// samples.lock(400..600)?.fill(1);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn with(elements: impl Into<Box<[T]>>, options: Options) -> RangeMutex<T> {
         let elements = Box::into_raw(elements.into()) as *mut [UnsafeCell<T>];
         // SAFETY: a cell is laid out as what is in it, and the box was just given up.
@@ -99,13 +129,36 @@ impl<T> RangeMutex<T> {
     /// Lends the range. Waits until no other holder has an element of it. A range without elements
     /// is lent at once.
     ///
+    /// ```
+    /// use manx::range::RangeMutex;
+    ///
+    /// let samples = RangeMutex::new(vec![0; 100]);
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| samples.lock(..50).unwrap().fill(1));
+    ///     scope.spawn(|| samples.lock(50..).unwrap().fill(2));
+    /// });
+    /// assert_eq!(samples.lock_shared(..)?.iter().sum::<u32>(), 150);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`InvalidRange::Outside`] and [`InvalidRange::Inverted`], and as [`RangeLock::lock`].
     pub fn lock(&self, range: impl RangeBounds<usize>) -> Result<SliceGuard<'_, T>, LockError> {
-        self.exclusive(&range, |span| self.lock.lock_as(span, Access::Exclusive, None))
+        self.exclusive(&range, |span| self.lock.lock_as(span, Access::Exclusive))
     }
 
     /// Takes the range if that needs no waiting.
+    ///
+    /// ```
+    /// use manx::range::RangeMutex;
+    ///
+    /// let letters = RangeMutex::new(*b"abcdef");
+    /// let low = letters.lock(..3)?;
+    /// assert!(letters.try_lock(2..4).is_err());
+    /// assert_eq!(letters.try_lock(3..)?[..], *b"def");
+    /// # drop(low);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LockError::WouldBlock`], and as [`RangeMutex::lock`].
@@ -118,14 +171,17 @@ impl<T> RangeMutex<T> {
     /// # Errors
     /// As [`RangeMutex::lock`].
     pub fn lock_shared(&self, range: impl RangeBounds<usize>) -> Result<SharedSliceGuard<'_, T>, LockError> {
-        self.shared(&range, |span| self.lock.lock_as(span, Access::Shared, None))
+        self.shared(&range, |span| self.lock.lock_as(span, Access::Shared))
     }
 
     /// Takes the range together with other holders that share it, if that needs no waiting.
     ///
     /// # Errors
     /// As [`RangeMutex::try_lock`].
-    pub fn try_lock_shared(&self, range: impl RangeBounds<usize>) -> Result<SharedSliceGuard<'_, T>, LockError> {
+    pub fn try_lock_shared(
+        &self,
+        range: impl RangeBounds<usize>,
+    ) -> Result<SharedSliceGuard<'_, T>, LockError> {
         self.shared(&range, |span| self.lock.try_lock_as(span, Access::Shared))
     }
 
@@ -136,7 +192,16 @@ impl<T> RangeMutex<T> {
         unsafe { &mut *all }
     }
 
-    /// The elements back.
+    /// Returns the elements.
+    ///
+    /// ```
+    /// use manx::range::RangeMutex;
+    ///
+    /// let letters = RangeMutex::new(*b"abc");
+    /// letters.lock(1..)?.make_ascii_uppercase();
+    /// assert_eq!(letters.into_inner()[..], *b"aBC");
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn into_inner(self) -> Box<[T]> {
         let elements = Box::into_raw(self.elements) as *mut [T];
         // SAFETY: a cell is laid out as what is in it, and the box was just given up.

@@ -1,5 +1,8 @@
 //! What a lock is made with.
 
+use platform::clock::duration_ns;
+use std::time::Duration;
+
 /// The default size of a block, as the binary logarithm of its number of positions: pages of 16 KiB
 /// of a file.
 pub const BLOCK_LOG2: u32 = 14;
@@ -10,10 +13,12 @@ pub const SPILL_MAX: u32 = 1 << 20;
 /// How a lock is to be made. See [`RangeLock::with`](super::RangeLock::with).
 ///
 /// ```
-/// use manx::range::{RangeLock, Options};
+/// use manx::range::{Options, RangeLock};
+/// use std::time::Duration;
 ///
 /// // Records by number, a few thousand of them: blocks of 16, or all would be in one.
-/// static RECORDS: RangeLock<u32> = RangeLock::with(Options::new().block_log2(4).window_ns(100_000));
+/// const OPTIONS: Options = Options::new().block_log2(4).window(Duration::from_micros(100));
+/// static RECORDS: RangeLock<u32> = RangeLock::with(OPTIONS);
 /// assert!(RECORDS.try_lock(0..10).is_ok());
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -59,32 +64,54 @@ impl Options {
         self
     }
 
-    /// Sets for how long a waiter may be overtaken, in nanoseconds; 0 is the order of arrival.
+    /// Sets for how long a waiter may be overtaken; zero is the order of arrival, and
+    /// [`Duration::MAX`] is for ever.
     ///
     /// Without this option the window is that of the waiter's epoch ([`crate::slo`]). Outside of
-    /// any epoch it is [`WINDOW_NS`](super::WINDOW_NS), or half a millisecond for each thread that
-    /// waits already, if that is longer.
+    /// any epoch it is [`WINDOW`](super::WINDOW), or half a millisecond for each thread that waits
+    /// already, if that is longer.
     ///
     /// ```
     /// use manx::range::{Options, RangeLock};
+    /// use std::time::Duration;
     ///
-    /// let in_order: RangeLock = RangeLock::with(Options::new().window_ns(0));
+    /// let in_order: RangeLock = RangeLock::with(Options::new().window(Duration::ZERO));
     /// assert!(in_order.try_lock(0..10).is_ok());
     /// ```
-    pub const fn window_ns(mut self, window_ns: u64) -> Options {
-        self.window_ns = Some(window_ns);
+    pub const fn window(mut self, window: Duration) -> Options {
+        self.window_ns = Some(duration_ns(window));
         self
     }
 
     /// Sets the maximum number of ranges that may be held beside the ranges that the lock has room
     /// for. The default is [`SPILL_MAX`]. Memory is taken for eight at a time, and for wide ranges
     /// from the first on: with fewer than eight no wide range can be held.
+    ///
+    /// ```
+    /// use manx::range::{LockError, Options, RangeLock};
+    ///
+    /// let lock: RangeLock<u64, 1, 1> = RangeLock::with(Options::new().spill_max(0));
+    /// let only = lock.lock(0..1)?;
+    /// assert_eq!(lock.lock(1..2).err(), Some(LockError::TooMany { limit: 0 }));
+    /// # drop(only);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub const fn spill_max(mut self, ranges: u32) -> Options {
         self.spill_max = ranges;
         self
     }
 
     /// Records since when ranges are held. It costs a look at the clock each time.
+    ///
+    /// ```
+    /// use manx::range::{Options, RangeLock};
+    ///
+    /// let lock: RangeLock = RangeLock::with(Options::new().recorded());
+    /// let guard = lock.lock(0..10)?;
+    /// assert!(lock.dump().held[0].held.is_some());
+    /// # drop(guard);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub const fn recorded(mut self) -> Options {
         self.recorded = true;
         self
@@ -93,6 +120,17 @@ impl Options {
     /// Looks for circles of threads, [tasks](super::task()) and owners that wait for each other. (A
     /// guard counts for the thread or the task that locked it.) The caller that would close a
     /// circle gets an error ([`LockError::Deadlock`](super::LockError::Deadlock)).
+    ///
+    /// ```
+    /// use manx::range::{LockError, Options, RangeLock};
+    ///
+    /// let lock: RangeLock = RangeLock::with(Options::new().detecting_deadlocks());
+    /// let guard = lock.lock(0..10)?;
+    /// // The thread would wait for itself.
+    /// assert!(matches!(lock.lock(5..15), Err(LockError::Deadlock(_))));
+    /// # drop(guard);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub const fn detecting_deadlocks(mut self) -> Options {
         self.detects = true;
         self

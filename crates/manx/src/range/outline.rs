@@ -43,7 +43,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_of_one_block_that_overlap_have_outlines_that_meet(
+        fn ranges_of_one_block_that_overlap_have_outlines_that_overlap(
             block_log2 in 0_u32..=63,
             block: u64,
             offsets: [u64; 4],

@@ -6,15 +6,14 @@
 //! nothing that fails takes anything away from it. The ranges it holds are remembered in the owner,
 //! not in the lock.
 
-use super::error::{InvalidRange, LockError};
+use super::error::LockError;
 use super::holder::Holder;
 use super::key::Key;
-use super::lock::{RangeLock, span};
+use super::lock::RangeLock;
 use super::raw::Access;
 use super::request::Request;
 use super::slot::Held;
-use super::span::Span;
-use super::table::How;
+use super::span::{IntoSpan, Span};
 use platform::atomic::{AtomicU32, Ordering};
 use platform::futex::Deadline;
 use std::slice;
@@ -50,17 +49,6 @@ pub struct Owner<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> 
     escalation: Escalation,
 }
 
-// SAFETY: as for `RangeGuard`: what is held may be released anywhere.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Send
-    for Owner<'_, K, SHARDS, SLOTS>
-{
-}
-// SAFETY: a shared owner shows what it holds, which no thread changes.
-unsafe impl<K: Key + Send + Sync, const SHARDS: usize, const SLOTS: usize> Sync
-    for Owner<'_, K, SHARDS, SLOTS>
-{
-}
-
 /// When an owner's ranges are to become fewer (`escalate.rs`).
 #[derive(Clone, Copy, Debug)]
 struct Escalation {
@@ -89,6 +77,17 @@ impl Escalation {
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// An owner that holds nothing yet.
+    ///
+    /// ```
+    /// let table: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let mut transaction = table.owner();
+    /// transaction.lock(0..10)?;
+    /// transaction.lock_shared(20..30)?;
+    /// assert_eq!(transaction.held().count(), 2);
+    /// transaction.release_all();
+    /// assert!(table.try_lock(..).is_ok());
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn owner(&self) -> Owner<'_, K, SHARDS, SLOTS> {
         // Relaxed: the numbers only have to differ.
         let number = OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -106,6 +105,18 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// Returns the same owner, which holds few ranges from now on. Whenever it holds more than
     /// `limit`, neighbours become one range, with all that lies between them, as far as no other
     /// holder and no waiter is in the way. See [`Owner::escalate`].
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let mut owner = table.owner().escalating(2);
+    /// for row in [1, 3, 5] {
+    ///     owner.lock(row..row + 1)?;
+    /// }
+    /// assert_eq!(owner.held().count(), 1);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     #[must_use]
     pub fn escalating(mut self, limit: usize) -> Self {
         self.escalation = Escalation::beyond(limit);
@@ -133,56 +144,88 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
 
     /// Takes the range. Waits until no other holder has a key of it.
     ///
+    /// ```
+    /// let table: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let mut transaction = table.owner();
+    /// transaction.lock_shared(0..10)?;
+    /// // What it holds itself is not in its way.
+    /// transaction.lock(5..6)?;
+    /// assert!(table.try_lock_shared(5..6).is_err());
+    /// # drop(transaction);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LockError::UpgradeDeadlock`] if the owner shares some of the range, and so does another
     /// holder that waits to have it alone; a lock that detects circles returns
     /// [`LockError::Deadlock`] in its place. As [`RangeLock::lock`] beside that. What was held is
     /// held.
-    pub fn lock<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Exclusive, None)
+    pub fn lock<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        self.lock_as(range.into_span()?, Access::Exclusive)
     }
 
     /// Shares the range. Waits until no other holder has a key of it for itself.
     ///
     /// # Errors
     /// As [`RangeLock::lock`].
-    pub fn lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Shared, None)
+    pub fn lock_shared<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        self.lock_as(range.into_span()?, Access::Shared)
     }
 
     /// Takes the range if that needs no waiting.
     ///
+    /// ```
+    /// use manx::range::{LockError, RangeLock};
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let (mut one, mut other) = (table.owner(), table.owner());
+    /// one.try_lock(0..10)?;
+    /// assert_eq!(other.try_lock(9..12), Err(LockError::WouldBlock));
+    /// # drop((one, other));
+    /// # Ok::<(), LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`RangeLock::try_lock`].
-    pub fn try_lock<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.try_lock_as(span(range)?, Access::Exclusive)
+    pub fn try_lock<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        self.try_lock_as(range.into_span()?, Access::Exclusive)
     }
 
     /// Takes the range together with other holders that share it, if that needs no waiting.
     ///
     /// # Errors
     /// As [`RangeLock::try_lock`].
-    pub fn try_lock_shared<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.try_lock_as(span(range)?, Access::Shared)
+    pub fn try_lock_shared<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        self.try_lock_as(range.into_span()?, Access::Shared)
     }
 
-    /// Waits for the range, exclusively or shared, until `deadline` if there is one.
+    /// As [`Owner::lock`] or [`Owner::lock_shared`]: the access is a value.
+    ///
+    /// ```
+    /// use manx::range::{Access, RangeLock, Span};
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let mut transaction = table.owner();
+    /// for (row, access) in [(3, Access::Shared), (7, Access::Exclusive)] {
+    ///     transaction.lock_as(Span::point(row), access)?;
+    /// }
+    /// assert!(table.try_lock_shared(3..4).is_ok() && table.try_lock_shared(7..8).is_err());
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
-    /// [`LockError::TimedOut`], and as these.
-    pub fn lock_as(
+    /// As [`Owner::lock`] and [`Owner::lock_shared`].
+    pub fn lock_as(&mut self, span: Span<K>, access: Access) -> Result<(), LockError> {
+        self.lock_by_deadline(span, access, None)
+    }
+
+    /// As [`Owner::lock_as`], until `deadline` if there is one.
+    ///
+    /// # Errors
+    /// [`LockError::TimedOut`], and as [`Owner::lock_as`].
+    // For the package `capi`, whose deadlines are times of a clock.
+    #[doc(hidden)]
+    pub fn lock_by_deadline(
         &mut self,
         span: Span<K>,
         access: Access,
@@ -215,24 +258,25 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         }
     }
 
-    /// Takes a part of what the owner holds.
-    pub(super) fn take_within(&self, span: &Span<K>, access: Access) -> Result<Held<K>, LockError> {
-        match self.lock.table.take(&self.request(span, access), How { closed: true, ..How::default() }) {
-            Ok(held) => Ok(held),
-            Err(super::table::Refused::Full) => Err(self.lock.too_many()),
-            Err(_) => Err(LockError::WouldBlock),
-        }
-    }
-
     /// Undoes the last lock of exactly this range.
+    ///
+    /// ```
+    /// use manx::range::{LockError, RangeLock};
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let mut owner = table.owner();
+    /// owner.lock(0..10)?;
+    /// owner.lock(0..10)?;
+    /// owner.unlock(0..10)?;
+    /// assert!(table.try_lock(0..10).is_err(), "it was locked twice");
+    /// assert_eq!(owner.unlock(0..5), Err(LockError::NotHeld));
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LockError::NotHeld`], and [`LockError::InvalidRange`].
-    pub fn unlock<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        let span = span(range)?;
+    pub fn unlock<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        let span = range.into_span()?;
         // SAFETY: what the owner remembers it holds, here and below.
         let found = self.held.iter().rposition(|held| *unsafe { held.span() } == span);
         let held = self.held.remove(found.ok_or(LockError::NotHeld)?);
@@ -259,11 +303,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// # Errors
     /// [`LockError::NotHeld`] if nothing of it is held; [`LockError::TooMany`] if the lock has no
     /// room for the parts that are kept: what had not been given back until then is still held.
-    pub fn release<R>(&mut self, range: R) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        let span = span(range)?;
+    pub fn release<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), LockError> {
+        let span = range.into_span()?;
         let mut any = false;
         for index in (0..self.held.len()).rev() {
             let held = self.held[index];
@@ -276,7 +317,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
             let (low, high) = whole.clone().without(&span);
             let mut kept = Vec::new();
             for part in [low, high].into_iter().flatten() {
-                match self.take_within(&part, access) {
+                match self.lock.take_part(&self.request(&part, access)) {
                     Ok(part) => kept.push(part),
                     Err(error) => {
                         for part in kept {
@@ -295,6 +336,17 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     /// Gives back everything.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let mut owner = table.owner();
+    /// owner.lock(0..10)?;
+    /// owner.release_all();
+    /// assert!(table.try_lock(0..10).is_ok());
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn release_all(&mut self) {
         // The last range first, so that a waiter for several of them meets them in the order of
         // locking.

@@ -1,11 +1,11 @@
 //! Which waiter in the wait queue goes before which other one.
 //!
-//! A waiter that came first goes before a later one that it excludes. There is one exception, or
-//! some would wait for ever: no asker has to wait for a waiter that waits for this asker. A waiter
-//! waits for the holders of what is in its way, and for the waiters before it. A holder that waits
-//! itself makes others wait for what it waits for. A waiter that waits for the asker in the end is
-//! *stuck* on it, and the asker passes it. (The stuck waiter loses nothing by that: it could not go
-//! on before the asker has given back what the asker has.)
+//! A waiter that came first goes before a later one that it excludes. There is one exception,
+//! without which some would wait for ever: no asker has to wait for a waiter that waits for this
+//! asker. A waiter waits for the holders of the ranges in its way, and for the waiters before it.
+//! If such a holder waits itself, the waiter also waits for what the holder waits for. A waiter
+//! that waits for the asker in the end is *stuck* on it, and the asker passes it. (The stuck waiter
+//! loses nothing by that: it could not go on before the asker has released its ranges.)
 //!
 //! The asker's ranges are the ranges that it names, and the ranges of its thread, task or owner
 //! ([`Holder`]). A future that no task polls (`task.rs`) has no identity, and passes no waiter.
@@ -36,11 +36,11 @@ pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
     request: Request<'r, K>,
     until: *const Node<K>,
 ) -> impl Iterator<Item = &'r Node<K>> + use<'r, K, SHARDS, SLOTS> {
-    let everybody = list.nodes();
+    let waiters = list.nodes();
     let holds = request.holder.is_known() || !request.own.is_empty();
-    everybody.clone().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
+    waiters.clone().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
         node.request().conflicts_with(&request)
-            && !(holds && Walk::new(table, everybody.clone(), Some(&request)).reaches_goal(node))
+            && !(holds && Walk::new(table, waiters.clone(), Some(&request)).reaches_goal(node))
     })
 }
 
@@ -59,7 +59,7 @@ pub(super) fn waited_for<K: Key, const SHARDS: usize, const SLOTS: usize>(
 struct Walk<'w, 'r, 'n, K, const SHARDS: usize, const SLOTS: usize> {
     table: &'w Table<K, SHARDS, SLOTS>,
     /// All waiters in the wait queue, from the first on.
-    everybody: Nodes<'n, K>,
+    waiters: Nodes<'n, K>,
     /// The request of the asker that is looked for.
     goal: Option<&'w Request<'r, K>>,
     seen: Vec<*const Node<K>>,
@@ -69,10 +69,10 @@ struct Walk<'w, 'r, 'n, K, const SHARDS: usize, const SLOTS: usize> {
 impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, 'n, K, SHARDS, SLOTS> {
     fn new(
         table: &'w Table<K, SHARDS, SLOTS>,
-        everybody: Nodes<'n, K>,
+        waiters: Nodes<'n, K>,
         goal: Option<&'w Request<'r, K>>,
     ) -> Self {
-        Walk { table, everybody, goal, seen: Vec::new(), holders: Vec::new() }
+        Walk { table, waiters, goal, seen: Vec::new(), holders: Vec::new() }
     }
 
     /// Whether `node` waits for the goal in the end.
@@ -103,7 +103,7 @@ impl<'w, 'r, 'n, K: Key, const SHARDS: usize, const SLOTS: usize> Walk<'w, 'r, '
         // it.
         let found: Vec<Holder> = self.holders[known..].to_vec();
         let mut earlier = true;
-        let next = self.everybody.clone().filter(move |other| {
+        let next = self.waiters.clone().filter(move |other| {
             earlier &= !ptr::eq(*other, node);
             earlier && other.request().conflicts_with(&wanted) || found.contains(&other.request().holder)
         });

@@ -1,12 +1,19 @@
-//! What every range lock of this room can do, so that any of them can stand in every test and
-//! benchmark.
+//! The interface of all range locks, so that each test and each benchmark is written once.
 //!
-//! Keys are integers of 64 bits here. If the size of a lock depends on how many keys there are, the
-//! lock is told the number. The others do not care.
+//! Keys are integers of 64 bits here. A lock gets the number of keys when it is made, because the
+//! size of some locks depends on it; the others ignore it. Programs use a lock's own functions, so
+//! the trait is hidden from the documentation.
 
 use super::span::Span;
 
 /// Whether others may hold the same keys at the same time.
+///
+/// ```
+/// use manx::range::Access::{Exclusive, Shared};
+///
+/// assert!(Exclusive.conflicts_with(Shared) && Exclusive.conflicts_with(Exclusive));
+/// assert!(!Shared.conflicts_with(Shared));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// No other holder may.

@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranges_with_a_key_in_common_meet(
+        fn ranges_with_a_key_in_common_share_a_shard(
             block_log2 in 0_u32..=20,
             ends: [u32; 4],
             wide: bool,
@@ -122,8 +122,8 @@ mod tests {
                 Reach::of::<64>(positioned(first, mask), positioned(last, mask), block_log2, mask)
             };
             let (one, two) = (reach(one), reach(two));
-            let meet = one.few().iter().any(|shard| two.few().contains(shard));
-            prop_assert!(meet || matches!(one, Reach::All) || matches!(two, Reach::All));
+            let share = one.few().iter().any(|shard| two.few().contains(shard));
+            prop_assert!(share || matches!(one, Reach::All) || matches!(two, Reach::All));
             prop_assert!(one.few().is_sorted());
         }
 

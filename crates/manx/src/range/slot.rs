@@ -188,6 +188,12 @@ impl<K> Slot<K> {
 #[derive(Debug)]
 pub(super) struct Held<K>(pub(super) *const Slot<K>);
 
+// SAFETY: it is an address. A use of what it leads to is unsafe by itself. Releasing is a step on
+// an atomic word and, if a waiter waits, work under the wait queue's mutex: any thread may do it.
+unsafe impl<K: Send + Sync> Send for Held<K> {}
+// SAFETY: as above; what a shared one leads to is the span, which no thread changes.
+unsafe impl<K: Send + Sync> Sync for Held<K> {}
+
 impl<K> Clone for Held<K> {
     fn clone(&self) -> Self {
         *self

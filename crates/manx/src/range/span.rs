@@ -1,9 +1,9 @@
-//! A range of keys: half-open, never empty, its ends open if one wants.
+//! A range of keys: half-open, never empty, and open at either end if the caller wants that.
 //!
-//! Whatever a caller has at hand (`a..b`, `a..=b` of integers, `..`, two bounds) becomes a [`Span`]
-//! once, and from then on there is one form: from a first key on, or from the beginning; up to a
-//! key that does not belong to it any more, or to the end. There are no keys that stand for the
-//! ends of the space, so every key can be locked.
+//! Each form of a range (`a..b`, `a..=b` of integers, `..`, two bounds) becomes a [`Span`] once
+//! ([`IntoSpan`]). From then on there is one form: it begins with a first key, or at the beginning
+//! of the key space; it ends before a key, or at the end of the key space. No key stands for an end
+//! of the space, so every key can be locked.
 //!
 //! Invariant: a span that exists has `start` < `end` where it has both.
 
@@ -54,6 +54,15 @@ impl<K> Span<K> {
 impl<K: Key> Span<K> {
     /// From `start` up to, and without, `end`.
     ///
+    /// ```
+    /// use manx::range::{InvalidRange, Span};
+    ///
+    /// let span = Span::new(10, 20)?;
+    /// assert_eq!((span.start(), span.end()), (Some(&10), Some(&20)));
+    /// assert_eq!(Span::new(20, 10), Err(InvalidRange::Inverted));
+    /// # Ok::<(), InvalidRange>(())
+    /// ```
+    ///
     /// # Errors
     /// The range is empty or inverted.
     #[inline]
@@ -79,6 +88,15 @@ impl<K: Key> Span<K> {
 
     /// Whether some key may be in both: exactly that where each has two ends. (A span up to the
     /// lowest key there is overlaps those with that key, although it has none.)
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// let span = Span::new(10, 20)?;
+    /// assert!(span.overlaps(&Span::from(19)) && span.overlaps(&Span::all()));
+    /// assert!(!span.overlaps(&Span::from(20)) && !span.overlaps(&Span::to(10)));
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
     #[inline]
     pub fn overlaps(&self, other: &Span<K>) -> bool {
         if K::EXACT {
@@ -88,22 +106,28 @@ impl<K: Key> Span<K> {
     }
 
     /// Whether every key of `other` is in this one.
-    pub fn contains(&self, other: &Span<K>) -> bool {
-        let starts = match (&self.start, &other.start) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(own), Some(its)) => own <= its,
-        };
-        let ends = match (&self.end, &other.end) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(own), Some(its)) => own >= its,
-        };
-        starts && ends
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// let span = Span::new(10, 20)?;
+    /// assert!(span.covers(&Span::new(12, 20)?) && !span.covers(&Span::from(12)));
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
+    pub fn covers(&self, other: &Span<K>) -> bool {
+        self.start <= other.start && self.compare_ends(other).is_ge()
     }
 
-    /// Whether the key is in the span.
-    pub fn has(&self, key: &K) -> bool {
+    /// Whether the key is in the span, as [`Range::contains`].
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// let span = Span::new(10, 20)?;
+    /// assert!(span.contains(&10) && !span.contains(&20));
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
+    pub fn contains(&self, key: &K) -> bool {
         self.start.as_ref().is_none_or(|start| start <= key) && self.end.as_ref().is_none_or(|end| key < end)
     }
 
@@ -112,6 +136,15 @@ impl<K: Key> Span<K> {
     /// # Errors
     /// One of the two would be empty: the key is not inside, or is the first one. The span is given
     /// back.
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// let span = Span::new(10, 20)?;
+    /// assert_eq!(span.clone().split_at(15), Ok((Span::new(10, 15)?, Span::new(15, 20)?)));
+    /// assert_eq!(span.clone().split_at(10), Err(span));
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
     pub fn split_at(self, key: K) -> Result<(Span<K>, Span<K>), Span<K>> {
         let lowest = K::EXACT && key.position() == 0;
         let inside = !lowest
@@ -124,6 +157,14 @@ impl<K: Key> Span<K> {
     }
 
     /// What of this one is before `other`, and what is behind it.
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// let rest = Span::new(10, 20)?.without(&Span::new(12, 15)?);
+    /// assert_eq!(rest, (Some(Span::new(10, 12)?), Some(Span::new(15, 20)?)));
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
     pub fn without(self, other: &Span<K>) -> (Option<Span<K>>, Option<Span<K>>) {
         if !self.overlaps(other) {
             return match before(self.start.as_ref(), other.start.as_ref()) && other.start.is_some() {
@@ -132,44 +173,43 @@ impl<K: Key> Span<K> {
             };
         }
         let low = match &other.start {
-            Some(start) if self.has(start) && self.start.as_ref() != Some(start) => {
+            Some(start) if self.contains(start) && self.start.as_ref() != Some(start) => {
                 Some(Span { start: self.start.clone(), end: Some(start.clone()) })
             }
             _ => None,
         };
         let high = match &other.end {
-            Some(end) if self.has(end) => Some(Span { start: Some(end.clone()), end: self.end }),
+            Some(end) if self.contains(end) => Some(Span { start: Some(end.clone()), end: self.end }),
             _ => None,
         };
         (low, high)
     }
 
     /// The smallest span that contains both.
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// assert_eq!(Span::new(10, 20)?.hull(Span::from(30)), Span::from(10));
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
     pub fn hull(self, other: Span<K>) -> Span<K> {
-        let start = match (self.start, other.start) {
-            (Some(one), Some(two)) => Some(one.min(two)),
-            _ => None,
-        };
-        let end = match (self.end, other.end) {
-            (Some(one), Some(two)) => Some(one.max(two)),
-            _ => None,
-        };
-        Span { start, end }
+        let end = if self.compare_ends(&other).is_ge() { self.end } else { other.end };
+        Span { start: self.start.min(other.start), end }
     }
 
     /// By where it begins, then by where it ends.
-    pub fn compare(&self, other: &Span<K>) -> Ordering {
-        // A start of `None` is the lowest; an end of `None` the highest.
-        self.start.cmp(&other.start).then_with(|| match (&self.end, &other.end) {
-            (None, None) => Ordering::Equal,
-            (None, Some(_)) => Ordering::Greater,
-            (Some(_), None) => Ordering::Less,
-            (Some(own), Some(its)) => own.cmp(its),
-        })
+    pub(super) fn compare(&self, other: &Span<K>) -> Ordering {
+        // A start of `None` is the lowest.
+        self.start.cmp(&other.start).then_with(|| self.compare_ends(other))
     }
 
-    /// The position of the first key ([`Key::position`]). For a lock that knows ranges by
-    /// positions.
+    /// By where it ends; an end of `None` is the highest.
+    fn compare_ends(&self, other: &Span<K>) -> Ordering {
+        self.end.is_none().cmp(&other.end.is_none()).then_with(|| self.end.cmp(&other.end))
+    }
+
+    /// The position of the first key ([`Key::position`]).
     ///
     /// ```
     /// use manx::range::Span;
@@ -179,6 +219,9 @@ impl<K: Key> Span<K> {
     /// assert_eq!((Span::<u64>::all().first(), Span::<u64>::all().last()), (0, u64::MAX));
     /// # Ok::<(), manx::range::InvalidRange>(())
     /// ```
+    // For the range locks of the packages `baselines` and `workload`, which know ranges by
+    // positions.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn first(&self) -> u64 {
         match &self.start {
@@ -189,6 +232,8 @@ impl<K: Key> Span<K> {
 
     /// A position that no key of the span is above, and the lowest such if positions are exact.
     /// [`Span::first`] has an example.
+    // As `first`.
+    #[doc(hidden)]
     #[inline(always)]
     pub fn last(&self) -> u64 {
         match &self.end {
@@ -267,7 +312,37 @@ impl<K: Key> TryFrom<Range<K>> for Span<K> {
     }
 }
 
+/// A range of keys in any of its forms: `a..b`, `a..`, `..b`, `..` and a [`Span`]; of keys with a
+/// [`Successor`] also `a..=b` and `..=b`.
+///
+/// ```
+/// use manx::range::{IntoSpan, InvalidRange, Span};
+///
+/// assert_eq!((3..=7_u32).into_span(), Span::new(3, 8));
+/// assert_eq!((7..3_u32).into_span(), Err(InvalidRange::Inverted));
+/// ```
+pub trait IntoSpan<K> {
+    /// Makes it a span.
+    ///
+    /// # Errors
+    /// The range is empty or inverted.
+    fn into_span(self) -> Result<Span<K>, InvalidRange>;
+}
+
+impl<K, R: TryInto<Span<K>, Error: Into<InvalidRange>>> IntoSpan<K> for R {
+    #[inline(always)]
+    fn into_span(self) -> Result<Span<K>, InvalidRange> {
+        self.try_into().map_err(Into::into)
+    }
+}
+
 /// The key after an integer, if there is one.
+///
+/// ```
+/// use manx::range::Successor;
+///
+/// assert_eq!((7_u8.successor(), u8::MAX.successor()), (Some(8), None));
+/// ```
 pub trait Successor: Sized {
     /// The next higher one; `None` for the highest.
     fn successor(&self) -> Option<Self>;
@@ -301,8 +376,8 @@ impl<K: Key + Successor> Span<K> {
     /// ```
     /// use manx::range::Span;
     ///
-    /// assert!(Span::point(u64::MAX).has(&u64::MAX));
-    /// assert!(!Span::point(7).has(&8));
+    /// assert!(Span::point(u64::MAX).contains(&u64::MAX));
+    /// assert!(!Span::point(7).contains(&8));
     /// ```
     pub fn point(key: K) -> Span<K> {
         let end = key.successor();
@@ -313,6 +388,14 @@ impl<K: Key + Successor> Span<K> {
     ///
     /// # Errors
     /// The range is empty or inverted.
+    ///
+    /// ```
+    /// use manx::range::Span;
+    /// use std::ops::Bound::{Excluded, Included};
+    ///
+    /// assert_eq!(Span::between(Excluded(3), Included(7))?, Span::new(4, 8)?);
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
     pub fn between(start: Bound<K>, end: Bound<K>) -> Result<Span<K>, InvalidRange> {
         let start = match start {
             Bound::Included(key) => Some(key),

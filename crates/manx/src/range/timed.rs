@@ -5,14 +5,14 @@
 //! time there is. So with no time at all each of these is its `try_…` (but returns
 //! [`LockError::TimedOut`]). A waiter that gives up leaves nothing behind and keeps what it held.
 
-use super::error::{InvalidRange, LockError};
+use super::error::LockError;
 use super::guard::{RangeGuard, Unchanged};
 use super::key::Key;
-use super::lock::{RangeLock, span};
+use super::lock::RangeLock;
 use super::many::{ManyGuard, SpanSet};
 use super::owner::Owner;
 use super::raw::Access;
-use super::span::Span;
+use super::span::IntoSpan;
 use platform::futex::Deadline;
 use std::time::{Duration, Instant};
 
@@ -44,15 +44,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
     #[inline]
-    pub fn lock_timeout<R>(
+    pub fn lock_timeout<R: IntoSpan<K>>(
         &self,
         range: R,
         timeout: Duration,
-    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_within(span(range)?, Access::Exclusive, || after(timeout))
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_within(range.into_span()?, Access::Exclusive, || after(timeout))
     }
 
     /// As [`RangeLock::lock`], but waits no longer than until `end`.
@@ -73,11 +70,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
     #[inline]
-    pub fn lock_until<R>(&self, range: R, end: Instant) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_within(span(range)?, Access::Exclusive, || at(end))
+    pub fn lock_until<R: IntoSpan<K>>(
+        &self,
+        range: R,
+        end: Instant,
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_within(range.into_span()?, Access::Exclusive, || at(end))
     }
 
     /// As [`RangeLock::lock_shared`], but waits no longer than `timeout`.
@@ -97,15 +95,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
     #[inline]
-    pub fn lock_shared_timeout<R>(
+    pub fn lock_shared_timeout<R: IntoSpan<K>>(
         &self,
         range: R,
         timeout: Duration,
-    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_within(span(range)?, Access::Shared, || after(timeout))
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_within(range.into_span()?, Access::Shared, || after(timeout))
     }
 
     /// As [`RangeLock::lock_shared`], but waits no longer than until `end`.
@@ -126,15 +121,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
     #[inline]
-    pub fn lock_shared_until<R>(
+    pub fn lock_shared_until<R: IntoSpan<K>>(
         &self,
         range: R,
         end: Instant,
-    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_within(span(range)?, Access::Shared, || at(end))
+    ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
+        self.lock_within(range.into_span()?, Access::Shared, || at(end))
     }
 
     /// Waits for all of the ranges, alone or together with other holders that share, no longer than
@@ -164,7 +156,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         access: Access,
         timeout: Duration,
     ) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        self.lock_many_as(set, access, after(timeout))
+        self.lock_many_by_deadline(set, access, after(timeout))
     }
 
     /// Waits for all of the ranges, alone or together with other holders that share, no longer than
@@ -191,7 +183,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         access: Access,
         end: Instant,
     ) -> Result<ManyGuard<'_, K, SHARDS, SLOTS>, LockError> {
-        self.lock_many_as(set, access, at(end))
+        self.lock_many_by_deadline(set, access, at(end))
     }
 }
 
@@ -215,7 +207,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'_, K, SHARDS, 
     /// # Errors
     /// [`LockError::TimedOut`], and as [`RangeGuard::upgrade`]. The guard is in the error.
     pub fn upgrade_timeout(self, timeout: Duration) -> Result<Self, Unchanged<Self>> {
-        self.upgrade_as(after(timeout))
+        self.upgrade_by_deadline(after(timeout))
     }
 
     /// As [`RangeGuard::upgrade`], but waits no longer than until `end`.
@@ -235,7 +227,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'_, K, SHARDS, 
     /// # Errors
     /// [`LockError::TimedOut`], and as [`RangeGuard::upgrade`]. The guard is in the error.
     pub fn upgrade_until(self, end: Instant) -> Result<Self, Unchanged<Self>> {
-        self.upgrade_as(at(end))
+        self.upgrade_by_deadline(at(end))
     }
 }
 
@@ -257,11 +249,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock`]. What was held is held.
-    pub fn lock_timeout<R>(&mut self, range: R, timeout: Duration) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Exclusive, after(timeout))
+    pub fn lock_timeout<R: IntoSpan<K>>(&mut self, range: R, timeout: Duration) -> Result<(), LockError> {
+        self.lock_by_deadline(range.into_span()?, Access::Exclusive, after(timeout))
     }
 
     /// As [`Owner::lock`], but waits no longer than until `end`: one for all that a transaction
@@ -281,11 +270,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock`]. What was held is held.
-    pub fn lock_until<R>(&mut self, range: R, end: Instant) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Exclusive, at(end))
+    pub fn lock_until<R: IntoSpan<K>>(&mut self, range: R, end: Instant) -> Result<(), LockError> {
+        self.lock_by_deadline(range.into_span()?, Access::Exclusive, at(end))
     }
 
     /// As [`Owner::lock_shared`], but waits no longer than `timeout`.
@@ -303,11 +289,12 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock_shared`]. What was held is held.
-    pub fn lock_shared_timeout<R>(&mut self, range: R, timeout: Duration) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Shared, after(timeout))
+    pub fn lock_shared_timeout<R: IntoSpan<K>>(
+        &mut self,
+        range: R,
+        timeout: Duration,
+    ) -> Result<(), LockError> {
+        self.lock_by_deadline(range.into_span()?, Access::Shared, after(timeout))
     }
 
     /// As [`Owner::lock_shared`], but waits no longer than until `end`. See [`Owner::lock_until`].
@@ -325,10 +312,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock_shared`]. What was held is held.
-    pub fn lock_shared_until<R>(&mut self, range: R, end: Instant) -> Result<(), LockError>
-    where
-        R: TryInto<Span<K>, Error: Into<InvalidRange>>,
-    {
-        self.lock_as(span(range)?, Access::Shared, at(end))
+    pub fn lock_shared_until<R: IntoSpan<K>>(&mut self, range: R, end: Instant) -> Result<(), LockError> {
+        self.lock_by_deadline(range.into_span()?, Access::Shared, at(end))
     }
 }

@@ -56,7 +56,7 @@ pub(super) struct Guarded<K> {
     pub(super) starving: bool,
     /// It shares a part of its ranges already.
     pub(super) upgrades: bool,
-    /// The waker of the task that is to be told; `None`: a thread, which sleeps on the node's word.
+    /// The waker of the task to notify; `None`: a thread, which sleeps on the node's word.
     pub(super) waker: Option<Waker>,
 }
 
@@ -320,7 +320,7 @@ impl Wakes {
         self.count == BATCH
     }
 
-    /// Tells a waiter, later, what has become of it; the node is not touched after this.
+    /// Changes a waiter's word, and wakes it later; the node is not touched after this.
     ///
     /// # Safety
     /// The caller holds the mutex; the list of calls is not full; the node's word is not yet

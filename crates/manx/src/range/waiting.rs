@@ -1,10 +1,10 @@
-//! Waiting for ranges: which waiter goes first, for how long, and when a waiter is told.
+//! Waiting for ranges: which waiter goes first, for how long, and when a waiter is notified.
 //!
 //! A free range belongs to the first thread that asks for it; no thread looks for waiters
 //! elsewhere. A thread that finds something in its way may be overtaken for its *window*. First it
 //! lets others run and tries again (`yielding.rs`): most likely the holder is kept from running,
 //! and a sleeper that is woken takes the CPU away from the next holder. Then it waits in the wait
-//! queue (`wait_queue.rs`), having told each slot in its way that it is awaited. When the window is
+//! queue (`wait_queue.rs`), having marked each slot in its way as awaited. When the window is
 //! over it is *starving*. It closes the shards of its ranges, so that newcomers join the wait queue
 //! as well and queue behind it if they want any of the same; and the release that frees its ranges
 //! hands them over. (A waiter that joined the wait queue before its window was over, because that
@@ -18,15 +18,15 @@
 //! ```
 //!
 //! Invariants:
-//! 1. For each waiter that was not told anything since it looked, one of these is true: it is
+//! 1. For each waiter that was not notified since it looked, one of these is true: it is
 //!    behind a waiter in the list that goes before it, or each slot that was in its way when it
 //!    looked is awaited. (The second is made true under the words of the shards, by the look
 //!    itself.)
 //! 2. A waiter that leaves the wait queue with its ranges leaves slots behind that are awaited, if
 //!    it excludes any waiter in the wait queue. A waiter that leaves without its ranges makes each
 //!    waiter that it excluded look, as a release does (*settling*).
-//! 3. So a waiter is told when nothing is in its way any more: by the release of the last slot, or
-//!    by a waiter that was before it.
+//! 3. So a waiter is notified when nothing is in its way any more: by the release of the last slot,
+//!    or by a waiter that was before it.
 //! 4. While a starving waiter waits, its shards are closed, and it excludes no range that is taken
 //!    there. So what is in its way becomes less with each release. Only waiters before it in the
 //!    list can make it more.
@@ -34,10 +34,9 @@
 //! `precedence.rs` tells which waiter goes before which.
 //!
 //! # The bound
-//! A waiter's window is the lock's or its epoch's. If neither names one, it is [`WINDOW_NS`], or
+//! A waiter's window is the lock's or its epoch's. If neither names one, it is [`WINDOW`], or
 //! [`EACH_NS`] for each waiter that is in the wait queue before it, if that is longer. A waiter
-//! with
-//! no other one before it has its ranges after at most: its window, the time until it runs (to
+//! with no other one before it has its ranges after at most: its window, the time until it runs (to
 //! become starving), and the longest of the holds in its way. A waiter with others before it waits
 //! for these first.
 
@@ -48,7 +47,7 @@ use super::lock::RangeLock;
 use super::precedence;
 use super::request::Request;
 use super::slot::Held;
-use super::table::{How, Refused};
+use super::take::{How, Refused};
 use super::wait_queue::{HANDED, LOOK, LockedQueue, Node, WAITING, Wakes};
 use super::yielding::Wait;
 use crate::lock::bounded::EPOCH_WINDOW_NS_MIN;
@@ -58,12 +57,16 @@ use platform::clock;
 use platform::futex::{self, Clock, Deadline};
 use std::pin::pin;
 use std::ptr;
+use std::time::Duration;
 
-/// How long a waiter may be overtaken unless its lock or its epoch says otherwise. Longer than a
-/// thread runs until the scheduler gives the CPU to another one (3 to 4 ms): a waiter that comes
-/// back after that time should try for a while, rather than make every thread behind it sleep until
-/// it was handed its range.
-pub const WINDOW_NS: u64 = 5_000_000;
+/// How long a waiter may be overtaken unless its lock
+/// ([`Options::window`](super::Options::window)) or its epoch ([`crate::slo`]) says otherwise.
+pub const WINDOW: Duration = Duration::from_nanos(WINDOW_NS);
+
+/// The default window in nanoseconds. It is longer than a thread runs until the scheduler gives the
+/// CPU to another one (3 to 4 ms): a waiter that comes back after that time should try for a while,
+/// rather than make every thread behind it sleep until it was handed its range.
+const WINDOW_NS: u64 = 5_000_000;
 
 /// The window is at least this time for each waiter that is in the wait queue already. A hand-over
 /// to a sleeping waiter lasts until the scheduler runs it. Without this rule every release would be
@@ -102,14 +105,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for RemoveOnUnwind<'_
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// Takes ranges if that needs no waiting.
     pub(super) fn try_request(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
-        let refused = match self.table.take(request, How::default()) {
-            Ok(held) => return Ok(held),
-            Err(refused) => refused,
-        };
-        match refused {
-            Refused::Blocked => Err(LockError::WouldBlock),
-            Refused::Full => Err(self.too_many()),
-            Refused::Closed => self.try_closed(request),
+        match self.table.take(request, How::default()) {
+            Ok(held) => Ok(held),
+            Err(Refused::Blocked) => Err(LockError::WouldBlock),
+            Err(Refused::Full) => Err(self.too_many()),
+            Err(Refused::Closed) => self.try_closed(request),
         }
     }
 
@@ -119,11 +119,20 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         if self.starving_before(&queue, request) {
             return Err(LockError::WouldBlock);
         }
-        match self.table.take(request, How { closed: true, ..How::default() }) {
-            Ok(held) => Ok(held),
-            Err(Refused::Full) => Err(self.too_many()),
-            Err(_) => Err(LockError::WouldBlock),
-        }
+        self.take_part(request)
+    }
+
+    /// Takes ranges where no starving waiter counts: a part of what the asker holds, or what no
+    /// starving waiter before it wants.
+    pub(super) fn take_part(&self, request: &Request<'_, K>) -> Result<Held<K>, LockError> {
+        self.take_as(request, How { closed: true, ..How::default() })
+    }
+
+    fn take_as(&self, request: &Request<'_, K>, how: How) -> Result<Held<K>, LockError> {
+        self.table.take(request, how).map_err(|refused| match refused {
+            Refused::Full => self.too_many(),
+            Refused::Blocked | Refused::Closed => LockError::WouldBlock,
+        })
     }
 
     pub(super) fn too_many(&self) -> LockError {
@@ -156,11 +165,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         let node = pin!(unsafe { Node::new(request, began_ns, window_ns) });
         let node = &*node;
         let stays = RemoveOnUnwind { lock: self, node };
-        let result = match self.enter(node, |_| ()) {
-            Ok(None) => self.sleep(node, deadline),
-            Ok(Some(held)) => Ok(held),
-            Err(error) => Err(error),
-        };
+        let entered = self.enter(node, |_| ()).transpose();
+        let result = entered.unwrap_or_else(|| self.sleep(node, deadline));
         std::mem::forget(stays);
         result
     }
@@ -201,7 +207,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 self.leave(&mut queue, node);
                 return Ok(Some(held));
             }
-            Ok(None) => deadlock::check(self, &queue, node).err(),
+            Ok(None) => deadlock::check(&self.table, &queue, node).err(),
             Err(error) => Some(error),
         };
         if let Some(error) = refused {
@@ -213,8 +219,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         Ok(None)
     }
 
-    /// Tells the holders that the newcomer waits for, if they wait too: they may be behind a waiter
-    /// that waits for them only now, by way of the newcomer.
+    /// Notifies the holders that the newcomer waits for, if they wait too: they may be behind a
+    /// waiter that waits for them only now, by way of the newcomer.
     fn let_pass<'s>(&'s self, queue: LockedQueue<'s, K>, node: &Node<K>) {
         // The newcomer, a waiter for it, and a waiter behind this waiter.
         if queue.count < 3 || !node.request().holder.is_known() {
@@ -231,10 +237,9 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             return Ok(None);
         }
         let how = How { closed: true, waiting: true, awaited: queue.is_awaited(node) };
-        match self.table.take(&node.request(), how) {
-            Ok(held) => Ok(Some(held)),
-            Err(Refused::Full) => Err(self.too_many()),
-            Err(_) => Ok(None),
+        match self.take_as(&node.request(), how) {
+            Err(LockError::WouldBlock) => Ok(None),
+            done => done.map(Some),
         }
     }
 
@@ -308,14 +313,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 window_end_ns = u64::MAX;
             }
             let given_up = deadline.is_some_and(|deadline| deadline.remaining_ns() == 0);
-            match self.look(node, now_ns, given_up, |_| ()) {
-                Some(result) => return result,
-                None => continue,
+            if let Some(result) = self.look(node, now_ns, given_up, |_| ()) {
+                return result;
             }
         }
     }
 
-    /// What has become of a waiter that was told something, or whose time is up. `None`: it goes on
+    /// What has become of a waiter that was notified, or whose time is up. `None`: it goes on
     /// waiting, and `prepare` was called under the mutex.
     pub(super) fn look(
         &self,
@@ -389,7 +393,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Gives back a range of several slots, or a range that waiters wait for, and tells these
+    /// Gives back a range of several slots, or a range that waiters wait for, and notifies these
     /// waiters.
     ///
     /// # Safety
@@ -414,15 +418,15 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         }
     }
 
-    /// Tells the waiters that may go on, after some ranges became free, or a waiter waits for them
-    /// no more (Invariant 3).
+    /// Notifies the waiters that may go on, after some ranges became free, or a waiter waits for
+    /// them no more (Invariant 3).
     fn settle<'s>(&'s self, queue: LockedQueue<'s, K>, freed: &[PositionRange]) {
         self.notify(queue, |node| freed.iter().any(|freed_range| freed_range.may_overlap(&node.request())));
     }
 
-    /// Tells the waiters that `whom` picks, if they may go on: they were told nothing yet, and are
-    /// behind no other waiter.
-    fn notify<'s>(&'s self, mut queue: LockedQueue<'s, K>, whom: impl Fn(&Node<K>) -> bool) {
+    /// Notifies the waiters that `picks` accepts, if they may go on: they were not notified yet,
+    /// and are behind no other waiter.
+    fn notify<'s>(&'s self, mut queue: LockedQueue<'s, K>, picks: impl Fn(&Node<K>) -> bool) {
         let mut wakes = Wakes::new();
         let mut now_ns = 0;
         loop {
@@ -432,7 +436,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
                 }
                 // Relaxed: words change under the mutex.
                 let waits = node.word.load(Ordering::Relaxed) == WAITING;
-                if !waits || !whom(node) || self.is_behind(&queue, node) {
+                if !waits || !picks(node) || self.is_behind(&queue, node) {
                     continue;
                 }
                 if now_ns == 0 {
@@ -446,13 +450,13 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             if !again {
                 return;
             }
-            // More than fit into one batch: waiters that were told are not told again.
+            // More than fit into one batch: no waiter is notified twice.
             queue = self.queue.lock();
         }
     }
 
-    /// Hands the waiter its ranges, if they are free and it is starving; tells it to look, if they
-    /// are free and it is not.
+    /// Hands the waiter its ranges if they are free and it is starving. Notifies it, so that it
+    /// looks, if they are free and it is not.
     fn serve(&self, queue: &mut LockedQueue<'_, K>, node: &Node<K>, now_ns: u64, wakes: &mut Wakes) {
         // SAFETY: the mutex is held, here and below.
         if now_ns < unsafe { node.guarded() }.window_end_ns {

@@ -13,11 +13,12 @@
 //! it before.
 
 use crate::wait::{Adaptive, Policy};
+use core::time::Duration;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::cpu;
 
 /// How a word is waited for: a preempted holder needs the CPU more than we do.
-const POLICY: Adaptive = Adaptive::DEFAULT.spins(200).yields(100).step_ns(50_000);
+const POLICY: Adaptive = Adaptive::DEFAULT.spins(200).yields(100).step(Duration::from_micros(50));
 
 /// The number of pauses of a thread that found the word taken, before it looks again: about half a
 /// microsecond.

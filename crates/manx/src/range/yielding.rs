@@ -19,7 +19,7 @@ use super::key::Key;
 use super::lock::RangeLock;
 use super::request::Request;
 use super::slot::Held;
-use super::table::{How, Refused};
+use super::take::{How, Refused};
 use platform::futex::Deadline;
 use platform::{clock, thread};
 
@@ -118,8 +118,10 @@ mod tests {
     #[test]
     fn a_wait_knows_its_deadline() {
         use platform::futex::Clock;
+        use std::time::Duration;
 
-        let lock: RangeLock<u64> = RangeLock::with(crate::range::Options::new().window_ns(7_000_000));
+        let lock: RangeLock<u64> =
+            RangeLock::with(crate::range::Options::new().window(Duration::from_millis(7)));
         for clock in [Clock::Monotonic, Clock::Realtime] {
             let past = lock.begin(Some(Deadline { clock, ns: 0 }));
             assert_eq!(past.yields_end_ns, past.began_ns);

@@ -1,9 +1,9 @@
 //! Epochs as values: a name, a target, and a guard that ends what it began.
 
 use super::histogram::{Histogram, Summary};
-use super::local;
 use super::percentile::Percentile;
-use platform::clock;
+use super::thread;
+use platform::clock::{self, duration_ns};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,33 +12,51 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A latency target: the given part of the epochs is to end within the bound.
+///
+/// ```
+/// use manx::slo::{Percentile, Slo};
+/// use std::time::Duration;
+///
+/// const TARGET: Slo = Slo::p999(Duration::from_millis(2));
+/// assert_eq!(TARGET.bound(), Duration::from_millis(2));
+/// assert_eq!(TARGET.percentile(), Percentile::P999);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slo {
-    /// The bound, in nanoseconds.
-    pub bound_ns: u64,
-    /// How many are to keep it.
-    pub percentile: Percentile,
+    bound_ns: u64,
+    percentile: Percentile,
 }
 
 impl Slo {
-    /// Makes a target: this percentile of the epochs is to end within `bound`.
-    pub fn new(bound: Duration, percentile: Percentile) -> Slo {
-        Slo { bound_ns: u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX), percentile }
+    /// Makes a target: this percentile of the epochs is to end within `bound`, which is 584 years
+    /// at most.
+    pub const fn new(bound: Duration, percentile: Percentile) -> Slo {
+        Slo { bound_ns: duration_ns(bound), percentile }
     }
 
     /// Makes a target at the median: 50 % of the epochs are to end within `bound`.
-    pub fn p50(bound: Duration) -> Slo {
+    pub const fn p50(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P50)
     }
 
     /// Makes a target at the 99th percentile: 99 % of the epochs are to end within `bound`.
-    pub fn p99(bound: Duration) -> Slo {
+    pub const fn p99(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P99)
     }
 
     /// Makes a target at the 99.9th percentile: 99.9 % of the epochs are to end within `bound`.
-    pub fn p999(bound: Duration) -> Slo {
+    pub const fn p999(bound: Duration) -> Slo {
         Slo::new(bound, Percentile::P999)
+    }
+
+    /// Returns the time within which epochs are to end.
+    pub const fn bound(self) -> Duration {
+        Duration::from_nanos(self.bound_ns)
+    }
+
+    /// Returns the part of the epochs that is to end in time.
+    pub const fn percentile(self) -> Percentile {
+        self.percentile
     }
 }
 
@@ -83,6 +101,15 @@ impl std::fmt::Debug for Epoch {
 
 impl Epoch {
     /// A kind of work with this name and target.
+    ///
+    /// ```
+    /// use manx::slo::{Epoch, Slo};
+    /// use std::time::Duration;
+    ///
+    /// let checkout = Epoch::new("checkout", Slo::p99(Duration::from_millis(2)));
+    /// checkout.set_slo(Slo::p999(Duration::from_millis(5)));
+    /// assert_eq!((checkout.name(), checkout.slo().bound()), ("checkout", Duration::from_millis(5)));
+    /// ```
     pub fn new(name: &'static str, slo: Slo) -> Epoch {
         Epoch(Arc::new(Shared {
             // Relaxed, here and below: numbers that stand for themselves.
@@ -100,12 +127,13 @@ impl Epoch {
         self.0.name
     }
 
-    /// The number by which threads know it.
+    /// The number by which threads know it, for tests.
+    #[doc(hidden)]
     pub fn id(&self) -> u64 {
         self.0.id
     }
 
-    /// The target.
+    /// Returns the target.
     pub fn slo(&self) -> Slo {
         let hundredths = self.0.percentile.load(Ordering::Relaxed) as u16;
         Slo {
@@ -121,11 +149,22 @@ impl Epoch {
     }
 
     /// Records latencies from now on, or no longer.
+    ///
+    /// ```
+    /// use manx::slo::{Epoch, Slo};
+    /// use std::time::Duration;
+    ///
+    /// let lookup = Epoch::new("lookup", Slo::p99(Duration::from_secs(60)));
+    /// drop(lookup.enter()); // not recorded
+    /// lookup.record(true);
+    /// drop(lookup.enter());
+    /// assert_eq!(lookup.latencies().count, 1);
+    /// ```
     pub fn record(&self, on: bool) {
         self.0.recording.store(on, Ordering::Relaxed);
     }
 
-    /// What has been recorded.
+    /// Returns what has been recorded since [`Epoch::record`] began it.
     ///
     /// ```
     /// use manx::slo::{Epoch, Slo};
@@ -153,7 +192,7 @@ impl Epoch {
     /// assert_eq!(lookup.latencies().count, 1);
     /// ```
     pub fn enter(&self) -> EpochGuard<'_> {
-        local::start(self.0.id);
+        thread::start(self.0.id);
         EpochGuard { epoch: self, _thread: std::marker::PhantomData }
     }
 
@@ -184,6 +223,21 @@ impl Epoch {
 
 /// The guard of an open epoch: [`Epoch::enter`] makes it. Dropping it ends the epoch, on the thread
 /// that began it.
+///
+/// ```
+/// use manx::slo::{Epoch, EpochGuard, Slo};
+/// use std::time::Duration;
+///
+/// fn serve(request: EpochGuard<'_>, is_valid: bool) {
+///     if !is_valid {
+///         // No measure of how long requests take.
+///         return request.abandon();
+///     }
+///     // … the epoch ends here.
+/// }
+/// let checkout = Epoch::new("checkout", Slo::p99(Duration::from_millis(2)));
+/// serve(checkout.enter(), true);
+/// ```
 #[must_use = "the epoch ends when this is dropped"]
 #[derive(Debug)]
 pub struct EpochGuard<'a> {
@@ -194,8 +248,17 @@ pub struct EpochGuard<'a> {
 
 impl EpochGuard<'_> {
     /// Ends the epoch without a result: it failed early, say, and its latency means nothing.
+    ///
+    /// ```
+    /// use manx::slo::{Epoch, Slo};
+    ///
+    /// let lookup = Epoch::new("lookup", Slo::p99(std::time::Duration::from_millis(1)));
+    /// lookup.record(true);
+    /// lookup.enter().abandon(); // the request was cancelled
+    /// assert_eq!(lookup.latencies().count, 0);
+    /// ```
     pub fn abandon(self) {
-        local::abandon(self.epoch.0.id);
+        thread::abandon(self.epoch.0.id);
     }
 }
 
@@ -204,7 +267,7 @@ impl Drop for EpochGuard<'_> {
         let slo = self.epoch.slo();
         // `None`: it was abandoned, or forgotten because too many are open inside of others of the
         // same id.
-        if let Some(latency_ns) = local::end_at(self.epoch.0.id, slo.bound_ns, slo.percentile) {
+        if let Some(latency_ns) = thread::end_at(self.epoch.0.id, slo.bound_ns, slo.percentile) {
             self.epoch.ended(latency_ns, slo);
         }
     }
@@ -212,6 +275,18 @@ impl Drop for EpochGuard<'_> {
 
 /// A future whose polls are all in one epoch: [`Epoch::carry`] makes it. The epoch ends when the
 /// future is ready, or when it is dropped after it was polled.
+///
+/// ```
+/// use manx::slo::{Epoch, Slo};
+/// use std::future::Future;
+/// use std::pin::pin;
+/// use std::task::{Context, Poll, Waker};
+/// use std::time::Duration;
+///
+/// let checkout = Epoch::new("checkout", Slo::p99(Duration::from_millis(2)));
+/// let request = pin!(checkout.carry(async { 42 }));
+/// assert_eq!(request.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(42));
+/// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct EpochFuture<F> {
@@ -236,7 +311,7 @@ impl Drop for Open {
         }
         let (epoch, slo) = (&self.epoch, self.epoch.slo());
         let latency_ns = clock::ticks_to_ns(latency_ticks);
-        local::report(epoch.0.id, latency_ns, slo.bound_ns, slo.percentile);
+        thread::report(epoch.0.id, latency_ns, slo.bound_ns, slo.percentile);
         epoch.ended(latency_ns, slo);
         self.polled = false;
     }
@@ -248,7 +323,7 @@ struct OnThisThread<'a>(&'a Epoch);
 impl Drop for OnThisThread<'_> {
     fn drop(&mut self) {
         // What a single poll took is no epoch's latency.
-        local::abandon(self.0.0.id);
+        thread::abandon(self.0.0.id);
     }
 }
 
@@ -263,7 +338,7 @@ impl<F: Future> Future for EpochFuture<F> {
             (&mut this.open, Pin::new_unchecked(&mut this.future))
         };
         open.polled = true;
-        local::start(open.epoch.0.id);
+        thread::start(open.epoch.0.id);
         let here = OnThisThread(&open.epoch);
         let result = future.poll(context);
         drop(here);

@@ -38,7 +38,7 @@ const EXCESS: f32 = 2.0;
 
 /// The state: 12 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Feedback {
+pub(super) struct Feedback {
     window_ns: f32,
     unit_ns: f32,
     /// 0 before the first miss.
@@ -48,26 +48,13 @@ pub struct Feedback {
 impl Feedback {
     /// For how long the next epoch may be overtaken, in nanoseconds.
     #[inline]
-    pub fn window_ns(self) -> u64 {
+    pub(super) fn window_ns(self) -> u64 {
         self.window_ns as u64
     }
 
     /// An epoch has ended. Windows are at most `window_ns_max`, and not much longer than the SLO.
-    ///
-    /// ```
-    /// use manx::slo::{Feedback, Percentile};
-    ///
-    /// let mut feedback = Feedback::default();
-    /// for _ in 0..10 {
-    ///     feedback.ended(10_000, 2_000_000, Percentile::P99, 100_000_000);
-    /// }
-    /// let window_ns = feedback.window_ns();
-    /// assert!((2_000_000..2_050_000).contains(&window_ns));
-    /// feedback.ended(2_000_001, 2_000_000, Percentile::P99, 100_000_000);
-    /// assert_eq!(feedback.window_ns(), window_ns / 2);
-    /// ```
     #[inline]
-    pub fn ended(&mut self, latency_ns: u64, slo_ns: u64, percentile: Percentile, window_ns_max: u64) {
+    pub(super) fn ended(&mut self, latency_ns: u64, slo_ns: u64, percentile: Percentile, window_ns_max: u64) {
         let bound_ns = bound_ns(slo_ns, percentile, window_ns_max);
         let least_ns = bound_ns * percentile.ratio / SLOWEST;
         if latency_ns > slo_ns {
@@ -116,6 +103,16 @@ mod tests {
             run(&mut feedback, [0; 20], slo_ns);
             assert!(feedback.window_ns().abs_diff(window_ns) <= 1, "{feedback:?}");
         }
+    }
+
+    #[test]
+    fn a_miss_halves_the_window() {
+        let mut feedback = Feedback::default();
+        run(&mut feedback, [10_000; 10], 2_000_000);
+        let window_ns = feedback.window_ns();
+        assert!((2_000_000..2_050_000).contains(&window_ns), "{feedback:?}");
+        run(&mut feedback, [2_000_001], 2_000_000);
+        assert_eq!(feedback.window_ns(), window_ns / 2);
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! at most; the maximum is exact. What takes 2⁴⁰ ns (18 minutes) or longer is in the last bucket.
 //! Recording is one atomic addition and allocates nothing.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Buckets of one power of two, as a power of two.
 const SPLIT: u32 = 3;
@@ -12,28 +14,53 @@ const SPLIT: u32 = 3;
 pub(crate) const CEILING_NS: u64 = 1 << 40;
 pub(crate) const BUCKETS: usize = bucket(CEILING_NS - 1) + 1;
 
-/// Latencies in nanoseconds.
+/// How long many pieces of work took, such as the jobs of a pool: a count for each bucket of
+/// durations. A bucket is as wide as an eighth of its shortest duration.
+///
+/// ```
+/// let pool = manx::pool::FriendlyPool::builder().build()?;
+/// pool.submit(|| ())?.join()?;
+/// let latencies = pool.latencies();
+/// for (durations, jobs) in latencies.service.buckets() {
+///     println!("{jobs} jobs took {durations:?}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Histogram {
     counts: [AtomicU64; BUCKETS],
     missed: AtomicU64,
     max_ns: AtomicU64,
 }
 
-/// What a [`Histogram`] held at some moment.
+/// What a [`Histogram`] held at some moment. A percentile is too long by an eighth at most; the
+/// maximum is exact. All are zero if there was nothing.
+///
+/// ```
+/// use manx::slo::{Epoch, Slo};
+/// use std::time::Duration;
+///
+/// let checkout = Epoch::new("checkout", Slo::p99(Duration::from_secs(60)));
+/// checkout.record(true);
+/// drop(checkout.enter());
+/// let summary = checkout.latencies();
+/// assert_eq!((summary.count, summary.missed), (1, 0));
+/// println!("p99 {:?}, the longest {:?}", summary.p99, summary.max);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
-    /// Epochs.
+    /// The number of epochs, or of jobs.
     pub count: u64,
-    /// How many of these took longer than they were to.
+    /// How many of these took longer than their target.
     pub missed: u64,
-    /// Half took no longer, in nanoseconds.
-    pub p50_ns: u64,
-    /// 99 of a hundred took no longer, in nanoseconds.
-    pub p99_ns: u64,
-    /// 999 of a thousand took no longer, in nanoseconds.
-    pub p999_ns: u64,
-    /// The longest, in nanoseconds.
-    pub max_ns: u64,
+    /// Half took no longer.
+    pub p50: Duration,
+    /// 99 of a hundred took no longer.
+    pub p99: Duration,
+    /// 999 of a thousand took no longer.
+    pub p999: Duration,
+    /// The longest.
+    pub max: Duration,
 }
 
 impl Default for Histogram {
@@ -81,9 +108,19 @@ pub(crate) fn percentile_ns(counts: &[u64], max_ns: u64, share: f64) -> Option<u
     at.map(|bucket| highest_ns(bucket).min(max_ns).max(lowest_ns(bucket)))
 }
 
+/// The buckets that are not empty, with the durations that each is for.
+pub(crate) fn filled(
+    counts: impl Iterator<Item = u64>,
+) -> impl Iterator<Item = (RangeInclusive<Duration>, u64)> {
+    counts.enumerate().filter(|&(_, count)| count > 0).map(|(bucket, count)| {
+        let [shortest, longest] = [lowest_ns(bucket), highest_ns(bucket)].map(Duration::from_nanos);
+        (shortest..=longest, count)
+    })
+}
+
 impl Histogram {
     /// An empty one.
-    pub const fn new() -> Histogram {
+    pub(crate) const fn new() -> Histogram {
         Histogram {
             counts: [const { AtomicU64::new(0) }; BUCKETS],
             missed: AtomicU64::new(0),
@@ -92,7 +129,7 @@ impl Histogram {
     }
 
     /// An epoch took so long.
-    pub fn record(&self, ns: u64, missed: bool) {
+    pub(crate) fn record(&self, ns: u64, missed: bool) {
         // Relaxed, here and below: counts that order nothing.
         self.counts[bucket(ns)].fetch_add(1, Ordering::Relaxed);
         self.max_ns.fetch_max(ns, Ordering::Relaxed);
@@ -103,8 +140,9 @@ impl Histogram {
 
     /// Records an epoch that was in time, as [`Histogram::record`] does, if no other thread
     /// records: without an atomic addition.
+    #[cfg(any(feature = "pool", test))]
     #[inline]
-    pub fn record_alone(&self, ns: u64) {
+    pub(crate) fn record_alone(&self, ns: u64) {
         let count = &self.counts[bucket(ns)];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         if ns > self.max_ns.load(Ordering::Relaxed) {
@@ -130,17 +168,8 @@ impl Histogram {
     }
 
     /// Adds what another one holds.
-    ///
-    /// ```
-    /// use manx::slo::histogram::Histogram;
-    ///
-    /// let (all, part) = (Histogram::new(), Histogram::new());
-    /// all.record(10, false);
-    /// part.record_alone(20);
-    /// all.add(&part);
-    /// assert_eq!((all.summary().count, all.summary().max_ns), (2, 20));
-    /// ```
-    pub fn add(&self, other: &Histogram) {
+    #[cfg(any(feature = "pool", test))]
+    pub(crate) fn add(&self, other: &Histogram) {
         for (count, more) in self.counts.iter().zip(&other.counts) {
             count.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -148,46 +177,33 @@ impl Histogram {
         self.max_ns.fetch_max(other.max_ns.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Returns the buckets that are not empty, shortest first: the least and the most nanoseconds
-    /// of each, and how often.
+    /// Returns the buckets that are not empty, shortest first: the durations that each is for, and
+    /// its count. All that took 18 minutes or longer is in the last one.
     ///
     /// ```
-    /// use manx::slo::histogram::Histogram;
-    ///
-    /// let histogram = Histogram::new();
-    /// histogram.record(1_000, false);
-    /// let (least_ns, most_ns, count) = histogram.buckets().next().expect("one was recorded");
-    /// assert!((least_ns..=most_ns).contains(&1_000) && count == 1);
-    /// assert_eq!(histogram.buckets().count(), 1);
+    /// assert_eq!(manx::slo::Histogram::default().buckets().count(), 0);
     /// ```
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).enumerate();
-        counts.filter(|&(_, count)| count > 0).map(|(bucket, count)| (lowest_ns(bucket), highest_ns(bucket), count))
+    pub fn buckets(&self) -> impl Iterator<Item = (RangeInclusive<Duration>, u64)> + '_ {
+        filled(self.counts.iter().map(|count| count.load(Ordering::Relaxed)))
     }
 
-    /// What there is so far.
+    /// Returns the percentiles of what there is so far.
     ///
     /// ```
-    /// use manx::slo::histogram::Histogram;
+    /// use manx::slo::{Histogram, Summary};
     ///
-    /// let histogram = Histogram::new();
-    /// for ns in 1..=1000 {
-    ///     histogram.record(ns, ns > 990);
-    /// }
-    /// let summary = histogram.summary();
-    /// assert_eq!((summary.count, summary.missed, summary.max_ns), (1000, 10, 1000));
-    /// assert!((500..=532).contains(&summary.p50_ns));
+    /// assert_eq!(Histogram::default().summary(), Summary::default());
     /// ```
     pub fn summary(&self) -> Summary {
         let (counts, max_ns) = (self.counts(), self.max_ns());
-        let percentile_ns = |share| percentile_ns(&counts, max_ns, share).unwrap_or(0);
+        let percentile = |share| Duration::from_nanos(percentile_ns(&counts, max_ns, share).unwrap_or(0));
         Summary {
             count: counts.iter().sum(),
             missed: self.missed.load(Ordering::Relaxed),
-            p50_ns: percentile_ns(0.5),
-            p99_ns: percentile_ns(0.99),
-            p999_ns: percentile_ns(0.999),
-            max_ns,
+            p50: percentile(0.5),
+            p99: percentile(0.99),
+            p999: percentile(0.999),
+            max: Duration::from_nanos(max_ns),
         }
     }
 }
@@ -208,10 +224,24 @@ mod tests {
     fn the_last_bucket_takes_what_is_too_long() {
         let histogram = Histogram::new();
         histogram.record(u64::MAX / 2, false);
-        assert_eq!(histogram.buckets().next(), Some((lowest_ns(BUCKETS - 1), u64::MAX, 1)));
-        assert_eq!(histogram.summary().p50_ns, u64::MAX / 2);
+        let last = [lowest_ns(BUCKETS - 1), u64::MAX].map(Duration::from_nanos);
+        assert_eq!(histogram.buckets().collect::<Vec<_>>(), [(last[0]..=last[1], 1)]);
+        assert_eq!(histogram.summary().p50, Duration::from_nanos(u64::MAX / 2));
         histogram.clear();
         assert_eq!(histogram.summary(), Summary::default());
+    }
+
+    #[test]
+    fn a_summary_has_the_percentiles_of_all_that_was_added() {
+        let (all, part) = (Histogram::new(), Histogram::new());
+        (1..=500).for_each(|ns| all.record(ns, false));
+        (501..=990).for_each(|ns| part.record_alone(ns));
+        (991..=1000).for_each(|ns| part.record(ns, true));
+        all.add(&part);
+        let summary = all.summary();
+        assert_eq!((summary.count, summary.missed), (1000, 10));
+        assert_eq!(summary.max, Duration::from_nanos(1000));
+        assert!((Duration::from_nanos(500)..=Duration::from_nanos(532)).contains(&summary.p50));
     }
 
     proptest! {

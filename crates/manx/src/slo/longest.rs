@@ -3,35 +3,44 @@
 //!
 //! One number for the whole process, because it says one thing: for how long a thread may be
 //! overtaken. A lock may have one of its own
-//! ([`Reorderable::set_window_ns_max`](crate::lock::Reorderable::set_window_ns_max)).
+//! ([`Reorderable::set_window_max`](crate::lock::Reorderable::set_window_max)).
 
+use core::time::Duration;
 use platform::atomic::{AtomicU64, Ordering};
+use platform::clock::duration_ns;
 use platform::global;
 
 /// The longest window unless another one is set (the paper's: 100 ms).
-pub const WINDOW_NS_MAX: u64 = 100_000_000;
+pub const WINDOW_MAX: Duration = Duration::from_millis(100);
 
 global! {
-    static MAX_NS: AtomicU64 = AtomicU64::new(WINDOW_NS_MAX);
+    static MAX_NS: AtomicU64 = AtomicU64::new(duration_ns(WINDOW_MAX));
 }
 
-/// Sets the longest window, in nanoseconds (100 ms to begin with): of all epochs, from the next one
-/// that ends, and of all locks that have none of their own.
+/// Sets the longest window, which is 100 ms at first. It holds for all locks that have no longest
+/// window of their own, and for each epoch from its next end on.
 ///
 /// ```
 /// use manx::lock::{Asl, Mcs};
+/// use std::time::Duration;
 ///
-/// manx::slo::set_window_ns_max(5_000_000);
-/// assert_eq!(manx::slo::window_ns_max(), 5_000_000);
-/// assert_eq!(Asl::<Mcs>::new().reorderable().window_ns_max(), 5_000_000);
+/// let window = Duration::from_millis(5);
+/// manx::slo::set_window_max(window);
+/// assert_eq!(manx::slo::window_max(), window);
+/// assert_eq!(Asl::<Mcs>::new().reorderable().window_max(), window);
 /// ```
-pub fn set_window_ns_max(window_ns: u64) {
+pub fn set_window_max(window: Duration) {
     // Relaxed: a number that stands for itself, and so below.
-    MAX_NS.store(window_ns, Ordering::Relaxed);
+    MAX_NS.store(duration_ns(window), Ordering::Relaxed);
+}
+
+/// Returns the longest window.
+pub fn window_max() -> Duration {
+    Duration::from_nanos(window_ns_max())
 }
 
 /// The longest window, in nanoseconds.
 #[inline]
-pub fn window_ns_max() -> u64 {
+pub(crate) fn window_ns_max() -> u64 {
     MAX_NS.load(Ordering::Relaxed)
 }

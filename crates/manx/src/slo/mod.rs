@@ -2,22 +2,34 @@
 //!
 //! An *epoch* is a stretch of work with one target, such as a request. Its *window* is for how long
 //! the locks that are taken inside may let others overtake it: as long as the target allows, and no
-//! longer. That is learnt, by each thread for each epoch ([`feedback`]). See the README beside this
-//! file.
+//! longer. That is learnt, by each thread for each epoch. See the README beside this file.
 //!
-//! [`Epoch`] is for Rust. [`start`] and [`end`] are what C programs call, by other names.
+//! ```
+//! use manx::slo::{Epoch, Slo};
+//! use std::time::Duration;
+//!
+//! let lookup = Epoch::new("lookup", Slo::p99(Duration::from_millis(2)));
+//! lookup.record(true);
+//! drop(lookup.enter()); // the request
+//! assert!(lookup.latencies().p99 < Duration::from_secs(60));
+//! ```
 
-pub mod feedback;
 mod longest;
-pub mod percentile;
 platform::os_only! {
     mod epoch;
-    pub mod histogram;
-    mod local;
-    pub mod thread;
+    mod feedback;
+    pub(crate) mod histogram;
+    mod percentile;
+    mod thread;
 
     pub use epoch::{Epoch, EpochFuture, EpochGuard, Slo};
-    pub use local::{abandon, current, end, end_at, set_window_source, start, window_ns};
+    pub use histogram::{Histogram, Summary};
+    pub use percentile::Percentile;
+    // Epochs by numbers: the package `capi` gives them to C programs; `workload` measures them.
+    #[doc(hidden)]
+    pub use thread::{abandon, current, end, end_at, set_window_source, start, window_ns};
+    // The package `preload` keeps the epochs of a program's threads.
+    #[doc(hidden)]
     pub use thread::{EPOCHS_MAX, NESTED_MAX, RECORD_BYTES, Thread};
 }
 platform::twins_only! {
@@ -39,6 +51,5 @@ platform::twins_only! {
     }
 }
 
-pub use feedback::Feedback;
-pub use longest::{WINDOW_NS_MAX, set_window_ns_max, window_ns_max};
-pub use percentile::Percentile;
+pub(crate) use longest::window_ns_max;
+pub use longest::{WINDOW_MAX, set_window_max, window_max};

@@ -21,6 +21,11 @@
 //! - an epoch that a handler of a signal begins or ends while it interrupts a call of these goes
 //!   unseen.
 //!
+//! The calling thread has a [`Thread`] of its own, and the functions at the end of this file use
+//! it. If the preload library is in the process, its functions of the same meaning
+//! (`manx_epoch_start` and so on) keep another one, for the program's pthread mutexes. The C
+//! interface uses that one if it is there, and tells us ([`set_window_source`]).
+//!
 //! Invariants:
 //! 1. A [`Thread`] and its memory are used by its own thread only, and by one call at a time: a
 //!    handler of a signal that interrupts one finds `busy` set, and does nothing.
@@ -36,12 +41,14 @@
 //!    is freed.
 
 use super::feedback::Feedback;
+use super::longest::window_ns_max;
 use super::percentile::Percentile;
 use core::cell::Cell;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{Ordering, compiler_fence};
 use platform::clock::{ticks, ticks_to_ns};
 use platform::memory::{READ, WRITE, map_zeroes, unmap};
+use std::sync::OnceLock;
 
 /// How many different epochs a thread can have.
 pub const EPOCHS_MAX: u32 = 1 << 20;
@@ -175,13 +182,7 @@ impl Thread {
     /// The epoch ends, and was to end within `slo_ns`. Returns its latency in nanoseconds, unless
     /// it is not open.
     #[inline]
-    pub fn end(
-        &self,
-        id: u64,
-        slo_ns: u64,
-        percentile: Percentile,
-        window_ns_max: u64,
-    ) -> Option<u64> {
+    pub fn end(&self, id: u64, slo_ns: u64, percentile: Percentile, window_ns_max: u64) -> Option<u64> {
         self.end_then(id, ticks(), slo_ns, percentile, window_ns_max)
     }
 
@@ -215,14 +216,7 @@ impl Thread {
 
     /// Records the end of an epoch whose latency is known from elsewhere, such as an epoch that
     /// began on another thread.
-    pub fn report(
-        &self,
-        id: u64,
-        latency_ns: u64,
-        slo_ns: u64,
-        percentile: Percentile,
-        window_ns_max: u64,
-    ) {
+    pub fn report(&self, id: u64, latency_ns: u64, slo_ns: u64, percentile: Percentile, window_ns_max: u64) {
         let Some(_call) = self.enter() else { return };
         if self.knows(id) || self.look_up(id, true) {
             self.found_record().feedback.ended(latency_ns, slo_ns, percentile, window_ns_max);
@@ -326,7 +320,10 @@ impl Thread {
 
     /// The record that was looked for last: there is one.
     #[inline]
-    #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the memory is this thread's own, and no reference outlives a call"
+    )]
     fn found_record(&self) -> &mut Record {
         debug_assert!(!self.record.get().is_null());
         // SAFETY: set by `look_up`, and records never move while there is a table (Invariants 2 and
@@ -402,7 +399,10 @@ impl Thread {
         table.record(inner - 1).outer = to + OUTERMOST;
     }
 
-    #[expect(clippy::mut_from_ref, reason = "the memory is this thread's own, and no reference outlives a call")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the memory is this thread's own, and no reference outlives a call"
+    )]
     fn existing_table(&self) -> Option<&mut Table> {
         // SAFETY: null, or this thread's table (Invariants 1 and 2). Every caller keeps the
         // reference for the length of one call of this type's, and none of these calls another.
@@ -571,4 +571,98 @@ impl Table {
         let _ = unsafe { unmap(old.cast(), old_places * size_of::<Place>()) };
         Some(())
     }
+}
+
+/// The calling thread's epochs, which are freed when it ends.
+struct Local(Thread);
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.0.free();
+    }
+}
+
+thread_local! {
+    static EPOCHS: Local = const { Local(Thread::new()) };
+}
+
+/// The function that tells windows, if other code keeps the epochs.
+static SOURCE: OnceLock<fn() -> Option<u64>> = OnceLock::new();
+
+/// Runs with the calling thread's epochs, unless the thread is about to end.
+#[inline]
+fn with<R>(run: impl FnOnce(&Thread) -> R) -> Option<R> {
+    EPOCHS.try_with(|local| run(&local.0)).ok()
+}
+
+/// Begins an epoch on the calling thread, inside of the open ones. Returns whether it is seen: see
+/// [`EPOCHS_MAX`].
+///
+/// ```
+/// use manx::slo;
+///
+/// slo::start(7);
+/// // … take locks, work …
+/// let latency_ns = slo::end(7, 2_000_000);
+/// assert!(latency_ns.is_some());
+/// assert_eq!(slo::end(7, 2_000_000), None, "it has ended already");
+/// ```
+#[inline]
+pub fn start(id: u64) -> bool {
+    with(|thread| thread.start(id)).unwrap_or(false)
+}
+
+/// The epoch ends; 99 of a hundred are to end within `slo_ns`. Returns its latency in nanoseconds,
+/// unless it is not open on this thread.
+#[inline]
+pub fn end(id: u64, slo_ns: u64) -> Option<u64> {
+    end_at(id, slo_ns, Percentile::P99)
+}
+
+/// As [`end`], for another percentile.
+#[inline]
+pub fn end_at(id: u64, slo_ns: u64, percentile: Percentile) -> Option<u64> {
+    with(|thread| thread.end(id, slo_ns, percentile, window_ns_max())).flatten()
+}
+
+/// The epoch ends and counts for nothing. Returns whether it was open on this thread.
+pub fn abandon(id: u64) -> bool {
+    with(|thread| thread.abandon(id)).unwrap_or(false)
+}
+
+/// An epoch that began elsewhere ends here.
+pub(super) fn report(id: u64, latency_ns: u64, slo_ns: u64, percentile: Percentile) {
+    with(|thread| {
+        thread.report(id, latency_ns, slo_ns, percentile, window_ns_max());
+    });
+}
+
+/// For how long the calling thread may be overtaken: the window of its innermost epoch, in
+/// nanoseconds. `None` outside of any epoch.
+#[inline]
+pub fn window_ns() -> Option<u64> {
+    match SOURCE.get() {
+        Some(ask) => ask(),
+        None => with(Thread::window_ns).flatten(),
+    }
+}
+
+/// Lets other code keep the epochs from now on, such as another library in the process:
+/// [`window_ns`], and so every lock, asks it for the calling thread's window. The first one to be
+/// set stays; returns whether this is it.
+///
+/// ```standalone_crate
+/// use manx::slo;
+///
+/// assert!(slo::set_window_source(|| Some(42)));
+/// assert_eq!(slo::window_ns(), Some(42));
+/// assert!(!slo::set_window_source(|| None));
+/// ```
+pub fn set_window_source(ask: fn() -> Option<u64>) -> bool {
+    SOURCE.set(ask).is_ok()
+}
+
+/// The calling thread's innermost epoch. Not a cheap question.
+pub fn current() -> Option<u64> {
+    with(Thread::current).flatten()
 }

@@ -11,9 +11,23 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// Bytes, of a key or a value, shared rather than copied.
+///
+/// ```
+/// use manx::txn::Value;
+///
+/// let value = Value::from(&b"seven"[..]);
+/// assert_eq!(*value, *b"seven");
+/// ```
 pub type Value = Arc<[u8]>;
 
 /// A key and its value.
+///
+/// ```
+/// use manx::txn::{Entry, Value};
+///
+/// let (key, value): Entry = (Value::from(&b"a"[..]), Value::from(&b"1"[..]));
+/// assert!(key > value);
+/// ```
 pub type Entry = (Value, Value);
 
 /// Where a range of keys begins and ends.
@@ -27,6 +41,16 @@ pub type Entry = (Value, Value);
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
 /// Something that a data component is to change.
+///
+/// ```
+/// use manx::txn::{Change, Value};
+///
+/// let batch = [
+///     Change::Put { key: Value::from(&b"a"[..]), value: Value::from(&b"1"[..]) },
+///     Change::Delete { key: Value::from(&b"b"[..]) },
+/// ];
+/// assert_ne!(batch[0], batch[1]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The key has this value from now on.
@@ -59,6 +83,48 @@ impl Change {
 }
 
 /// An ordered store of committed data. Many threads call at once.
+///
+/// ```
+/// use manx::txn::{Bounds, Change, Data, DataError, Entry, Value};
+/// use std::collections::BTreeMap;
+/// use std::sync::RwLock;
+///
+/// /// In memory, and gone with the process.
+/// #[derive(Default)]
+/// struct Map(RwLock<BTreeMap<Value, Value>>);
+///
+/// impl Data for Map {
+///     fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
+///         Ok(self.0.read().unwrap().get(key).cloned())
+///     }
+///
+///     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
+///         let map = self.0.read().unwrap();
+///         let entries = map.range::<[u8], _>(bounds).map(|(key, value)| (key.clone(), value.clone()));
+///         Ok(if descending { entries.rev().take(limit).collect() } else { entries.take(limit).collect() })
+///     }
+///
+///     fn apply(&self, batch: &[Change], _sync: bool) -> Result<(), DataError> {
+///         let mut map = self.0.write().unwrap();
+///         for change in batch {
+///             match change {
+///                 Change::Put { key, value } => map.insert(key.clone(), value.clone()),
+///                 Change::Delete { key } => map.remove(key),
+///             };
+///         }
+///         Ok(())
+///     }
+///
+///     fn checkpoint(&self) -> Result<(), DataError> {
+///         Ok(())
+///     }
+/// }
+///
+/// let map = Map::default();
+/// map.apply(&[Change::Put { key: (*b"k").into(), value: (*b"v").into() }], false)?;
+/// assert_eq!(map.get(b"k")?.as_deref(), Some(&b"v"[..]));
+/// # Ok::<(), DataError>(())
+/// ```
 pub trait Data: Send + Sync {
     /// What a key has.
     ///
@@ -87,9 +153,23 @@ pub trait Data: Send + Sync {
     fn checkpoint(&self) -> Result<(), DataError>;
 }
 
-/// What went wrong below: what, where, and what to do.
+/// What went wrong below, in words: what, where, and what to do.
+///
+/// ```
+/// use manx::txn::{DataError, Error};
+///
+/// let error = Error::from(DataError::new("/data/log could not be written: make room there"));
+/// assert!(error.to_string().ends_with("make room there"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DataError(pub String);
+pub struct DataError(pub(super) String);
+
+impl DataError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> DataError {
+        DataError(message.into())
+    }
+}
 
 impl fmt::Display for DataError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,11 +1,24 @@
 //! Why a transaction could not go on, and what to do about it.
 
 use super::data::{DataError, Value};
-use crate::range::{Deadlock, LockError};
+use crate::range::{Deadlock, InvalidRange, LockError};
 use std::fmt;
 
 /// Why a transaction could not go on.
+///
+/// ```
+/// use manx::txn::{Error, Isolation, Options, Store};
+///
+/// let store = Store::in_memory(Options::default());
+/// let (mut one, mut other) = (store.session()?, store.session()?);
+/// let mut first = one.begin(Isolation::Snapshot)?;
+/// let mut second = other.begin(Isolation::Snapshot)?;
+/// first.put(b"a", b"1")?;
+/// assert!(matches!(second.put(b"a", b"2"), Err(Error::Conflict { .. })));
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Error {
     /// Another transaction has changed the key since this one's snapshot, or is about to. The first
     /// one wins: roll back and try again.
@@ -54,7 +67,7 @@ pub enum Error {
         above: u64,
     },
     /// The range is empty or inverted.
-    InvalidRange(String),
+    InvalidRange(InvalidRange),
     /// The transaction has failed before and can only be rolled back.
     Failed,
     /// Tried again as often as may be; the last reason.
@@ -87,7 +100,7 @@ impl Error {
         match error {
             LockError::Deadlock(circle) => Error::Deadlock { cycle: cycle(&circle) },
             LockError::TooMany { limit } => Error::TooManyRanges { limit },
-            LockError::InvalidRange(bad) => Error::InvalidRange(bad.to_string()),
+            LockError::InvalidRange(bad) => Error::InvalidRange(bad),
             error => Error::Deadlock { cycle: error.to_string() },
         }
     }
@@ -120,7 +133,10 @@ impl fmt::Display for Error {
                 write!(to, "transactions wait for each other ({cycle}): roll back and try again")
             }
             Error::TooMany { limit } => {
-                write!(to, "{limit} transactions are at work, and no more may be: try again, or raise active_max")
+                write!(
+                    to,
+                    "{limit} transactions are at work, and no more may be: try again, or raise active_max"
+                )
             }
             Error::TooManyRanges { limit } => write!(
                 to,
@@ -142,7 +158,7 @@ impl fmt::Display for Error {
                     "the commit timestamp {asked} is not above {above}, the oldest timestamp or that of one of its keys: take a later one"
                 )
             }
-            Error::InvalidRange(why) => to.write_str(why),
+            Error::InvalidRange(bad) => bad.fmt(to),
             Error::Failed => to.write_str("the transaction has failed before: roll it back"),
             Error::Retried { times, last } => write!(to, "tried {times} times; the last time: {last}"),
             Error::Data(error) => error.fmt(to),
@@ -153,7 +169,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Retried { last, .. } => Some(last),
+            Error::InvalidRange(bad) => Some(bad),
+            Error::Retried { last, .. } => Some(&**last),
             Error::Data(error) => Some(error),
             _ => None,
         }

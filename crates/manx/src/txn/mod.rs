@@ -7,8 +7,9 @@
 //! | --- | --- |
 //! | `coordinator/` | what each transaction may see: ids, snapshots, the oldest id that is needed |
 //! | `data.rs` | what a store stands on |
-//! | `store.rs` | what begins transactions, and what they share |
-//! | `transaction.rs`, `scan.rs` | what one sees and does |
+//! | `store.rs` | what sessions and transactions share |
+//! | `session.rs` | what begins transactions, one at a time |
+//! | `transaction.rs`, `scan.rs` | what a transaction sees and does |
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `timestamps.rs` | times that the user gives |
@@ -25,6 +26,7 @@ platform::os_only! {
     mod point_index;
     mod retired;
     mod scan;
+    mod session;
     mod store;
     mod table;
     mod timestamps;
@@ -34,6 +36,7 @@ platform::os_only! {
     pub use data::{Bounds, Change, Data, DataError, Entry, Value};
     pub use error::Error;
     pub use scan::Scan;
-    pub use store::{Options, Session, Stats, Store};
+    pub use session::Session;
+    pub use store::{Options, Stats, Store};
     pub use transaction::{Committed, Isolation, Transaction};
 }

@@ -30,7 +30,12 @@ pub(super) struct PointIndex(HashMap<Value, Arc<Versions>>);
 impl PointIndex {
     /// What `look` makes of the key and its versions, if they are here.
     #[inline]
-    pub(super) fn find<T>(&self, key: &[u8], guard: &Guard, look: impl FnOnce(&Value, &Arc<Versions>) -> T) -> Option<T> {
+    pub(super) fn find<T>(
+        &self,
+        key: &[u8],
+        guard: &Guard,
+        look: impl FnOnce(&Value, &Arc<Versions>) -> T,
+    ) -> Option<T> {
         let pinned = self.0.pin();
         let (key, versions) = pinned.get_key_value(key)?;
         // Invariant 1.
@@ -62,7 +67,7 @@ mod tests {
     use crossbeam_epoch as epoch;
 
     #[test]
-    fn what_is_closed_is_not_found_and_takes_nobody_else_along() {
+    fn closed_versions_are_not_found_and_take_no_others_along() {
         let (points, guard) = (PointIndex::default(), &epoch::pin());
         let key: Value = (*b"key").into();
         let (old, new) = (Arc::new(Versions::default()), Arc::new(Versions::default()));

@@ -4,14 +4,14 @@
 //! Epochs (crossbeam-epoch) tell when no thread reads any more what could be read. Given the
 //! versions themselves, they free them in bursts: a thread that looks at the wrong moment frees up
 //! to five hundred, cold and of any size, in the middle of its transaction. That was one commit of
-//! a hundred, and with values of a kilobyte it took 50 to 300 µs. So the epochs are told of
-//! *batches*, for which they have no more to do than to set a number, and each session frees what
-//! it has cut off itself: two for each version that comes, so that nothing piles up.
+//! a hundred, and with values of a kilobyte it took 50 to 300 µs. So the epochs get
+//! *batches*, for each of which they only set a number. Each session frees what it has cut off
+//! itself: two versions for each that comes, so that nothing piles up.
 //!
 //! Invariants:
-//! 1. Whatever is in a batch was in no list any more when the epochs were told of that batch, and
-//!    so was all that is in those before it. So once `safe` is above a batch's number, no thread
-//!    reads anything of it, or of those before it.
+//! 1. Whatever is in a batch, or in an earlier one, was in no list any more when the epochs got
+//!    that batch. So once `safe` is above a batch's number, no thread reads anything of it or of an
+//!    earlier one.
 //! 2. What is here is here alone, and is freed once.
 
 use crossbeam_epoch::{Guard, Owned, Shared};
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The epochs are told of this number of versions at once.
+/// The number of versions in a batch.
 const BATCH: usize = 16;
 
 /// See [the module](self).
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_may_read_is_not_freed_even_if_its_session_ends() {
+    fn versions_that_a_thread_may_read_are_not_freed_even_if_their_session_ends() {
         // A thread reads.
         let guard = crossbeam_epoch::pin();
         let store = Store::in_memory(Options::default());
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_freed_when_the_epochs_have_told_of_it_and_no_sooner() {
+    fn a_batch_is_freed_when_the_epochs_are_past_it_and_no_sooner() {
         let mut retired = Retired::default();
         let mut values = Vec::new();
         let mut take = |retired: &mut Retired<Version>, count: usize| {

@@ -2,13 +2,27 @@
 
 use super::data::{Entry, Value};
 use super::error::Error;
-use super::transaction::{Transaction, as_ref, check};
+use super::transaction::{Transaction, as_ref, check, owned};
 use std::fmt;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::vec;
 
 /// An iterator over the entries of a range that a transaction sees: [`Transaction::scan`] makes it.
 /// An item is a key with its value, or the error that ended the scan.
+///
+/// ```
+/// use manx::txn::{Isolation, Options, Store};
+///
+/// let store = Store::in_memory(Options::default());
+/// let mut session = store.session()?;
+/// let mut transaction = session.begin(Isolation::Snapshot)?;
+/// for key in [b"a", b"b", b"c"] {
+///     transaction.put(key, b"1")?;
+/// }
+/// let last = transaction.scan("a"..).rev().next().transpose()?;
+/// assert_eq!(last.map(|(key, _)| key.to_vec()), Some(b"c".to_vec()));
+/// # Ok::<(), manx::txn::Error>(())
+/// ```
 pub struct Scan<'t, 's> {
     transaction: &'t mut Transaction<'s>,
     from: Bound<Vec<u8>>,
@@ -26,18 +40,41 @@ impl fmt::Debug for Scan<'_, '_> {
     }
 }
 
-impl<'t, 's> Scan<'t, 's> {
-    pub(super) fn new(transaction: &'t mut Transaction<'s>, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Self {
+impl<'s> Transaction<'s> {
+    /// The entries of a range, in the order of their keys, or with `.rev()` from the end. An empty
+    /// or inverted range has none.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let mut session = store.session()?;
+    /// let mut it = session.begin(Isolation::Snapshot)?;
+    /// for key in ["a", "b", "c"] {
+    ///     it.put(key.as_bytes(), b"1")?;
+    /// }
+    /// let keys: Result<Vec<_>, _> = it.scan("a".."c").rev().map(|entry| Ok(entry?.0)).collect();
+    /// # let keys: Vec<_> = (keys as Result<Vec<manx::txn::Value>, manx::txn::Error>)?;
+    /// assert_eq!(keys, [(*b"b").into(), (*b"a").into()]);
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    pub fn scan<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Scan<'_, 's> {
+        let (from, to) = owned(&range);
         let found = Vec::new().into_iter();
-        Scan { transaction, from, to, descending: false, has_begun: false, found, more: true }
+        Scan { transaction: self, from, to, descending: false, has_begun: false, found, more: true }
     }
+}
 
+impl Scan<'_, '_> {
     /// From the last one to the first.
     ///
     /// # Panics
     /// It has begun.
     #[must_use]
-    #[allow(clippy::should_implement_trait, reason = "an iterator from both ends would have to remember both")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an iterator from both ends would have to remember both"
+    )]
     pub fn rev(mut self) -> Self {
         assert!(!self.has_begun, "a scan is turned around before its first entry");
         self.descending = !self.descending;

@@ -1,46 +1,44 @@
-//! A store of transactions: what begins them, and what all of them share.
+//! A store of transactions: what its sessions and transactions share.
 
-use super::coordinator::{self, Coordinator, Protocol};
+use super::coordinator::{Coordinator, Protocol};
 use super::data::Data;
 use super::error::Error;
-use super::garbage::{Garbage, Horizon};
-use super::table::{Table, Written};
-use super::timestamps::Timestamps;
-use super::transaction::{Isolation, Transaction};
-use crate::lock::Mutex;
+use super::garbage::VersionStore;
+use super::table::Table;
 use crate::range::{self, RangeLock};
-use crate::wait::{Adaptive, Event};
+use crate::wait::Event;
+use platform::clock;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a store is made with.
+/// How a store is to be made.
+///
+/// ```
+/// use manx::txn::{Options, Store};
+/// use std::time::Duration;
+///
+/// let options = Options::new().active_max(8).active_wait(Duration::from_millis(50));
+/// let store = Store::in_memory(options);
+/// assert!(store.session().is_ok());
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[must_use]
 pub struct Options {
-    /// What is done about a session in the middle of taking an id. [`Protocol::Help`], unless said.
-    pub protocol: Protocol,
-    /// The maximum number of sessions at once; 16,384 unless said. Each takes 64 bytes from the
-    /// beginning.
-    pub sessions_max: u32,
-    /// The maximum number of transactions at once; further transactions wait until others have
-    /// ended. No limit, unless said. (It is the remedy that MongoDB rejected: Andreoli and
-    /// Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment".)
-    pub active_max: Option<u32>,
-    /// A transaction that waits for [`Options::active_max`] for longer than this gets
-    /// [`Error::TooMany`]; a second unless said.
-    pub active_wait: Duration,
-    /// How often [`Store::run`] tries.
-    pub tries_max: u32,
-    /// Whether a commit is on disk when it returns, if the data component has one. True, unless
-    /// said.
-    pub sync: bool,
+    protocol: Protocol,
+    sessions_max: u32,
+    active_max: Option<u32>,
+    active_wait: Duration,
+    pub(super) tries_max: u32,
+    pub(super) sync: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
+impl Options {
+    /// The defaults.
+    pub const fn new() -> Options {
         Options {
-            protocol: Protocol::default(),
+            protocol: Protocol::Help,
             sessions_max: 16_384,
             active_max: None,
             active_wait: Duration::from_secs(1),
@@ -48,9 +46,84 @@ impl Default for Options {
             sync: true,
         }
     }
+
+    /// Sets the maximum number of sessions at once; the default is 16,384. Each takes 64 bytes from
+    /// the beginning.
+    pub const fn sessions_max(mut self, sessions: u32) -> Options {
+        self.sessions_max = sessions;
+        self
+    }
+
+    /// Sets the maximum number of transactions at once; further transactions wait until others have
+    /// ended. By default there is no limit. (It is the remedy that MongoDB rejected: Andreoli and
+    /// Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment".)
+    ///
+    /// ```
+    /// use manx::txn::{Error, Isolation, Options, Store};
+    /// use std::time::Duration;
+    ///
+    /// let store = Store::in_memory(Options::new().active_max(1).active_wait(Duration::from_millis(1)));
+    /// let (mut one, mut other) = (store.session()?, store.session()?);
+    /// let first = one.begin(Isolation::Snapshot)?;
+    /// assert!(matches!(other.begin(Isolation::Snapshot), Err(Error::TooMany { limit: 1 })));
+    /// # drop(first);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub const fn active_max(mut self, transactions: u32) -> Options {
+        self.active_max = Some(transactions);
+        self
+    }
+
+    /// Sets how long a transaction waits for [`Options::active_max`] before it gets
+    /// [`Error::TooMany`]; the default is a second.
+    pub const fn active_wait(mut self, time: Duration) -> Options {
+        self.active_wait = time;
+        self
+    }
+
+    /// Sets how often [`Store::run`] tries, at least once; the default is 1,000.
+    pub const fn tries_max(mut self, tries: u32) -> Options {
+        self.tries_max = tries;
+        self
+    }
+
+    /// Sets whether a commit is on disk when it returns, if the data component has a disk. By
+    /// default it is.
+    pub const fn sync(mut self, sync: bool) -> Options {
+        self.sync = sync;
+        self
+    }
+
+    /// Sets what is done about a session in the middle of taking an id; the default is
+    /// [`Protocol::Help`].
+    // For the packages `serve` and `workload`, which compare the protocols.
+    #[doc(hidden)]
+    pub const fn protocol(mut self, protocol: Protocol) -> Options {
+        self.protocol = protocol;
+        self
+    }
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options::new()
+    }
 }
 
 /// What a store is like at some moment.
+///
+/// ```
+/// use manx::txn::{Isolation, Options, Store};
+///
+/// let store = Store::in_memory(Options::default());
+/// let mut session = store.session()?;
+/// let mut transaction = session.begin(Isolation::Snapshot)?;
+/// transaction.put(b"a", b"1")?;
+/// transaction.commit()?;
+/// let stats = store.stats();
+/// assert_eq!((stats.committed, stats.refused), (1, 0));
+/// # Ok::<(), manx::txn::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -64,7 +137,7 @@ pub struct Stats {
     pub keys: usize,
     /// Transactions that have committed what they wrote.
     pub committed: u64,
-    /// Transactions that were told of a conflict or a deadlock.
+    /// Conflicts and deadlocks that transactions got.
     pub refused: u64,
 }
 
@@ -95,13 +168,8 @@ pub struct Store(pub(super) Arc<Inner>);
 /// What all that use a store share.
 pub(super) struct Inner {
     pub(super) options: Options,
-    pub(super) ids: Arc<Coordinator>,
-    pub(super) table: Table,
+    pub(super) versions: VersionStore,
     pub(super) ranges: RangeLock<Vec<u8>>,
-    pub(super) timestamps: Timestamps,
-    pub(super) horizon: Horizon,
-    /// What sessions that ended had to clean.
-    pub(super) left: Mutex<Garbage>,
     active: AtomicU32,
     ended: Event,
     pub(super) committed: AtomicU64,
@@ -116,6 +184,14 @@ impl fmt::Debug for Store {
 
 impl Store {
     /// Makes an empty store in memory. Its entries are lost when the last clone is dropped.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
     pub fn in_memory(options: Options) -> Store {
         Store::new(options, None)
     }
@@ -166,12 +242,11 @@ impl Store {
     fn new(options: Options, data: Option<Box<dyn Data>>) -> Store {
         Store(Arc::new(Inner {
             options,
-            ids: Coordinator::new(options.protocol, options.sessions_max),
-            table: Table::new(data),
+            versions: VersionStore::new(
+                Table::new(data),
+                Coordinator::with_protocol(options.protocol, options.sessions_max),
+            ),
             ranges: RangeLock::with(range::Options::new().detecting_deadlocks()),
-            timestamps: Timestamps::default(),
-            horizon: Horizon::default(),
-            left: Mutex::new(Garbage::default()),
             active: AtomicU32::new(0),
             ended: Event::new(),
             committed: AtomicU64::new(0),
@@ -179,70 +254,51 @@ impl Store {
         }))
     }
 
-    /// A session: for one thread at a time, and one transaction at a time.
-    ///
-    /// # Errors
-    /// [`Error::TooManySessions`].
-    pub fn session(&self) -> Result<Session, Error> {
-        let ids = self.0.ids.session().map_err(|error| Error::TooManySessions { limit: error.limit })?;
-        let work = Work { ids, written: Vec::new(), garbage: Garbage::default(), is_open: false, read_timestamp: None };
-        Ok(Session { store: self.clone(), work })
-    }
-
-    /// Does what `work` does in a transaction, commits it, and returns what it returned. If that
-    /// fails for a reason that may pass ([`Error::is_retryable`]), it waits a little, more each
-    /// time, and begins again.
-    ///
-    /// # Errors
-    /// What `work` or the commit said, if it cannot pass; [`Error::Retried`]; and as
-    /// [`Store::session`] and [`Session::begin`], at once.
-    pub fn run<T>(
-        &self,
-        isolation: Isolation,
-        mut work: impl FnMut(&mut Transaction<'_>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let mut session = self.session()?;
-        let mut backoff = Adaptive::DEFAULT.start();
-        let tries_max = self.0.options.tries_max.max(1);
-        for tried in 1.. {
-            // A session that was not let in has waited long enough.
-            let mut transaction = session.begin(isolation)?;
-            let result = work(&mut transaction);
-            match result.and_then(|done| transaction.commit().map(|_| done)) {
-                Err(error) if error.is_retryable() && tried >= tries_max => {
-                    return Err(Error::Retried { times: tried, last: Box::new(error) });
-                }
-                Err(error) if error.is_retryable() => backoff.wait(),
-                done => return done,
-            }
-        }
-        unreachable!("it returns at the last try")
-    }
-
     /// Makes a recovery point of what was committed.
     ///
     /// # Errors
     /// The data component's.
     pub fn checkpoint(&self) -> Result<(), Error> {
-        Ok(self.0.table.data.as_ref().map_or(Ok(()), |data| data.checkpoint())?)
+        Ok(self.0.versions.table.data.as_ref().map_or(Ok(()), |data| data.checkpoint())?)
     }
 
     /// No transaction will read at an earlier timestamp than this one, or commit at it or an
     /// earlier one: what only those could see is not kept, and a transaction that reads at
     /// [`Stats::oldest_timestamp`] sees what no commit changes any more. It never goes back, and
     /// comes into effect when the commits that have begun at earlier timestamps are over.
+    ///
+    /// ```
+    /// use manx::txn::{Error, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.set_oldest_timestamp(10);
+    /// let mut session = store.session()?;
+    /// assert_eq!(session.begin_at(9).err(), Some(Error::TooOld { asked: 9, oldest: 10 }));
+    /// assert!(session.begin_at(10).is_ok());
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
     pub fn set_oldest_timestamp(&self, timestamp: u64) {
-        self.0.timestamps.set_oldest(timestamp);
+        self.0.versions.timestamps.set_oldest(timestamp);
     }
 
     /// What it is like now.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
+    /// let stats = store.stats();
+    /// assert_eq!((stats.keys, stats.committed, stats.refused), (1, 1, 0));
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         let inner = &*self.0;
         Stats {
-            current_id: inner.ids.current(),
-            oldest_id: inner.ids.oldest(),
-            oldest_timestamp: inner.timestamps.settled(),
-            keys: inner.table.keys.len(),
+            current_id: inner.versions.ids.current(),
+            oldest_id: inner.versions.ids.oldest(),
+            oldest_timestamp: inner.versions.timestamps.settled(),
+            keys: inner.versions.table.keys.len(),
             committed: inner.committed.load(Ordering::Relaxed),
             refused: inner.refused.load(Ordering::Relaxed),
         }
@@ -251,131 +307,36 @@ impl Store {
 
 impl Inner {
     /// Waits until one more transaction may be.
-    fn admit(&self) -> Result<(), Error> {
+    pub(super) fn admit(&self) -> Result<(), Error> {
         let Some(limit) = self.options.active_max else { return Ok(()) };
         let enter = || {
             // Relaxed: a count.
-            let entered = self.active.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now < limit).then_some(now + 1));
+            let entered = self
+                .active
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| (now < limit).then_some(now + 1));
             entered.is_ok()
         };
         if enter() {
             return Ok(());
         }
-        let limit_ns = u64::try_from(self.options.active_wait.as_nanos()).unwrap_or(u64::MAX);
-        let deadline_ns = platform::clock::now_ns().saturating_add(limit_ns);
+        let limit_ns = clock::duration_ns(self.options.active_wait);
+        let deadline_ns = clock::now_ns().saturating_add(limit_ns);
         let mut backoff = self.ended.start();
         while !enter() {
-            let now_ns = platform::clock::now_ns();
+            let now_ns = clock::now_ns();
             if now_ns >= deadline_ns {
                 return Err(Error::TooMany { limit });
             }
-            backoff.wait_at_most(deadline_ns - now_ns);
+            backoff.wait_at_most_ns(deadline_ns - now_ns);
         }
         Ok(())
     }
 
     /// A transaction is over.
-    fn release_admission(&self) {
+    pub(super) fn release_admission(&self) {
         if self.options.active_max.is_some() {
             self.active.fetch_sub(1, Ordering::Relaxed);
             self.ended.signal_one();
         }
-    }
-}
-
-/// Runs transactions, one at a time: [`Store::session`] makes it. It may move between threads.
-#[derive(Debug)]
-pub struct Session {
-    pub(super) store: Store,
-    pub(super) work: Work,
-}
-
-/// What a session's transactions do. It is the session's, so that what one has written is taken
-/// back also if it is forgotten ([`std::mem::forget`]).
-#[derive(Debug)]
-pub(super) struct Work {
-    pub(super) ids: coordinator::Session,
-    pub(super) written: Vec<Written>,
-    pub(super) garbage: Garbage,
-    /// A transaction has begun and is not over: it was admitted, and may read at a timestamp.
-    is_open: bool,
-    pub(super) read_timestamp: Option<u64>,
-}
-
-impl Session {
-    /// Begins a transaction.
-    ///
-    /// # Errors
-    /// [`Error::TooMany`], if [`Options::active_max`] is set.
-    #[inline]
-    pub fn begin(&mut self, isolation: Isolation) -> Result<Transaction<'_>, Error> {
-        self.work.open(&self.store.0)?;
-        Ok(Transaction::begin(self, isolation))
-    }
-
-    /// Begins a transaction of [`Isolation::Snapshot`] that sees, of what was committed with a
-    /// timestamp, nothing later than this.
-    ///
-    /// # Errors
-    /// [`Error::TooOld`]: it is below the oldest timestamp; and as [`Session::begin`].
-    pub fn begin_at(&mut self, timestamp: u64) -> Result<Transaction<'_>, Error> {
-        self.work.open(&self.store.0)?;
-        if let Err(error) = self.store.0.timestamps.read_at(timestamp) {
-            self.work.close(&self.store.0);
-            return Err(error);
-        }
-        self.work.read_timestamp = Some(timestamp);
-        Ok(Transaction::begin(self, Isolation::Snapshot))
-    }
-
-    /// Returns the number of this session's changes that are still to be cleaned up: they may have
-    /// left versions that no transaction needs. For monitoring.
-    pub fn unfinished(&self) -> usize {
-        self.work.garbage.len()
-    }
-
-    /// The store.
-    pub fn store(&self) -> &Store {
-        &self.store
-    }
-}
-
-impl Work {
-    /// A transaction begins.
-    #[inline]
-    fn open(&mut self, inner: &Inner) -> Result<(), Error> {
-        // The one before was forgotten.
-        self.close(inner);
-        inner.admit()?;
-        self.is_open = true;
-        Ok(())
-    }
-
-    /// The transaction is over, if there is one. What it has written and not committed is gone, and
-    /// no transaction sees it.
-    #[inline]
-    pub(super) fn close(&mut self, inner: &Inner) {
-        if !std::mem::take(&mut self.is_open) {
-            return;
-        }
-        if let Some(id) = self.ids.id() {
-            let guard = &crossbeam_epoch::pin();
-            let retired = &mut self.garbage.retired;
-            self.written.iter().for_each(|it| it.versions.take_back(id, retired, guard));
-            self.ids.end();
-            self.garbage.add(id, &mut self.written, inner);
-        }
-        self.ids.unpin();
-        if let Some(timestamp) = self.read_timestamp.take() {
-            inner.timestamps.done(timestamp);
-        }
-        inner.release_admission();
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.work.close(&self.store.0);
-        self.work.garbage.leave(&self.store.0);
     }
 }

@@ -20,7 +20,7 @@
 use super::data::{Bounds, Data, DataError, Entry, Value};
 use super::point_index::PointIndex;
 use super::retired::Retired;
-use super::versions::{Version, Refused, Versions, View};
+use super::versions::{Refused, Version, Versions, View};
 use crossbeam_epoch::Guard;
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map;
@@ -83,7 +83,8 @@ impl Table {
         let first =
             if descending { self.keys.upper_bound(bounds.1) } else { self.keys.lower_bound(bounds.0) };
         let next = move |at: &Here<'t>| if descending { at.prev() } else { at.next() };
-        iter::successors(first, next).take_while(move |at| RangeBounds::<[u8]>::contains(&bounds, &**at.key()))
+        iter::successors(first, next)
+            .take_while(move |at| RangeBounds::<[u8]>::contains(&bounds, &**at.key()))
     }
 
     /// Writes a version. Returns what was written to, unless the transaction had written it before.
@@ -96,7 +97,8 @@ impl Table {
         retired: &mut Retired<Version>,
         guard: &Guard,
     ) -> Result<Option<Written>, WriteError> {
-        let found = |key: &Value, versions: &Arc<Versions>| Written { key: key.clone(), versions: versions.clone() };
+        let found =
+            |key: &Value, versions: &Arc<Versions>| Written { key: key.clone(), versions: versions.clone() };
         loop {
             let it = self.points.as_ref().and_then(|points| points.find(key, guard, found));
             let it = it.unwrap_or_else(|| {
@@ -153,7 +155,9 @@ impl Table {
         guard: &Guard,
     ) -> bool {
         let versions = &it.versions;
-        let Some((left, is_deleted)) = versions.cut(oldest, oldest_timestamp, retired, guard) else { return false };
+        let Some((left, is_deleted)) = versions.cut(oldest, oldest_timestamp, retired, guard) else {
+            return false;
+        };
         let may_leave = left <= 1 && (self.data.is_some() || is_deleted);
         if may_leave && versions.close(oldest, guard) {
             self.remove(it);
@@ -175,7 +179,8 @@ impl Table {
     }
 
     /// Up to `limit` entries that are seen, from the beginning of the bounds or from their end, and
-    /// whether there may be more.
+    /// the last key that was looked at if there may be more: of what is below and of what is here,
+    /// which decides.
     pub(super) fn scan(
         &self,
         bounds: Bounds<'_>,
@@ -184,44 +189,7 @@ impl Table {
         view: View<'_>,
         guard: &Guard,
     ) -> Result<Found, DataError> {
-        match &self.data {
-            None => Ok(self.scan_here(bounds, descending, limit, view, guard)),
-            Some(data) => self.scan_both(&**data, bounds, descending, limit, view, guard),
-        }
-    }
-
-    /// The entries, and the last key that was looked at if there may be more.
-    fn scan_here(
-        &self,
-        bounds: Bounds<'_>,
-        descending: bool,
-        limit: usize,
-        view: View<'_>,
-        guard: &Guard,
-    ) -> Found {
-        let mut found = Vec::new();
-        for entry in self.within(bounds, descending) {
-            if let Some(Some(value)) = entry.value().see(view, guard) {
-                found.push((entry.key().clone(), value.clone()));
-                if found.len() == limit {
-                    return (found, Some(entry.key().clone()));
-                }
-            }
-        }
-        (found, None)
-    }
-
-    /// The same, of both: first what is below, then what is here, which decides.
-    fn scan_both(
-        &self,
-        data: &dyn Data,
-        bounds: Bounds<'_>,
-        descending: bool,
-        limit: usize,
-        view: View<'_>,
-        guard: &Guard,
-    ) -> Result<Found, DataError> {
-        let below = data.scan(bounds, descending, limit)?;
+        let below = self.data.as_ref().map_or(Ok(Vec::new()), |data| data.scan(bounds, descending, limit))?;
         // As far as is known what is below.
         let last = if below.len() == limit { below.last().map(|(key, _)| key.clone()) } else { None };
         let end = last.clone();

@@ -141,7 +141,11 @@ mod tests {
         assert_eq!((times.settled(), times.oldest()), (9, 9), "they are not over");
         times.read_at(9).expect("it is kept as long");
         times.done(9);
-        assert_eq!(times.begin_commit(20), Err(Error::BadTimestamp { asked: 20, above: 20 }), "no more of them");
+        assert_eq!(
+            times.begin_commit(20),
+            Err(Error::BadTimestamp { asked: 20, above: 20 }),
+            "no more of them"
+        );
         times.end_commit(10);
         assert_eq!(times.settled(), 9, "one is not");
         times.end_commit(10);

@@ -1,6 +1,6 @@
 //! A transaction: what it sees, what it writes, and how it ends.
 //!
-//! | isolation | it sees | it locks | it is told of a conflict when |
+//! | isolation | it sees | it locks | it gets a conflict when |
 //! | --- | --- | --- | --- |
 //! | read uncommitted | what was written last | nothing | a transaction that was not over when the call began has written the key |
 //! | read committed | what was over when each call began | nothing | likewise |
@@ -10,7 +10,7 @@
 //! Two snapshots may be skewed: each of two reads what the other writes, and no order of the two
 //! explains both. Serializable transactions hold the ranges that they have read, also where there
 //! is nothing, until they end, so there are no phantoms. What they read is what their snapshot
-//! shows *and* what is true until they end, or they are told of a conflict; so each is as if it
+//! shows *and* what is true until they end, or they get a conflict; so each is as if it
 //! happened at its end, at once. That is so among serializable transactions, as in any such system:
 //! a transaction that writes at a lower level asks for no lock, though a transaction that writes
 //! the same key finds it out.
@@ -21,10 +21,11 @@
 //! 2. It is committed in this order: the data component, the timestamp, the end of the id. So what
 //!    another transaction sees is durable, if it is to be.
 
+use super::coordinator;
 use super::data::{Bounds, Change, Value};
 use super::error::Error;
-use super::scan::Scan;
-use super::store::{Inner, Session, Work};
+use super::garbage::Garbage;
+use super::store::Inner;
 use super::table::{Found, WriteError, Written};
 use super::versions::View;
 use crate::range::{LockError, Owner, Span};
@@ -34,30 +35,109 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::Ordering;
 
 /// What a transaction is protected from.
+///
+/// ```
+/// use manx::txn::{Isolation, Options, Store};
+///
+/// let store = Store::in_memory(Options::default());
+/// let (mut one, mut other) = (store.session()?, store.session()?);
+/// let mut writer = one.begin(Isolation::Snapshot)?;
+/// writer.put(b"a", b"1")?;
+/// // Only this one sees what may be taken back.
+/// assert!(other.begin(Isolation::ReadUncommitted)?.get(b"a")?.is_some());
+/// assert!(other.begin(Isolation::ReadCommitted)?.get(b"a")?.is_none());
+/// # drop(writer);
+/// # Ok::<(), manx::txn::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Isolation {
     /// From nothing: it sees what others have not committed, and may take back.
     ReadUncommitted,
     /// From what is not committed. Two reads of a key may differ.
     ReadCommitted,
     /// It sees the store as it was when it began, and its own changes. Of two that write the same
-    /// key one is told of a conflict.
+    /// key one gets a conflict.
     #[default]
     Snapshot,
     /// All such transactions are as if one came after the other. It sees the store as it was when
-    /// it had locked the first thing, holds what it reads, and is told of a conflict if another
+    /// it had locked the first thing, holds what it reads, and gets a conflict if another
     /// transaction has changed that meanwhile.
     Serializable,
 }
 
 /// A transaction that was committed.
+///
+/// ```
+/// use manx::txn::{Isolation, Options, Store};
+///
+/// let store = Store::in_memory(Options::default());
+/// let mut session = store.session()?;
+/// let reads = session.begin(Isolation::Snapshot)?;
+/// assert_eq!(reads.commit()?.id, None);
+/// let mut writes = session.begin(Isolation::Snapshot)?;
+/// writes.put(b"a", b"1")?;
+/// assert!(writes.commit()?.id.is_some());
+/// # Ok::<(), manx::txn::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Committed {
     /// Its id; `None` if it wrote nothing.
     pub id: Option<u64>,
 }
 
-/// A transaction of a [`Store`](super::Store): [`Session::begin`] makes it.
+/// What a session's transactions do. It is the session's, so that what one has written is taken
+/// back also if it is forgotten ([`std::mem::forget`]).
+#[derive(Debug)]
+pub(super) struct Work {
+    ids: coordinator::Session,
+    written: Vec<Written>,
+    pub(super) garbage: Garbage,
+    /// A transaction has begun and is not over: it was admitted, and may read at a timestamp.
+    is_open: bool,
+    pub(super) read_timestamp: Option<u64>,
+}
+
+impl Work {
+    pub(super) fn new(ids: coordinator::Session) -> Work {
+        let garbage = Garbage::default();
+        Work { ids, written: Vec::new(), garbage, is_open: false, read_timestamp: None }
+    }
+
+    /// A transaction begins.
+    #[inline]
+    pub(super) fn open(&mut self, inner: &Inner) -> Result<(), Error> {
+        // The one before was forgotten.
+        self.close(inner);
+        inner.admit()?;
+        self.is_open = true;
+        Ok(())
+    }
+
+    /// The transaction is over, if there is one. What it has written and not committed is gone, and
+    /// no transaction sees it.
+    #[inline]
+    pub(super) fn close(&mut self, inner: &Inner) {
+        if !std::mem::take(&mut self.is_open) {
+            return;
+        }
+        if let Some(id) = self.ids.id() {
+            let guard = &crossbeam_epoch::pin();
+            let retired = &mut self.garbage.retired;
+            self.written.iter().for_each(|it| it.versions.take_back(id, retired, guard));
+            self.ids.end();
+            self.garbage.add(id, &mut self.written, &inner.versions);
+        }
+        self.ids.unpin();
+        if let Some(timestamp) = self.read_timestamp.take() {
+            inner.versions.timestamps.done(timestamp);
+        }
+        inner.release_admission();
+    }
+}
+
+/// A transaction of a [`Store`](super::Store): [`Session::begin`](super::Session::begin) makes it.
 ///
 /// Dropping it rolls it back. If it is forgotten ([`std::mem::forget`]) it is rolled back when its
 /// session begins another or ends, but what it locked stays locked.
@@ -96,9 +176,7 @@ impl fmt::Debug for Transaction<'_> {
 
 impl<'s> Transaction<'s> {
     #[inline]
-    pub(super) fn begin(session: &'s mut Session, isolation: Isolation) -> Self {
-        let Session { store, work } = session;
-        let inner = &*store.0;
+    pub(super) fn begin(inner: &'s Inner, work: &'s mut Work, isolation: Isolation) -> Self {
         if isolation == Isolation::Snapshot {
             work.ids.snapshot();
         }
@@ -118,6 +196,18 @@ impl<'s> Transaction<'s> {
 
     /// What a key has.
     ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let mut session = store.session()?;
+    /// let mut it = session.begin(Isolation::Snapshot)?;
+    /// assert_eq!(it.get(b"key")?, None);
+    /// it.put(b"key", b"value")?;
+    /// assert_eq!(it.get(b"key")?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`], if serializable: the
     /// transaction can then only be rolled back; [`Error::Failed`] if that is so already;
@@ -127,10 +217,22 @@ impl<'s> Transaction<'s> {
         self.prepare(|owner| owner.lock_shared(Span::point(key.to_vec())))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
         let guard = &epoch::pin();
-        Ok(self.inner.table.get(key, self.view(), guard)?)
+        Ok(self.inner.versions.table.get(key, self.view(), guard)?)
     }
 
     /// The key has this value from now on.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let mut session = store.session()?;
+    /// let mut it = session.begin(Isolation::Snapshot)?;
+    /// it.put(b"key", b"value")?;
+    /// assert_eq!(it.get(b"key")?.as_deref(), Some(&b"value"[..]));
+    /// it.commit()?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`] if serializable,
@@ -152,12 +254,25 @@ impl<'s> Transaction<'s> {
 
     /// The key has no value from now on. Returns whether it had one.
     ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| {
+    ///     it.put(b"key", b"value")?;
+    ///     assert!(it.delete(b"key")?);
+    ///     assert!(!it.delete(b"key")?);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
-        let was_there = self.inner.table.get(key, self.view(), &epoch::pin())?.is_some();
+        let was_there = self.inner.versions.table.get(key, self.view(), &epoch::pin())?.is_some();
         if was_there {
             self.write(key, None)?;
         }
@@ -168,9 +283,26 @@ impl<'s> Transaction<'s> {
     /// than [`Isolation::Serializable`] that is so for the keys that it sees; others may put new
     /// ones meanwhile.
     ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Serializable, |it| {
+    ///     for key in ["a1", "a2", "b1"] {
+    ///         it.put(key.as_bytes(), b"1")?;
+    ///     }
+    ///     assert_eq!(it.delete_range("a".."b")?, 2);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::InvalidRange`], and as [`Transaction::put`].
-    pub fn delete_range<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Result<usize, Error> {
+    pub fn delete_range<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(
+        &mut self,
+        range: R,
+    ) -> Result<usize, Error> {
         let (from, to) = owned(&range);
         let span = check((from.clone(), to.clone()))?;
         self.prepare(|owner| owner.lock(span))?;
@@ -190,8 +322,8 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// The entries of a range, in the order of their keys, or with `.rev()` from the end. An empty
-    /// or inverted range has none.
+    /// Commits what it wrote. If the data component is durable, so is what was committed, when this
+    /// returns.
     ///
     /// ```
     /// use manx::txn::{Isolation, Options, Store};
@@ -199,21 +331,11 @@ impl<'s> Transaction<'s> {
     /// let store = Store::in_memory(Options::default());
     /// let mut session = store.session()?;
     /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// for key in ["a", "b", "c"] {
-    ///     it.put(key.as_bytes(), b"1")?;
-    /// }
-    /// let keys: Result<Vec<_>, _> = it.scan("a".."c").rev().map(|entry| Ok(entry?.0)).collect();
-    /// # let keys: Vec<_> = (keys as Result<Vec<manx::txn::Value>, manx::txn::Error>)?;
-    /// assert_eq!(keys, [(*b"b").into(), (*b"a").into()]);
+    /// it.put(b"key", b"value")?;
+    /// let committed = it.commit()?;
+    /// println!("transaction {:?}", committed.id);
     /// # Ok::<(), manx::txn::Error>(())
     /// ```
-    pub fn scan<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Scan<'_, 's> {
-        let (from, to) = owned(&range);
-        Scan::new(self, from, to)
-    }
-
-    /// Commits what it wrote. If the data component is durable, so is what was committed, when this
-    /// returns.
     ///
     /// # Errors
     /// What failed before, if something did; [`Error::Data`]. It is rolled back.
@@ -223,14 +345,27 @@ impl<'s> Transaction<'s> {
     }
 
     /// Commits what it wrote at a timestamp of the caller's: transactions that read at an earlier
-    /// timestamp ([`Session::begin_at`]) do not see it. (All see what [`Transaction::commit`]
-    /// committed.)
+    /// timestamp ([`Session::begin_at`](super::Session::begin_at)) do not see it. (All see what
+    /// [`Transaction::commit`] committed.)
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let mut session = store.session()?;
+    /// let mut it = session.begin(Isolation::Snapshot)?;
+    /// it.put(b"key", b"value")?;
+    /// it.commit_at(20)?;
+    /// assert_eq!(session.begin_at(10)?.get(b"key")?, None);
+    /// assert!(session.begin_at(20)?.get(b"key")?.is_some());
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit
     /// of one of its keys; and as [`Transaction::commit`].
     pub fn commit_at(self, timestamp: u64) -> Result<Committed, Error> {
-        let timestamps = &self.inner.timestamps;
+        let timestamps = &self.inner.versions.timestamps;
         timestamps.begin_commit(timestamp)?;
         let result = self.finish(timestamp);
         timestamps.end_commit(timestamp);
@@ -238,6 +373,18 @@ impl<'s> Transaction<'s> {
     }
 
     /// Takes back what it wrote. So does dropping it.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let mut session = store.session()?;
+    /// let mut it = session.begin(Isolation::Snapshot)?;
+    /// it.put(b"key", b"value")?;
+    /// it.rollback();
+    /// assert_eq!(session.begin(Isolation::Snapshot)?.get(b"key")?, None);
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
     pub fn rollback(self) {}
 
     fn finish(mut self, timestamp: u64) -> Result<Committed, Error> {
@@ -254,7 +401,7 @@ impl<'s> Transaction<'s> {
             }
         }
         // Invariant 2.
-        if let Some(data) = &self.inner.table.data {
+        if let Some(data) = &self.inner.versions.table.data {
             data.apply(&self.changes(), self.inner.options.sync)?;
         }
         if timestamp != 0 {
@@ -264,7 +411,7 @@ impl<'s> Transaction<'s> {
         self.work.ids.end();
         self.inner.committed.fetch_add(1, Ordering::Relaxed);
         let Work { written, garbage, .. } = &mut *self.work;
-        garbage.add(id, written, self.inner);
+        garbage.add(id, written, &self.inner.versions);
         Ok(Committed { id: Some(id) })
     }
 
@@ -309,7 +456,7 @@ impl<'s> Transaction<'s> {
         if self.isolation != Isolation::Serializable {
             return Ok(());
         }
-        match self.inner.table.hidden(bounds, self.view(), &epoch::pin()) {
+        match self.inner.versions.table.hidden(bounds, self.view(), &epoch::pin()) {
             None => Ok(()),
             Some((key, with)) => Err(self.conflict(&key, with)),
         }
@@ -358,7 +505,14 @@ impl<'s> Transaction<'s> {
             Some(snapshot) => View::Of { snapshot, own: Some(id), timestamp: self.timestamp() },
             None => unreachable!("prepared"),
         };
-        match self.inner.table.write(key, id, value.as_ref(), view, &mut self.work.garbage.retired, guard) {
+        match self.inner.versions.table.write(
+            key,
+            id,
+            value.as_ref(),
+            view,
+            &mut self.work.garbage.retired,
+            guard,
+        ) {
             Ok(key) => self.work.written.extend(key),
             Err(WriteError::Conflict(with)) => return Err(self.conflict(key, with)),
             Err(WriteError::Data(error)) => {
@@ -369,13 +523,8 @@ impl<'s> Transaction<'s> {
     }
 
     /// Some entries that it sees, and the last key that was looked at if there may be more.
-    fn entries(
-        &self,
-        bounds: Bounds<'_>,
-        descending: bool,
-        limit: usize,
-    ) -> Result<Found, Error> {
-        Ok(self.inner.table.scan(bounds, descending, limit, self.view(), &epoch::pin())?)
+    fn entries(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Found, Error> {
+        Ok(self.inner.versions.table.scan(bounds, descending, limit, self.view(), &epoch::pin())?)
     }
 
     /// The same, for a scan that has not begun if `span` is there.
@@ -396,7 +545,6 @@ impl<'s> Transaction<'s> {
         }
         self.entries(bounds, descending, BATCH)
     }
-
 }
 
 impl Drop for Transaction<'_> {
@@ -412,7 +560,7 @@ const BATCH: usize = 64;
 
 type OwnedBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-fn owned<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(range: &R) -> OwnedBounds {
+pub(super) fn owned<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(range: &R) -> OwnedBounds {
     let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
     (bound(range.start_bound()), bound(range.end_bound()))
 }
@@ -423,5 +571,5 @@ pub(super) fn as_ref(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 
 /// Returns the range in a form that can be locked.
 pub(super) fn check((from, to): OwnedBounds) -> Result<Span<Vec<u8>>, Error> {
-    Span::between(from, to).map_err(|bad| Error::InvalidRange(bad.to_string()))
+    Span::between(from, to).map_err(Error::InvalidRange)
 }

@@ -1,8 +1,8 @@
 //! The versions of one key, the newest first.
 //!
 //! A list that grows at its head. Readers walk it without waiting for any other thread. A writer
-//! puts a version before the others if it may see the version that is there. A writer that finds
-//! there what it may not see was too late: the first one wins.
+//! puts a version before the others if it may see the newest one. If it may not see that, it was
+//! too late: the first writer wins.
 //!
 //! ```text
 //! head ──► id 9 "c" ──► id 4 "b" ──► id 2 "a"
@@ -120,8 +120,8 @@ impl Versions {
         None
     }
 
-    /// The id of the last version, if it is not seen: another transaction is writing the key, or
-    /// has since.
+    /// The id of the newest version if the view does not see it: another transaction is writing the
+    /// key, or has written it since the snapshot.
     pub(super) fn hidden(&self, view: View<'_>, guard: &Guard) -> Option<u64> {
         // SAFETY: Invariant 3.
         let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }?;
@@ -187,7 +187,8 @@ impl Versions {
     /// The transaction, which is at work, commits what it wrote at this timestamp.
     pub(super) fn stamp(&self, id: u64, timestamp: u64, guard: &Guard) {
         // SAFETY: Invariant 3.
-        if let Some(first) = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id) {
+        let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() };
+        if let Some(first) = first.filter(|first| first.id == id) {
             // Relaxed: published by the transaction's end.
             first.timestamp.store(timestamp, Ordering::Relaxed);
         }
@@ -197,7 +198,8 @@ impl Versions {
     /// if that has none.
     pub(super) fn stamped_before(&self, id: u64, guard: &Guard) -> u64 {
         // SAFETY: Invariant 3.
-        let first = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id);
+        let first =
+            unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id);
         // SAFETY: likewise.
         let before = first.and_then(|own| unsafe { own.next.load(Ordering::Acquire, guard).as_ref() });
         // Relaxed: it was over when this one was written.
@@ -251,14 +253,19 @@ impl Versions {
         // SAFETY: Invariant 3.
         let Some(only) = (unsafe { head.as_ref() }) else {
             let closed = Shared::null().with_tag(CLOSED);
-            return self.head.compare_exchange(head, closed, Ordering::AcqRel, Ordering::Relaxed, guard).is_ok();
+            return self
+                .head
+                .compare_exchange(head, closed, Ordering::AcqRel, Ordering::Relaxed, guard)
+                .is_ok();
         };
         // A transaction that wrote since has a later id.
         if only.id >= oldest || !only.next.load(Ordering::Acquire, guard).is_null() {
             return false;
         }
         // Readers that have the list see the version still.
-        self.head.compare_exchange(head, head.with_tag(CLOSED), Ordering::AcqRel, Ordering::Relaxed, guard).is_ok()
+        self.head
+            .compare_exchange(head, head.with_tag(CLOSED), Ordering::AcqRel, Ordering::Relaxed, guard)
+            .is_ok()
     }
 }
 

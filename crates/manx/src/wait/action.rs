@@ -1,19 +1,27 @@
 //! What a waiter does in one round, between two looks at what it waits for.
 
+use core::time::Duration;
+use platform::clock::duration_ns;
 use platform::{cpu, thread};
 
-/// One round of a wait.
+/// What a waiter does in one round of a wait.
+///
+/// ```
+/// use manx::wait::{Action, Adaptive};
+///
+/// let policy = Adaptive::DEFAULT;
+/// assert_eq!(policy.action(0), Action::Spin);
+/// assert!(matches!(policy.action(u32::MAX), Action::Sleep(_)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Action {
     /// Pause the CPU for some dozens of cycles, or look again at once.
     Spin,
     /// Let others run that are ready to.
     Yield,
-    /// Sleep.
-    Sleep {
-        /// How long, in nanoseconds.
-        ns: u64,
-    },
+    /// Sleep for this time.
+    Sleep(Duration),
     /// Sleep until a signal.
     Park,
 }
@@ -26,7 +34,7 @@ impl Action {
         match self {
             Action::Spin => cpu::pause(),
             Action::Yield => thread::yield_now(),
-            Action::Sleep { ns } => thread::sleep_ns(if ns < timeout_ns { ns } else { timeout_ns }),
+            Action::Sleep(time) => thread::sleep_ns(duration_ns(time).min(timeout_ns)),
             Action::Park => {}
         }
     }
@@ -37,9 +45,9 @@ impl Action {
     /// Such a thread gives way to its equals at most. If it waits for an ordinary thread on the
     /// same CPU, yielding goes on for ever.
     #[inline]
-    pub(super) fn or_sleep_if_real_time(self, ns: u64) -> Action {
+    pub(super) fn or_sleep_if_real_time(self, time: Duration) -> Action {
         match self {
-            Action::Yield if thread::scheduling_class().yields_only_to_equals() => Action::Sleep { ns },
+            Action::Yield if thread::scheduling_class().yields_only_to_equals() => Action::Sleep(time),
             other => other,
         }
     }

@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | the first `spins` | spin |
 //! | the next `yields` | yield |
-//! | the k-th after these, from 1 | sleep for `k * step_ns`, at most `ceiling_ns` |
+//! | the k-th after these, from 1 | sleep for `k * step`, at most `ceiling` |
 //!
 //! Two things shorten the way to sleep. Spinning ends at once when the process is short of CPUs
 //! ([`short_of_cpus`]); and under a real-time class, where yields let no ordinary thread run, sleep
@@ -20,6 +20,8 @@
 
 use super::{Action, Backoff, Policy, Waiter, short_of_cpus};
 use crate::cpu::refresh_if_old;
+use core::time::Duration;
+use platform::clock::duration_ns;
 use platform::thread;
 
 /// The adaptive policy: spins a little, then yields, then sleeps for longer and longer. It stops
@@ -29,24 +31,25 @@ use platform::thread;
 ///
 /// ```
 /// use manx::wait::{Action, Adaptive, Policy};
+/// use std::time::Duration;
 ///
-/// const PATIENT: Adaptive = Adaptive::DEFAULT.spins(0).yields(50).ceiling_ns(5_000_000);
+/// const CEILING: Duration = Duration::from_millis(5);
+/// const PATIENT: Adaptive = Adaptive::DEFAULT.spins(0).yields(50).ceiling(CEILING);
 /// assert_eq!(PATIENT.action(49), Action::Yield);
-/// assert_eq!(PATIENT.action(50), Action::Sleep { ns: 100_000 });
-/// assert_eq!(PATIENT.action(1_000), Action::Sleep { ns: 5_000_000 });
+/// assert_eq!(PATIENT.action(50), Action::Sleep(Duration::from_micros(100)));
+/// assert_eq!(PATIENT.action(1_000), Action::Sleep(CEILING));
 /// assert_eq!(PATIENT.until(|| true).rounds(), 0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adaptive {
     /// Rounds of spinning.
-    pub spins: u32,
+    spins: u32,
     /// Rounds of yielding, after those.
-    pub yields: u32,
-    /// How much longer each sleep is than the one before, and how long the first one is, in
-    /// nanoseconds.
-    pub step_ns: u64,
-    /// How long a sleep is at most, in nanoseconds.
-    pub ceiling_ns: u64,
+    yields: u32,
+    /// How much longer each sleep is than the one before, and how long the first one is.
+    step_ns: u64,
+    /// How long a sleep is at most.
+    ceiling_ns: u64,
 }
 
 impl Default for Adaptive {
@@ -57,8 +60,15 @@ impl Default for Adaptive {
 
 impl Adaptive {
     /// WiredTiger's numbers: 10 spins, 1000 yields, sleeps of +100 µs up to 1 ms.
-    pub const DEFAULT: Adaptive =
-        Adaptive { spins: 10, yields: 1000, step_ns: 100_000, ceiling_ns: 1_000_000 };
+    pub const DEFAULT: Adaptive = Adaptive::of_ns(10, 1000, 100_000, 1_000_000);
+
+    /// All four numbers, the times in nanoseconds: for the package `preload`, which makes a policy
+    /// at each look.
+    #[doc(hidden)]
+    #[inline]
+    pub const fn of_ns(spins: u32, yields: u32, step_ns: u64, ceiling_ns: u64) -> Adaptive {
+        Adaptive { spins, yields, step_ns, ceiling_ns }
+    }
 
     /// Sets the number of rounds that spin.
     pub const fn spins(self, spins: u32) -> Self {
@@ -71,15 +81,14 @@ impl Adaptive {
         Adaptive { yields, ..self }
     }
 
-    /// Sets the first sleep, and by how much each sleep is longer than the one before, in
-    /// nanoseconds.
-    pub const fn step_ns(self, step_ns: u64) -> Self {
-        Adaptive { step_ns, ..self }
+    /// Sets the first sleep, and by how much each sleep is longer than the one before.
+    pub const fn step(self, step: Duration) -> Self {
+        Adaptive { step_ns: duration_ns(step), ..self }
     }
 
-    /// Sets the longest sleep, in nanoseconds.
-    pub const fn ceiling_ns(self, ceiling_ns: u64) -> Self {
-        Adaptive { ceiling_ns, ..self }
+    /// Sets the longest sleep.
+    pub const fn ceiling(self, ceiling: Duration) -> Self {
+        Adaptive { ceiling_ns: duration_ns(ceiling), ..self }
     }
 
     /// What to do in round `round` of a wait, counted from 0.
@@ -91,13 +100,14 @@ impl Adaptive {
     ///
     /// ```
     /// use manx::wait::{Action, Adaptive};
+    /// use std::time::Duration;
     ///
     /// let action = |round| Adaptive::DEFAULT.action(round);
     /// assert_eq!([action(0), action(9)], [Action::Spin; 2]);
     /// assert_eq!([action(10), action(1009)], [Action::Yield; 2]);
-    /// assert_eq!(action(1010), Action::Sleep { ns: 100_000 });
-    /// assert_eq!(action(1019), Action::Sleep { ns: 1_000_000 });
-    /// assert_eq!(action(u32::MAX), Action::Sleep { ns: 1_000_000 });
+    /// assert_eq!(action(1010), Action::Sleep(Duration::from_micros(100)));
+    /// assert_eq!(action(1019), Action::Sleep(Duration::from_millis(1)));
+    /// assert_eq!(action(u32::MAX), Action::Sleep(Duration::from_millis(1)));
     /// ```
     #[inline]
     pub const fn action(&self, round: u32) -> Action {
@@ -110,7 +120,7 @@ impl Adaptive {
         }
         let sleep = round.wrapping_sub(self.yields) as u64 + 1;
         let ns = self.step_ns.saturating_mul(sleep);
-        Action::Sleep { ns: if ns < self.ceiling_ns { ns } else { self.ceiling_ns } }
+        Action::Sleep(Duration::from_nanos(if ns < self.ceiling_ns { ns } else { self.ceiling_ns }))
     }
 
     /// Begins a wait.
@@ -132,6 +142,14 @@ impl Policy for Adaptive {
 }
 
 /// A thread that waits by [`Adaptive`].
+///
+/// ```
+/// use manx::wait::{Adaptive, AdaptiveWaiter, Backoff};
+///
+/// let mut wait: Backoff<AdaptiveWaiter> = Adaptive::DEFAULT.start();
+/// wait.wait();
+/// assert_eq!(wait.counts().rounds(), 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveWaiter {
     /// The policy, as far as it suits this thread: see `class_known`.

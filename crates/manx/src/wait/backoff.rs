@@ -11,15 +11,43 @@
 //!    looks again.
 
 use super::{Action, Counts, Meter, Timed, Times, Untimed};
-use platform::clock;
+use core::time::Duration;
+use platform::clock::{self, duration_ns};
 
-/// One thread's part in one wait.
+/// One thread's part in one wait: what is inside of a [`Backoff`]. Each policy of this room has its
+/// own.
+///
+/// ```
+/// use manx::wait::{Backoff, Policy, Waiter, Yield};
+///
+/// /// Waits for this number of rounds.
+/// fn rounds(mut wait: Backoff<impl Waiter>, count: u64) {
+///     while wait.counts().rounds() < count {
+///         wait.wait();
+///     }
+/// }
+/// rounds(Yield.start(), 3);
+/// ```
 pub trait Waiter {
-    /// Waits for one round of at most about `timeout_ns` nanoseconds, and says what it did.
+    /// Waits for one round of at most about `timeout_ns` nanoseconds, and says what it did. Other
+    /// packages wait by [`Backoff::wait`].
+    #[doc(hidden)]
     fn round(&mut self, timeout_ns: u64) -> Action;
 }
 
-/// A way to wait.
+/// A way to wait. All policies of this room are one, for functions that take any.
+///
+/// ```
+/// use manx::wait::{Adaptive, Policy, Spin};
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// fn await_flag(flag: &AtomicBool, policy: &impl Policy) {
+///     policy.until(|| flag.load(Ordering::Acquire));
+/// }
+/// let flag = AtomicBool::new(true);
+/// await_flag(&flag, &Spin);
+/// await_flag(&flag, &Adaptive::DEFAULT);
+/// ```
 pub trait Policy {
     /// What a wait by this policy keeps.
     type Waiter<'a>: Waiter
@@ -47,28 +75,29 @@ pub trait Policy {
         backoff.counts()
     }
 
-    /// Waits until `ready` returns true, or for about `timeout_ns` nanoseconds; returns whether it
-    /// was. It is asked at least once, and once more after the time is up.
+    /// Waits until `ready` returns true, or for about `timeout`; returns whether it was. It is
+    /// asked at least once, and once more after the time is up.
     ///
     /// ```
     /// use manx::wait::{Adaptive, Policy};
+    /// use std::time::Duration;
     ///
-    /// assert!(Adaptive::DEFAULT.until_for(0, || true));
-    /// assert!(!Adaptive::DEFAULT.until_for(200_000, || false));
+    /// assert!(Adaptive::DEFAULT.until_for(Duration::ZERO, || true));
+    /// assert!(!Adaptive::DEFAULT.until_for(Duration::from_micros(200), || false));
     /// ```
     #[inline]
-    fn until_for(&self, timeout_ns: u64, mut ready: impl FnMut() -> bool) -> bool {
+    fn until_for(&self, timeout: Duration, mut ready: impl FnMut() -> bool) -> bool {
         if ready() {
             return true;
         }
-        let deadline_ns = clock::now_ns().saturating_add(timeout_ns);
+        let deadline_ns = clock::now_ns().saturating_add(duration_ns(timeout));
         let mut backoff = self.start();
         loop {
             let now_ns = clock::now_ns();
             if now_ns >= deadline_ns {
                 return ready();
             }
-            backoff.wait_at_most(deadline_ns - now_ns);
+            backoff.wait_at_most_ns(deadline_ns - now_ns);
             if ready() {
                 return true;
             }
@@ -99,7 +128,7 @@ pub struct Backoff<W, M = Untimed> {
 impl<W: Waiter> Backoff<W> {
     /// A wait by this waiter. Policies call it.
     #[inline]
-    pub const fn new(waiter: W) -> Self {
+    pub(super) const fn new(waiter: W) -> Self {
         Backoff { waiter, counts: Counts { spins: 0, yields: 0, sleeps: 0, parks: 0 }, meter: Untimed }
     }
 
@@ -107,10 +136,12 @@ impl<W: Waiter> Backoff<W> {
     ///
     /// ```
     /// use manx::wait::FixedSleep;
+    /// use std::time::Duration;
     ///
-    /// let mut backoff = FixedSleep::new(100_000).start().timed();
+    /// let time = Duration::from_micros(100);
+    /// let mut backoff = FixedSleep::new(time).start().timed();
     /// backoff.wait();
-    /// assert!(backoff.times().sleeping_ns >= 100_000);
+    /// assert!(backoff.times().sleeping >= time);
     /// ```
     #[inline]
     pub fn timed(self) -> Backoff<W, Timed> {
@@ -120,22 +151,51 @@ impl<W: Waiter> Backoff<W> {
 
 impl<W: Waiter, M: Meter> Backoff<W, M> {
     /// Waits for one round, then look again.
+    ///
+    /// ```
+    /// use manx::wait::Adaptive;
+    /// use std::sync::atomic::{AtomicBool, Ordering};
+    ///
+    /// static READY: AtomicBool = AtomicBool::new(false);
+    /// let other = std::thread::spawn(|| READY.store(true, Ordering::Release));
+    /// let mut backoff = Adaptive::DEFAULT.start();
+    /// while !READY.load(Ordering::Acquire) {
+    ///     backoff.wait();
+    /// }
+    /// other.join().unwrap();
+    /// ```
     #[inline]
     pub fn wait(&mut self) {
-        self.wait_at_most(u64::MAX);
+        self.wait_at_most_ns(u64::MAX);
     }
 
-    /// Waits for one round of at most about `timeout_ns` nanoseconds: a sleep ends no sooner than
+    /// Waits for one round of at most about `timeout`, then look again: a sleep ends no sooner than
     /// the thread's timer slack (50 µs) allows.
+    ///
+    /// ```
+    /// use manx::wait::Adaptive;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let end = Instant::now() + Duration::from_millis(1);
+    /// let mut backoff = Adaptive::DEFAULT.yields(10).start();
+    /// while Instant::now() < end {
+    ///     backoff.wait_at_most(end.saturating_duration_since(Instant::now()));
+    /// }
+    /// ```
     #[inline]
-    pub fn wait_at_most(&mut self, timeout_ns: u64) {
+    pub fn wait_at_most(&mut self, timeout: Duration) {
+        self.wait_at_most_ns(duration_ns(timeout));
+    }
+
+    #[inline]
+    pub(crate) fn wait_at_most_ns(&mut self, timeout_ns: u64) {
         let began = self.meter.began();
         let action = self.waiter.round(timeout_ns);
         self.meter.ended(began, action);
         self.counts.add(action);
     }
 
-    /// How often this wait did what, so far.
+    /// Returns how often this wait did what, so far.
     #[inline]
     pub const fn counts(&self) -> Counts {
         self.counts
@@ -143,7 +203,7 @@ impl<W: Waiter, M: Meter> Backoff<W, M> {
 }
 
 impl<W: Waiter> Backoff<W, Timed> {
-    /// For how long this wait did what, so far.
+    /// Returns for how long this wait did what, so far.
     pub const fn times(&self) -> Times {
         self.meter.times()
     }

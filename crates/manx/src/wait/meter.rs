@@ -5,10 +5,20 @@
 //! was asked to, and that is another type: [`Untimed`] is empty.
 
 use super::Action;
+use core::time::Duration;
 use platform::clock;
 
 /// How often a wait did what.
+///
+/// ```
+/// use manx::wait::{Policy, Yield};
+///
+/// let mut looks = 0;
+/// let counts = Yield.until(|| { looks += 1; looks == 5 });
+/// assert_eq!((counts.spins, counts.parks, counts.rounds()), (0, 0, 4));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counts {
     /// Rounds that paused or looked again at once.
     pub spins: u64,
@@ -21,7 +31,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All rounds.
+    /// Returns the number of all rounds.
     pub const fn rounds(&self) -> u64 {
         self.spins + self.yields + self.sleeps + self.parks
     }
@@ -31,37 +41,69 @@ impl Counts {
         match action {
             Action::Spin => self.spins += 1,
             Action::Yield => self.yields += 1,
-            Action::Sleep { .. } => self.sleeps += 1,
+            Action::Sleep(_) => self.sleeps += 1,
             Action::Park => self.parks += 1,
         }
     }
 }
 
-/// For how long a wait did what, in nanoseconds.
+/// For how long a wait did what.
+///
+/// ```
+/// use manx::wait::FixedSleep;
+/// use std::time::Duration;
+///
+/// let mut wait = FixedSleep::new(Duration::from_micros(50)).start().timed();
+/// wait.wait();
+/// let times = wait.times();
+/// assert!(times.sleeping >= Duration::from_micros(50) && times.total >= times.sleeping);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Times {
     /// In rounds that paused or looked again at once.
-    pub spinning_ns: u64,
+    pub spinning: Duration,
     /// In rounds that gave way to others: mostly the time that these ran.
-    pub yielding_ns: u64,
+    pub yielding: Duration,
     /// In rounds that slept, for a time or until a signal.
-    pub sleeping_ns: u64,
+    pub sleeping: Duration,
     /// From the beginning of the first round to the end of the last one. The looks in between are
     /// in here and in none of the others.
-    pub total_ns: u64,
+    pub total: Duration,
 }
 
-/// What a [`Backoff`](super::Backoff) does around each round.
+/// Whether a [`Backoff`](super::Backoff) measures its rounds: [`Untimed`] or [`Timed`].
+///
+/// ```
+/// use manx::wait::{Backoff, Meter, Spinner, Spin};
+///
+/// fn one_round<M: Meter>(wait: &mut Backoff<Spinner, M>) {
+///     wait.wait();
+/// }
+/// one_round(&mut Spin.start());
+/// one_round(&mut Spin.start().timed());
+/// ```
 pub trait Meter {
-    /// What is remembered from a round's beginning.
+    /// What is remembered from a round's beginning. The loop of a wait uses it, no other package.
+    #[doc(hidden)]
     type Began: Copy;
     /// A round begins.
+    #[doc(hidden)]
     fn began(&mut self) -> Self::Began;
     /// A round that did `action` has ended.
+    #[doc(hidden)]
     fn ended(&mut self, began: Self::Began, action: Action);
 }
 
 /// Measures nothing.
+///
+/// ```
+/// use manx::wait::{Backoff, Spin, Spinner, Untimed};
+///
+/// // The default: no clock is read.
+/// let mut wait: Backoff<Spinner, Untimed> = Spin.start();
+/// wait.wait();
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Untimed;
 
@@ -76,16 +118,32 @@ impl Meter for Untimed {
 }
 
 /// Measures each round by the monotonic clock.
+///
+/// ```
+/// use manx::wait::{Backoff, Spin, Spinner, Timed};
+///
+/// let mut wait: Backoff<Spinner, Timed> = Spin.start().timed();
+/// wait.wait();
+/// assert_eq!(wait.times().sleeping, std::time::Duration::ZERO);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timed {
     first_ns: Option<u64>,
-    times: Times,
+    spinning_ns: u64,
+    yielding_ns: u64,
+    sleeping_ns: u64,
+    total_ns: u64,
 }
 
 impl Timed {
     /// The time so far.
-    pub const fn times(&self) -> Times {
-        self.times
+    pub(super) const fn times(&self) -> Times {
+        Times {
+            spinning: Duration::from_nanos(self.spinning_ns),
+            yielding: Duration::from_nanos(self.yielding_ns),
+            sleeping: Duration::from_nanos(self.sleeping_ns),
+            total: Duration::from_nanos(self.total_ns),
+        }
     }
 }
 
@@ -103,11 +161,11 @@ impl Meter for Timed {
     fn ended(&mut self, began_ns: u64, action: Action) {
         let now_ns = clock::now_ns();
         let sum_ns = match action {
-            Action::Spin => &mut self.times.spinning_ns,
-            Action::Yield => &mut self.times.yielding_ns,
-            Action::Sleep { .. } | Action::Park => &mut self.times.sleeping_ns,
+            Action::Spin => &mut self.spinning_ns,
+            Action::Yield => &mut self.yielding_ns,
+            Action::Sleep(_) | Action::Park => &mut self.sleeping_ns,
         };
         *sum_ns += now_ns.saturating_sub(began_ns);
-        self.times.total_ns = now_ns.saturating_sub(self.first_ns.unwrap_or(began_ns));
+        self.total_ns = now_ns.saturating_sub(self.first_ns.unwrap_or(began_ns));
     }
 }

@@ -5,30 +5,41 @@
 //! time is different for each use, which is what the adaptive policy is for.
 
 use super::{Action, Backoff, Policy, Waiter};
+use core::time::Duration;
 
 /// Sleeps, always for the same time.
 ///
 /// ```
 /// use manx::wait::{FixedSleep, Policy};
+/// use std::time::Duration;
 ///
 /// let mut looks = 0;
-/// let counts = FixedSleep::new(50_000).until(|| { looks += 1; looks == 3 });
+/// let counts = FixedSleep::new(Duration::from_micros(50)).until(|| { looks += 1; looks == 3 });
 /// assert_eq!(counts.sleeps, 2);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedSleep {
-    sleep_ns: u64,
+    time: Duration,
 }
 
 /// A thread that waits by [`FixedSleep`].
+///
+/// ```
+/// use manx::wait::{Backoff, FixedSleep, Sleeper};
+/// use std::time::Duration;
+///
+/// let mut wait: Backoff<Sleeper> = FixedSleep::new(Duration::from_micros(10)).start();
+/// wait.wait();
+/// assert_eq!(wait.counts().sleeps, 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper(FixedSleep);
 
 impl FixedSleep {
-    /// Sleeps for `sleep_ns` nanoseconds at a time. Below about 20 µs the kernel's own work takes
-    /// longer than the sleep.
-    pub const fn new(sleep_ns: u64) -> Self {
-        FixedSleep { sleep_ns }
+    /// Sleeps for `time` between two looks. Below about 20 µs the kernel's own work takes longer
+    /// than the sleep.
+    pub const fn new(time: Duration) -> Self {
+        FixedSleep { time }
     }
 
     /// Begins a wait.
@@ -50,7 +61,7 @@ impl Policy for FixedSleep {
 impl Waiter for Sleeper {
     #[inline]
     fn round(&mut self, timeout_ns: u64) -> Action {
-        let action = Action::Sleep { ns: self.0.sleep_ns };
+        let action = Action::Sleep(self.0.time);
         action.perform(timeout_ns);
         action
     }

@@ -5,9 +5,10 @@
 //! and the scheduler may well take the waiter again before the thread that it waits for.
 //!
 //! Under a real-time class a yield lets only equals run. Such a waiter sleeps instead:
-//! [`Yield::REAL_TIME_SLEEP_NS`] at a time.
+//! [`Yield::REAL_TIME_SLEEP`] at a time.
 
 use super::{Action, Backoff, Policy, Waiter};
+use core::time::Duration;
 
 /// Yields; sleeps where yields are useless.
 ///
@@ -21,15 +22,23 @@ use super::{Action, Backoff, Policy, Waiter};
 pub struct Yield;
 
 /// A thread that waits by [`Yield`].
+///
+/// ```
+/// use manx::wait::{Backoff, Yield, Yielder};
+///
+/// let mut wait: Backoff<Yielder> = Yield.start();
+/// wait.wait();
+/// assert_eq!(wait.counts().rounds(), 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Yielder {
     action: Option<Action>,
 }
 
 impl Yield {
-    /// How long a thread of a real-time class sleeps instead of yielding, in nanoseconds. Its
-    /// timers have no slack, so this is what it gets.
-    pub const REAL_TIME_SLEEP_NS: u64 = 50_000;
+    /// How long a thread of a real-time class sleeps instead of yielding. Its timers have no slack,
+    /// so this is what it gets.
+    pub const REAL_TIME_SLEEP: Duration = Duration::from_micros(50);
 
     /// Begins a wait.
     #[inline]
@@ -51,9 +60,8 @@ impl Waiter for Yielder {
     #[inline]
     fn round(&mut self, timeout_ns: u64) -> Action {
         // The class is asked for once a wait, when it first matters.
-        let action = *self
-            .action
-            .get_or_insert_with(|| Action::Yield.or_sleep_if_real_time(Yield::REAL_TIME_SLEEP_NS));
+        let action =
+            *self.action.get_or_insert_with(|| Action::Yield.or_sleep_if_real_time(Yield::REAL_TIME_SLEEP));
         action.perform(timeout_ns);
         action
     }

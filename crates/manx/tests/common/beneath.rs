@@ -11,10 +11,11 @@ use manx::slo;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 use testing::until;
 
 /// A window that no test outlasts.
-pub const FOR_EVER_NS: u64 = u64::MAX;
+pub const FOR_EVER: Duration = Duration::MAX;
 
 pub fn unlock<L: RawLock>(lock: &L, held: L::Held) {
     // SAFETY: `held` comes from this lock, and is given back once.
@@ -28,12 +29,12 @@ pub fn await_one_more_in_line<L: Fifo>(lock: &L, before: usize) {
 /// One thread after another stands in line with a window of 0, and they are let in so.
 pub fn no_window_is_the_order_beneath<L: Fifo>() {
     let (lock, order) = (&Reorderable::over(L::new()), &Mutex::new(Vec::new()));
-    let held = lock.lock_reorder(0);
+    let held = lock.lock_reorder(Duration::ZERO);
     thread::scope(|scope| {
         for number in 0..6 {
             let before = lock.beneath().last_in_line();
             scope.spawn(move || {
-                let held = lock.lock_reorder(0);
+                let held = lock.lock_reorder(Duration::ZERO);
                 order.lock().expect("no panic").push(number);
                 unlock(lock, held);
             });
@@ -48,7 +49,7 @@ pub fn no_window_is_the_order_beneath<L: Fifo>() {
 /// let in before it, and the little one finds the lock free afterwards.
 pub fn a_big_one_overtakes<L: Fifo>() {
     let lock = &Asl::over(L::new());
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
+    lock.set_window_max(Some(FOR_EVER));
     let (order, came) = (&Mutex::new(Vec::new()), &AtomicBool::new(false));
     let held = lock.lock();
     let line = lock.reorderable().beneath();
@@ -77,10 +78,10 @@ pub fn a_big_one_overtakes<L: Fifo>() {
 
 /// The window ends while the lock is held: the thread that stood by comes to stand in line, and is
 /// let in before a later one.
-pub fn who_stood_by_gets_in_line<L: Fifo>() {
-    for window_ns in [1, 10_000, 100_000, 2_000_000] {
+pub fn a_thread_that_stood_by_gets_in_line<L: Fifo>() {
+    for window in [1, 10_000, 100_000, 2_000_000].map(Duration::from_nanos) {
         let (lock, order) = (&Asl::over(L::new()), &Mutex::new(Vec::new()));
-        lock.set_window_ns_max(Some(window_ns));
+        lock.set_window_max(Some(window));
         let line = lock.reorderable().beneath();
         let held = lock.lock();
         thread::scope(|scope| {
@@ -96,7 +97,7 @@ pub fn who_stood_by_gets_in_line<L: Fifo>() {
             }
             unlock(lock, held);
         });
-        assert_eq!(*order.lock().expect("no panic"), [Class::Little, Class::Big], "{window_ns}");
+        assert_eq!(*order.lock().expect("no panic"), [Class::Little, Class::Big], "{window:?}");
     }
 }
 
@@ -105,7 +106,7 @@ pub fn who_stood_by_gets_in_line<L: Fifo>() {
 pub fn an_slo_of_nothing_is_the_order_beneath<L: Fifo>() {
     const EPOCH: u64 = 9;
     let (lock, order) = (&Asl::over(L::new()), &Mutex::new(Vec::new()));
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
+    lock.set_window_max(Some(FOR_EVER));
     let line = lock.reorderable().beneath();
     let held = lock.lock();
     thread::scope(|scope| {
@@ -165,7 +166,7 @@ struct Counted<L> {
 unsafe impl<L: RawLock> Sync for Counted<L> {}
 
 fn counted<L: RawLock>(lock: Asl<L>) -> Counted<L> {
-    lock.set_window_ns_max(Some(100_000));
+    lock.set_window_max(Some(Duration::from_micros(100)));
     Counted { lock, number: platform::cell::UnsafeCell::new(0) }
 }
 
@@ -194,7 +195,7 @@ impl<L: RawLock> Counted<L> {
 /// for it.
 pub fn a_try_ends_at_once_from_a_little_core<L: RawLock>() {
     let lock = &Asl::over(L::new());
-    lock.set_window_ns_max(Some(FOR_EVER_NS));
+    lock.set_window_max(Some(FOR_EVER));
     let try_it = || {
         thread::scope(|scope| {
             let tries = scope.spawn(|| {

@@ -1,8 +1,9 @@
-//! Groups of the machine's own, in a hierarchy of cgroup v1, for processes that tests start.
+//! Groups of the machine's own, for processes that tests start. The controller is in a hierarchy of
+//! cgroup v1 or in that of v2, which is found at run time.
 //!
-//! Only processes that may write there have them: the others skip, and say why. All groups of a
-//! test are removed when it ends, however it ends; those of a test that was killed are removed by
-//! the next one. The tests of the preload library use this file, too.
+//! Only processes that may write there have them: the tests of others skip and say why. All groups
+//! of a test are removed when it ends, however it ends; those of a test that was killed are removed
+//! by the next one. The tests of the preload library use this file, too.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -21,6 +22,21 @@ const PERIOD_US: u64 = 100_000;
 /// A group and what is below it.
 pub struct Group {
     folder: PathBuf,
+    hierarchy: Hierarchy,
+}
+
+/// Where the groups of a controller are.
+#[derive(Clone)]
+struct Hierarchy {
+    root: PathBuf,
+    controller: String,
+    version: Version,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Version {
+    One,
+    Two,
 }
 
 impl Group {
@@ -30,48 +46,57 @@ impl Group {
     /// Why this process cannot have one.
     pub fn new(controller: &str) -> Result<Group, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let point = mounted(controller)?;
-        sweep(&point);
+        let hierarchy = Hierarchy::mounted(controller)?;
+        sweep(&hierarchy.root);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = point.join(format!("{NAME}-{}-{number}", std::process::id()));
+        let folder = hierarchy.root.join(format!("{NAME}-{}-{number}", std::process::id()));
         fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let group = Group { folder };
-        if controller == "cpu" && !group.folder.join("cpu.cfs_quota_us").exists() {
+        let group = Group { folder, hierarchy };
+        if controller == "cpu" && !group.folder.join(group.hierarchy.quota_file()).exists() {
             return Err("this kernel has no quotas".into());
         }
         Ok(group)
     }
 
-    /// The same; where that cannot be the reason is printed.
+    /// The same; if there can be none, the test is skipped.
     pub fn or_skip(controller: &str) -> Option<Group> {
         Group::new(controller)
-            .inspect_err(|why| println!("skipped: no control group can be made: {why}"))
+            .inspect_err(|why| testing::skip(format_args!("no control group can be made: {why}")))
             .ok()
     }
 
     /// A group below this one.
     pub fn child(&self, name: &str) -> Group {
+        self.hierarchy.enable_below(&self.folder).expect("a group that could be made");
         let folder = self.folder.join(name);
         fs::create_dir(&folder).expect("a group below one that could be made");
-        Group { folder }
+        Group { folder, hierarchy: self.hierarchy.clone() }
     }
 
     /// Writes to one of its files.
-    pub fn write(&self, file: &str, text: &str) {
+    fn write(&self, file: &str, text: &str) {
         let path = self.folder.join(file);
         fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     }
 
-    /// Writes to one of its files what its parent's file says.
-    pub fn inherit(&self, file: &str) {
-        let parent = self.folder.parent().expect("a parent").join(file);
-        self.write(file, fs::read_to_string(parent).expect("the parent's").trim());
+    /// Lets its processes run on these CPUs only.
+    pub fn set_cpus(&self, cpus: &str) {
+        if self.hierarchy.version == Version::One {
+            // A new group has no memory yet.
+            let parent = self.folder.parent().expect("a parent").join("cpuset.mems");
+            self.write("cpuset.mems", fs::read_to_string(parent).expect("the parent's").trim());
+        }
+        self.write("cpuset.cpus", cpus);
     }
 
     /// Gives it this number of CPUs, in thousandths; `None`: as many as there are.
     pub fn set_quota(&self, thousandths: Option<u64>) {
-        let quota = thousandths.map_or("-1".to_owned(), |cpus| (cpus * PERIOD_US / 1000).to_string());
-        self.write("cpu.cfs_quota_us", &quota);
+        let quota_us = thousandths.map(|cpus| (cpus * PERIOD_US / 1000).to_string());
+        let text = match self.hierarchy.version {
+            Version::One => quota_us.unwrap_or("-1".into()),
+            Version::Two => format!("{} {PERIOD_US}", quota_us.unwrap_or("max".into())),
+        };
+        self.write(self.hierarchy.quota_file(), &text);
     }
 
     /// Lets the command begin in it.
@@ -94,11 +119,7 @@ impl Group {
 
     /// Moves a process out, to the hierarchy's root.
     pub fn expel(&self, process: u32) {
-        let root = self.folder.ancestors().find(|it| !it.join("notify_on_release").exists());
-        let root = root.and_then(|above| {
-            self.folder.strip_prefix(above).ok().and_then(|it| Some(above.join(it.iter().next()?)))
-        });
-        fs::write(root.expect("a root").join("cgroup.procs"), process.to_string()).expect("moved out");
+        fs::write(self.hierarchy.root.join("cgroup.procs"), process.to_string()).expect("moved out");
     }
 
     /// The group as a process in it would write it.
@@ -127,15 +148,44 @@ impl Drop for Group {
     }
 }
 
-/// Where a hierarchy of version 1 is mounted whole.
-fn mounted(controller: &str) -> Result<PathBuf, String> {
-    let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
-    let found = mounts.lines().find_map(|line| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let is_it = words.get(2) == Some(&"cgroup") && words.get(3)?.split(',').any(|it| it == controller);
-        is_it.then(|| PathBuf::from(words[1]))
-    });
-    found.ok_or_else(|| format!("no hierarchy of cgroup v1 with the controller {controller} is mounted"))
+impl Hierarchy {
+    /// The one of version 1 that has this controller, or that of version 2, if groups below its
+    /// root have the controller or can get it.
+    fn mounted(controller: &str) -> Result<Hierarchy, String> {
+        let mounts = fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+        let mounts = || mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let at =
+            |root: &str, version| Hierarchy { root: root.into(), controller: controller.into(), version };
+        let is_first = |words: &Vec<&str>| {
+            words.get(2) == Some(&"cgroup") && words[3].split(',').any(|option| option == controller)
+        };
+        if let Some(words) = mounts().find(is_first) {
+            return Ok(at(words[1], Version::One));
+        }
+        let second = mounts().find(|words| words.get(2) == Some(&"cgroup2"));
+        let second = second.map(|words| at(words[1], Version::Two));
+        let second =
+            second.ok_or_else(|| format!("no hierarchy with the controller {controller} is mounted"))?;
+        second.enable_below(&second.root)?;
+        Ok(second)
+    }
+
+    /// Gives the controller to the groups below `folder`. Version 1 has no need of it.
+    fn enable_below(&self, folder: &Path) -> Result<(), String> {
+        if self.version == Version::One {
+            return Ok(());
+        }
+        let file = folder.join("cgroup.subtree_control");
+        let enabled = fs::write(&file, format!("+{}", self.controller));
+        enabled.map_err(|error| format!("{}, controller {}: {error}", file.display(), self.controller))
+    }
+
+    fn quota_file(&self) -> &'static str {
+        match self.version {
+            Version::One => "cpu.cfs_quota_us",
+            Version::Two => "cpu.max",
+        }
+    }
 }
 
 /// Removes the groups of tests that were killed.

@@ -22,7 +22,7 @@ impl Data for Map {
     fn apply(&self, batch: &[Change], _: bool) -> Result<(), DataError> {
         let mut map = self.0.lock().unwrap();
         if batch.iter().any(|change| &**change.key() == b"poison") {
-            return Err(DataError("the disk is full: make room".into()));
+            return Err(DataError::new("the disk is full: make room"));
         }
         for change in batch.iter().cloned() {
             match change {

@@ -53,10 +53,10 @@ macro_rules! every_range_lock {
                 holders_are_alone_with_their_keys()
                 tries_succeed_as_the_model_says()
                 tries_at_the_ends_of_the_space_succeed_as_the_model_says(Grain::$grain)
-                who_waits_is_let_in_when_the_last_one_leaves()
+                a_waiter_is_let_in_when_the_last_holder_leaves()
                 every_waiter_is_let_in_in_the_end()
                 strangers_do_not_wait_for_each_other()
-                those_who_share_are_inside_together()
+                holders_that_share_are_inside_together()
                 another_thread_may_unlock_in_any_order()
             }
         }
@@ -292,7 +292,7 @@ pub fn tries_at_the_ends_of_the_space_succeed_as_the_model_says<L: RawRangeLock>
 }
 
 /// A thread that wants more than one holder has is let in by the last of them, and not before.
-pub fn who_waits_is_let_in_when_the_last_one_leaves<L: RawRangeLock>() {
+pub fn a_waiter_is_let_in_when_the_last_holder_leaves<L: RawRangeLock>() {
     let wanted = [Span::all(), span(15, 35), Span::to(40), Span::from(12), span(10, 40)];
     for (wanted, access) in wanted.iter().flat_map(|span| [(span, Access::Exclusive), (span, Access::Shared)])
     {
@@ -368,7 +368,7 @@ pub fn strangers_do_not_wait_for_each_other<L: RawRangeLock>() {
 }
 
 /// All sharers of a key are inside at the same time: each waits there for all the others.
-pub fn those_who_share_are_inside_together<L: RawRangeLock>() {
+pub fn holders_that_share_are_inside_together<L: RawRangeLock>() {
     if !L::SHARES {
         return;
     }

@@ -10,6 +10,7 @@ use manx::lock::{RawLock, Reorderable};
 use platform::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 use testing::until;
 
 const THREADS: u64 = 6;
@@ -96,17 +97,15 @@ pub struct Windows<L> {
 unsafe impl<L: RawLock> RawLock for Windows<L> {
     type Held = L::Held;
     const NAME: &'static str = "windows";
-
-    fn new() -> Self {
-        Windows { lock: Reorderable::over(L::new()), turn: AtomicU64::new(0) }
-    }
+    #[allow(clippy::declare_interior_mutable_const)]
+    const INIT: Self = Windows { lock: Reorderable::over(L::INIT), turn: AtomicU64::new(0) };
 
     fn lock(&self) -> L::Held {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % 5;
         match [0, 1, 10_000, 90_000, 400_000][turn as usize] {
             // No thread stands by for a lock that is not in use otherwise.
             0 => self.lock.lock_immediately(),
-            window_ns => self.lock.lock_reorder(window_ns),
+            window_ns => self.lock.lock_reorder(Duration::from_nanos(window_ns)),
         }
     }
 

@@ -20,6 +20,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// How many kinds of calls there are.
 const CALLS: u8 = 17;
@@ -117,7 +118,7 @@ struct Program<'l, const SHARDS: usize, const SLOTS: usize> {
 pub fn run(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let kind = bytes.next();
-    let options = Options::new().window_ns(0);
+    let options = Options::new().window(Duration::ZERO);
     let options = if kind & 4 == 0 { options.block_log2(0) } else { options.block_log2(3) };
     let options = if kind & 8 == 0 { options } else { options.spill_max(8) };
     let options = if kind & 16 == 0 { options } else { options.recorded() };
@@ -313,7 +314,7 @@ impl<'l, const SHARDS: usize, const SLOTS: usize> Program<'l, SHARDS, SLOTS> {
             }
             1 => {
                 let to = bytes.span();
-                let inside = entry.span.contains(&to);
+                let inside = entry.span.covers(&to);
                 let result = guard.shrink(to.clone());
                 match &result {
                     Ok(guard) => assert!(inside && *guard.span() == to),

@@ -3,7 +3,7 @@
 //! use any more.
 //!
 //! The coordinator's fences decide which snapshot a session reads, which ThreadSanitizer does not
-//! see; what was written for its readers is ordered by the seats, the pins and the published
+//! see; what was written for its readers is ordered by the slots, the pins and the published
 //! pointer, which it does. (The store is not among them: its versions are freed by epochs, which
 //! are fences.)
 
@@ -77,7 +77,7 @@ impl Written {
     }
 
     fn live(&self, me: u64, cleans: bool) {
-        let mut session = self.coordinator.session().expect("a seat for each");
+        let mut session = self.coordinator.session().expect("a session for each");
         for turn in 0..TURNS {
             match (me + turn) % 4 {
                 0 => self.write(&mut session),
@@ -93,9 +93,9 @@ impl Written {
                 _ => self.write(&mut session),
             }
             if turn % 50 == 49 {
-                // What it replaced is left to others, and its seat too.
+                // What it replaced is left to others, and so is its slot.
                 drop(session);
-                session = self.coordinator.session().expect("it has left its seat");
+                session = self.coordinator.session().expect("its slot is free");
             }
         }
     }
@@ -103,7 +103,7 @@ impl Written {
 
 fn orders_memory(protocol: Protocol, cleans: bool) {
     let written: &'static Written = Box::leak(Box::new(Written {
-        coordinator: Coordinator::new(protocol, THREADS as u32),
+        coordinator: Coordinator::with_protocol(protocol, THREADS as u32),
         has_gaps: matches!(protocol, Protocol::Help),
         ids: (0..IDS).map(|_| UnsafeCell::new(0)).collect(),
         cleaned: AtomicU64::new(1),
@@ -130,9 +130,9 @@ fn every_protocol_orders_memory() {
 
 /// Also when no session has a snapshot: the next one will have that transaction as concurrent.
 #[test]
-fn the_oldest_id_is_that_of_who_is_at_work() {
-    let coordinator = Coordinator::new(Protocol::Help, 3);
-    let session = || coordinator.session().expect("a seat for each");
+fn the_oldest_id_is_that_of_a_transaction_at_work() {
+    let coordinator = Coordinator::new(3);
+    let session = || coordinator.session().expect("a session for each");
     let (mut slow, mut fast, mut reader) = (session(), session(), session());
     let id = slow.allocate();
     fast.allocate();

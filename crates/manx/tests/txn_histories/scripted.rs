@@ -33,7 +33,7 @@ fn play(
     steps: &Receiver<Step>,
     done: &Sender<()>,
 ) -> Txn {
-    let mut session = store.session().expect("a seat");
+    let mut session = store.session().expect("a session");
     let mut it = Running::begin(&mut session, isolation, clock);
     done.send(()).expect("waited for");
     for step in steps {
@@ -176,8 +176,8 @@ fn skewed_writes() {
     occurs(Anomaly::WriteSkew, 2, &script);
 }
 
-/// No transaction writes over another one at work, at any level: one of the two is told, or waits,
-/// if it is serializable.
+/// No transaction writes over another one at work, at any level: one of the two gets an error, or
+/// waits, if it is serializable.
 #[test]
 fn dirty_writes() {
     let script = [(0, Write(X)), (1, Write(X)), (1, Write(Y)), (0, Write(Y)), (0, Commit), (1, Commit)];
@@ -186,8 +186,8 @@ fn dirty_writes() {
         for store in stores(Options::default()) {
             let history = run(&store, isolation, 2, &script);
             let written = |txn: &Txn| txn.ops.iter().filter(|op| matches!(op, Op::Write(..))).count();
-            let told: Vec<_> = history.iter().map(|txn| (txn.committed, written(txn))).collect();
-            assert_eq!(told, [(true, 2), (false, 0)], "{isolation:?}: {history:?}");
+            let outcomes: Vec<_> = history.iter().map(|txn| (txn.committed, written(txn))).collect();
+            assert_eq!(outcomes, [(true, 2), (false, 0)], "{isolation:?}: {history:?}");
         }
     }
 }

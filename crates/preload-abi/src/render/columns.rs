@@ -2,9 +2,41 @@
 
 use core::fmt::{self, Display, Write};
 
+/// Writes a table: the heads, and a line for each of the rows `shown`; `measured` are the same
+/// rows, by which the columns get their widths. `cells` shows the cells of a row, each with its
+/// column.
+pub(super) fn table<W: Write, Row, const COLUMNS: usize>(
+    out: &mut W,
+    heads: &[&str; COLUMNS],
+    text_columns: usize,
+    measured: impl Iterator<Item = Row>,
+    shown: impl Iterator<Item = Row>,
+    cells: impl Fn(&Row, &mut dyn FnMut(usize, &dyn Display)),
+) -> fmt::Result {
+    let mut widths = heads.map(|head| head.len());
+    for row in measured {
+        cells(&row, &mut |column, cell| widths[column] = widths[column].max(width(cell)));
+    }
+    writeln!(out)?;
+    line(out, &widths, text_columns, |column, put| put(&heads[column]))?;
+    for row in shown {
+        // A counter that has become wider meanwhile only spoils its line.
+        line(out, &widths, text_columns, |column, put| {
+            let mut result = Ok(());
+            cells(&row, &mut |at, cell| {
+                if at == column {
+                    result = put(cell);
+                }
+            });
+            result
+        })?;
+    }
+    Ok(())
+}
+
 /// Writes one line of a table, whose cells `cell` puts out by column; the first `text_columns` of
 /// them stand to the left, the others to the right.
-pub(super) fn line<W: Write, const COLUMNS: usize>(
+fn line<W: Write, const COLUMNS: usize>(
     out: &mut W,
     widths: &[usize; COLUMNS],
     text_columns: usize,
@@ -29,7 +61,7 @@ pub(super) fn pad_after(out: &mut impl Write, value: &dyn Display, wide: usize) 
     spaces(out, wide - width(value).min(wide) + 2)
 }
 
-pub(super) fn spaces(out: &mut impl Write, count: usize) -> fmt::Result {
+fn spaces(out: &mut impl Write, count: usize) -> fmt::Result {
     (0..count).try_for_each(|_| out.write_char(' '))
 }
 

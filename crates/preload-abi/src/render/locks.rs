@@ -1,7 +1,8 @@
 //! The locks that threads waited for, in the table and in the JSON.
 
-use super::columns::{Falling, line, width};
-use super::text::{Count, Duration, Place, QuotedOrNull, Shown, times};
+use super::columns::{self, Falling};
+use super::text::{Count, Duration, Place, QuotedOrNull, Shown, histogram, times};
+use crate::histogram::Counts;
 use crate::live::{Kind, LOCKS, Live, Lock, PASSED_ON, name};
 use core::fmt::{self, Display, LowerHex, Write};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -9,8 +10,18 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// How many locks the table shows; the JSON has all.
 const SHOWN: usize = 20;
 /// The heads of the columns, in the order of [`Row::cells`].
-const HEADS: [&str; 9] =
-    ["LOCK", "KIND", "MODULE", "FIRST WAITED AT", "WAITS", "HANDED OVER", "OVERDUE", "WAITED", "LONGEST"];
+const HEADS: [&str; 10] = [
+    "LOCK",
+    "KIND",
+    "MODULE",
+    "FIRST WAITED AT",
+    "WAITS",
+    "HANDED OVER",
+    "OVERDUE",
+    "WAITED",
+    "P99",
+    "LONGEST",
+];
 /// The columns of text, which stand to the left; numbers stand to the right.
 const TEXT_COLUMNS: usize = 4;
 
@@ -21,25 +32,8 @@ pub(super) fn table(live: &Live, out: &mut impl Write) -> fmt::Result {
     let dropped = load(&header.lock_waits_dropped);
     if count > 0 {
         let rate = load(&header.ticks_per_second);
-        let mut widths = HEADS.map(|head| head.len());
-        for lock in falling(live).take(SHOWN) {
-            Row::read(lock, rate).cells(|column, cell| widths[column] = widths[column].max(width(cell)));
-        }
-        writeln!(out)?;
-        line(out, &widths, TEXT_COLUMNS, |column, put| put(&HEADS[column]))?;
-        // Read once more: a counter that has become wider meanwhile only spoils its line.
-        for lock in falling(live).take(SHOWN) {
-            let row = Row::read(lock, rate);
-            line(out, &widths, TEXT_COLUMNS, |column, put| {
-                let mut result = Ok(());
-                row.cells(|at, cell| {
-                    if at == column {
-                        result = put(cell);
-                    }
-                });
-                result
-            })?;
-        }
+        let rows = || falling(live).take(SHOWN).map(|lock| Row::read(lock, rate));
+        columns::table(out, &HEADS, TEXT_COLUMNS, rows(), rows(), Row::cells)?;
     }
     if count > SHOWN {
         let more = (count - SHOWN) as u64;
@@ -80,10 +74,11 @@ pub(super) fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
             write!(out, ", \"{key}\": {value}")?;
         }
         times(out, row.waited, row.longest)?;
+        histogram(out, "wait_histogram", &row.waits, row.longest.0.unwrap_or(0))?;
         out.write_str("}")?;
         separator = ",";
     }
-    out.write_str(if separator.is_empty() { "]\n" } else { "\n  ]\n" })
+    out.write_str(if separator.is_empty() { "],\n" } else { "\n  ],\n" })
 }
 
 /// The locks that were waited for, the longest first; of equals the first in the table.
@@ -113,14 +108,15 @@ struct Row<'a> {
     /// waits, hand-overs, overdue
     counts: [u64; 3],
     waited: Duration,
+    waits: Counts,
     longest: Duration,
 }
 
 impl<'a> Row<'a> {
     fn read(lock: &'a Lock, ticks_per_second: u64) -> Row<'a> {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        // Acquire pairs with the release of whoever has written the names; until then there are
-        // none.
+        // Acquire pairs with the release of the thread that has written the names; until then there
+        // are none.
         let named = lock.named.load(Ordering::Acquire) == 1;
         let of = |bytes| if named { name(bytes) } else { &[][..] };
         let kind = Kind::from_number(lock.kind.load(Ordering::Relaxed)).filter(|_| named);
@@ -131,12 +127,13 @@ impl<'a> Row<'a> {
             place: Place { symbol: of(&lock.symbol), offset: load(&lock.offset) },
             counts: [load(&lock.waits), load(&lock.hand_overs), load(&lock.overdue)],
             waited: Duration::of_ticks(load(&lock.waited_ticks), ticks_per_second),
+            waits: lock.histogram.read(),
             longest: Duration::of_ticks(load(&lock.longest_ticks), ticks_per_second),
         }
     }
 
     /// Shows each cell of the table's line to `each`, with its column.
-    fn cells(&self, mut each: impl FnMut(usize, &dyn Display)) {
+    fn cells(&self, each: &mut dyn FnMut(usize, &dyn Display)) {
         each(0, &self.address);
         each(1, &self.kind);
         if self.module.0.is_empty() {
@@ -151,6 +148,7 @@ impl<'a> Row<'a> {
             each(TEXT_COLUMNS + column, count);
         }
         each(7, &self.waited);
-        each(8, &self.longest);
+        each(8, &Duration::percentile(&self.waits, 0.99, self.longest));
+        each(9, &self.longest);
     }
 }

@@ -1,7 +1,10 @@
 //! Tests of the table and the JSON, on live files built in memory.
 
 use super::*;
-use crate::live::{FILE_BYTES, FORMAT, Header, Kind, LOCKS, Lock, MAGIC, PASSED_ON, RUNNING};
+use crate::live;
+use crate::live::{
+    FILE_BYTES, FORMAT, Header, Kind, LOCKS, LOCKS_AT, Lock, MAGIC, PASSED_ON, REQUESTS_ID, RUNNING,
+};
 
 /// A live file's bytes, which start at a page boundary as a mapping does.
 struct Image {
@@ -63,7 +66,7 @@ impl Image {
     /// Puts a lock at a place of the table; counters are waits, hand-overs, overdue, ticks,
     /// longest.
     fn add_lock(&mut self, at: usize, address: u64, kind: Kind, place: [&[u8]; 2], counters: [u64; 5]) {
-        let base = FILE_BYTES - (LOCKS - at) * size_of::<Lock>();
+        let base = LOCKS_AT + at * size_of::<Lock>();
         self.put(base + core::mem::offset_of!(Lock, module), place[0]);
         self.put(base + core::mem::offset_of!(Lock, symbol), place[1]);
         let live = self.live();
@@ -72,9 +75,29 @@ impl Image {
         lock.kind.store(kind as u32, Ordering::Relaxed);
         lock.offset.store(0x1234, Ordering::Relaxed);
         lock.named.store(1, Ordering::Relaxed);
+        // Waits of equal length, on a clock with two ticks a nanosecond.
+        (0..counters[0]).for_each(|_| lock.histogram.record(counters[3] / 2 / counters[0]));
         let fields = [&lock.waits, &lock.hand_overs, &lock.overdue, &lock.waited_ticks, &lock.longest_ticks];
         for (field, value) in fields.into_iter().zip(counters) {
             field.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts epochs with these latencies, in microseconds, at a place of the table.
+    fn add_epochs(&mut self, at: usize, id: u64, target_us: u64, latencies_us: &[u64]) {
+        let live = self.live();
+        let epoch = &live.epochs()[at];
+        epoch.key.store(live::Epoch::key_of(id), Ordering::Relaxed);
+        epoch.target_ns.store(target_us * 1000, Ordering::Relaxed);
+        epoch.percentile.store(9905, Ordering::Relaxed);
+        epoch.first_ticks.store(1_000, Ordering::Relaxed);
+        epoch.last_ticks.store(5_000, Ordering::Relaxed);
+        for latency_us in latencies_us {
+            let ns = latency_us * 1000;
+            epoch.missed.fetch_add(u64::from(latency_us > &target_us), Ordering::Relaxed);
+            epoch.total_ns.fetch_add(ns, Ordering::Relaxed);
+            epoch.longest_ns.fetch_max(ns, Ordering::Relaxed);
+            epoch.histogram.record(ns);
         }
     }
 
@@ -177,10 +200,10 @@ fn locks_are_shown_by_time_waited() {
         "\
 manx: /usr/bin/server (process 42, running, or ended from outside)
 
-LOCK        KIND        MODULE   FIRST WAITED AT  WAITS  HANDED OVER  OVERDUE   WAITED  LONGEST
-0x55550040  normal      server   serve+0x1f          70            9       12  4.50 ms   400 us
-0x7f001000  recursive   libb.so  0x1234               5            0        0  2.00 us  1.00 us
-0x10        errorcheck  ?        ?                    1            1        1     0 ns     0 ns
+LOCK        KIND        MODULE   FIRST WAITED AT  WAITS  HANDED OVER  OVERDUE   WAITED      P99  LONGEST
+0x55550040  normal      server   serve+0x1f          70            9       12  4.50 ms  66.5 us   400 us
+0x7f001000  recursive   libb.so  0x1234               5            0        0  2.00 us   953 ns  1.00 us
+0x10        errorcheck  ?        ?                    1            1        1     0 ns     0 ns     0 ns
 "
     );
 }
@@ -223,7 +246,7 @@ fn the_json_has_the_locks_in_the_same_order() {
         serde_json::json!({
             "address": 0x5555_0040, "kind": "normal", "module": "server", "symbol": "serve+0x1f",
             "offset": 0x1234, "waits": 70, "hand_overs": 9, "overdue": 12, "waited_ns": 4_500_000,
-            "longest_ns": 400_000,
+            "longest_ns": 400_000, "wait_histogram": [[66_559, 70]],
         })
     );
     assert_eq!(json["locks"][2]["module"], serde_json::Value::Null);
@@ -257,6 +280,37 @@ fn the_table_of_locks_is_short_and_tells_what_it_leaves_out() {
         "{table}"
     );
     assert_eq!(image.json()["locks"].as_array().map(Vec::len), Some(28));
+}
+
+#[test]
+fn epochs_are_shown_with_their_percentiles_the_most_frequent_first() {
+    let mut image = with_locks();
+    image.add_epochs(9, 7, 300, &[500]);
+    image.add_epochs(63, REQUESTS_ID, 1000, &[200, 200, 200, 90_000_000]);
+    let table = image.table();
+    let shown = "
+EPOCH     COUNT   TARGET  MISSED     P50     P99   P99.9  LONGEST
+requests      4  1.00 ms       1  205 us  90.0 s  90.0 s   90.0 s
+7             1   300 us       1  500 us  500 us  500 us   500 us
+";
+    assert!(table.ends_with(shown), "{table}");
+    image.live().header().epochs_dropped.store(2, Ordering::Relaxed);
+    assert!(image.table().ends_with("and 2 epochs with other ids: the file was full\n"));
+    assert_eq!(
+        image.json()["epochs"],
+        serde_json::json!([
+            {
+                "name": "requests", "count": 4, "missed": 1, "target_ns": 1_000_000, "percentile": 99.05,
+                "total_ns": 90_000_600_000_u64, "longest_ns": 90_000_000_000_u64, "span_ns": 2_000,
+                "latency_histogram": [[205_296, 3], [90_000_000_000_u64, 1]],
+            },
+            {
+                "name": "7", "count": 1, "missed": 1, "target_ns": 300_000, "percentile": 99.05,
+                "total_ns": 500_000, "longest_ns": 500_000, "span_ns": 2_000,
+                "latency_histogram": [[532_474, 1]],
+            },
+        ])
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Names, numbers and times, written without allocation and without harm (Invariants 1 and 3 of the
 //! module above).
 
+use crate::histogram::Counts;
 use core::fmt::{self, Display, Write};
 
 /// Bytes as text for a terminal (Invariant 3).
@@ -61,6 +62,7 @@ impl Display for Count {
 
 /// Nanoseconds in the unit that suits them, with three figures; `?` where the clock's rate is not
 /// known.
+#[derive(Clone, Copy)]
 pub(super) struct Duration(pub(super) Option<u64>);
 
 impl Duration {
@@ -68,6 +70,11 @@ impl Duration {
     pub(super) fn of_ticks(ticks: u64, ticks_per_second: u64) -> Duration {
         let ns = u128::from(ticks) * 1_000_000_000;
         Duration(ns.checked_div(ticks_per_second.into()).map(|ns| ns.try_into().unwrap_or(u64::MAX)))
+    }
+
+    /// The duration that a share of these did not exceed; no more than the longest.
+    pub(super) fn percentile(counts: &Counts, share: f64, longest: Duration) -> Duration {
+        Duration(longest.0.map(|longest_ns| counts.percentile(share).unwrap_or(0).min(longest_ns)))
     }
 }
 
@@ -111,6 +118,19 @@ impl Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.symbol.is_empty() { write!(f, "{:#x}", self.offset) } else { Shown(self.symbol).fmt(f) }
     }
+}
+
+/// A histogram, as a member of a JSON object: a list of pairs, of where a bucket ends, in
+/// nanoseconds, and its count. Empty buckets are left out. What the last bucket has took no longer
+/// than `longest_ns`.
+pub(super) fn histogram(out: &mut impl Write, key: &str, counts: &Counts, longest_ns: u64) -> fmt::Result {
+    write!(out, ", \"{key}\": [")?;
+    for (index, (upper_ns, count)) in counts.filled().enumerate() {
+        let separator = if index == 0 { "" } else { ", " };
+        let end_ns = if upper_ns == u64::MAX { longest_ns } else { upper_ns };
+        write!(out, "{separator}[{end_ns}, {count}]")?;
+    }
+    out.write_str("]")
 }
 
 /// The two times that sites and locks have, as members of a JSON object.

@@ -19,6 +19,7 @@
 use super::reported::Rounds;
 use crate::elf::holder;
 use crate::elf::symbols::Table;
+use crate::process::file_name;
 use core::ffi::CStr;
 
 /// Functions that count, wherever they are.
@@ -38,8 +39,7 @@ const JAVA: &[u8] = b"libjvm.so";
 /// A call of the running thread returns to `address`, or the module there is never closed.
 pub unsafe fn only_counts(address: usize) -> Option<Rounds> {
     let look = |path: &CStr, table: Option<Table>| {
-        let name = path.to_bytes().rsplit(|&b| b == b'/').next().unwrap_or_default();
-        if name == JAVA {
+        if file_name(path.to_bytes()) == JAVA {
             return Some(Rounds::Up);
         }
         let table = table?;

@@ -1,7 +1,7 @@
 //! The C library's functions that tell how many CPUs there are.
 //!
-//! Each calls the C library's own, and makes a count smaller that is more than the program is to be
-//! told. The two that give an affinity mask are told where the program's call returns to.
+//! Each calls the C library's own, and lowers a count that is above what the program really gets.
+//! The two that give an affinity mask also get the address to which the program's call returns.
 
 use super::reported::Rounds;
 use super::{callers, mask, reported};
@@ -20,7 +20,7 @@ typed! {
     real_pthread = pthread_getaffinity_np: unsafe extern "C" fn(libc::pthread_t, usize, *mut u8) -> c_int;
 }
 
-/// The count that the program is told where the C library says `real`.
+/// The answer to the program where the C library says `real`.
 fn online(real: c_long) -> c_long {
     if real <= 1 {
         // An error, or as few as there can be.

@@ -15,8 +15,8 @@
 //!    threads to them. The mask is left alone, except for callers that are known to count only
 //!    ([`callers`]), unless `cpus_also=affinity` says that this program only counts. What is taken
 //!    from a mask are its last CPUs, so what is left are CPUs that threads can be bound to. A mask
-//!    of no more than the count is never touched. A caller that itself rounds quotas up is told the
-//!    budget rounded up; all others are told it rounded down.
+//!    of no more than the count is never touched. A caller that itself rounds quotas up gets the
+//!    budget rounded up; all others get it rounded down.
 //! 4. **Callable anywhere.** `sysconf` may be called by signal handlers, by memory allocators, by a
 //!    child between `fork` and `exec`, and before our constructor has run. No lock is taken, the
 //!    program's `malloc` is not called, no descriptor stays open, `errno` is kept. See
@@ -24,7 +24,7 @@
 //!
 //! | file | its part |
 //! | --- | --- |
-//! | [`reported`] | how many CPUs the program is told of, now |
+//! | [`reported`] | the number of CPUs that is reported to the program now |
 //! | [`callers`] | the callers that ask for an affinity mask only to count it |
 //! | [`mask`] | an affinity mask made smaller |
 //! | `calls` | the C library's functions |

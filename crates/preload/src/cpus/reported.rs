@@ -1,4 +1,4 @@
-//! How many CPUs the program is told of, now.
+//! The number of CPUs that is reported to the program now.
 //!
 //! The options are read once. If they leave the count to us it is looked up when it is first asked
 //! for, since most programs never ask, and again when it is asked for after [`FRESH_NS`]: quotas
@@ -64,8 +64,8 @@ pub enum Rounds {
     Up,
 }
 
-/// How many CPUs the program is told of, at least 1; `None` if it is to be told what it would be
-/// told without us.
+/// The number of CPUs that is reported to the program, at least 1; `None` if the program gets the C
+/// library's answers.
 pub fn count(rounds: Rounds) -> Option<usize> {
     match wanted() {
         KEEP => None,
@@ -73,23 +73,23 @@ pub fn count(rounds: Rounds) -> Option<usize> {
             Rounds::Down => both & ((1 << UP_SHIFT) - 1),
             Rounds::Up => both >> UP_SHIFT,
         } as usize),
-        said => Some(said as usize),
+        count => Some(count as usize),
     }
 }
 
-/// Whether it is also told where it asks for configured CPUs.
+/// Whether that number is also the answer where the program asks for configured CPUs.
 pub fn also_configured() -> bool {
     // Relaxed: `wanted` has acquired what was written before the options counted as read.
     wanted() != KEEP && CONFIGURED.load(Ordering::Relaxed) != 0
 }
 
-/// Whether it is also told wherever it asks for an affinity mask.
+/// Whether that number also bounds each affinity mask that the program asks for.
 pub fn also_affinity() -> bool {
     // Relaxed: as above.
     wanted() != KEEP && MASKS.load(Ordering::Relaxed) != 0
 }
 
-/// Whether the program is to be told anything.
+/// Whether any answer is ours.
 pub fn is_wanted() -> bool {
     wanted() != KEEP
 }

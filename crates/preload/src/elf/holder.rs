@@ -115,7 +115,7 @@ fn by_module_list<R>(address: usize, look: impl FnOnce(&CStr, Option<Table>) -> 
     let (mut look, mut seen) = (Some(look), None);
     each(&mut |module| {
         if module.holds(address) {
-            seen = look.take().map(|look| look(module.path, Table::of(&module)));
+            seen = look.take().map(|look| look(module.path, module.table()));
         }
         seen.is_none()
     });

@@ -5,7 +5,6 @@
 
 use super::modules::Module;
 use super::relocations;
-use super::symbols::Table;
 use alloc::vec::Vec;
 use spinloop::Blocks;
 
@@ -18,7 +17,7 @@ const FUNCTIONS: [u32; 2] = [1025, 1026];
 
 /// The addresses of the words of `module` that lead to functions that block, and how these block.
 pub fn blocking(module: &Module<'_>) -> Vec<(u64, Blocks)> {
-    let Some(symbols) = Table::of(module) else { return Vec::new() };
+    let Some(symbols) = module.table() else { return Vec::new() };
     let blocks = |symbol| spinloop::blocking(symbols.name_of(symbol).to_str().ok()?);
     relocations::with_addends(module)
         .filter(|one| FUNCTIONS.contains(&one.kind()))

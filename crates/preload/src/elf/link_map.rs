@@ -9,7 +9,6 @@
 //! thread of the program can open or close a library. Modules that are there at the start are never
 //! closed, and stand at the head of the list.
 
-use super::modules;
 use super::symbols::Table;
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicI32, Ordering};
@@ -123,19 +122,6 @@ fn by_soname(soname: &CStr) -> Option<Table> {
     all().filter_map(Module::table).find(|table| table.soname() == Some(soname))
 }
 
-/// As [`next`], while other threads may open and close libraries: under the loader's lock.
-pub fn next_now(name: &CStr) -> Option<usize> {
-    let (mut behind, mut found) = (false, None);
-    modules::each(&mut |module| {
-        if behind {
-            found = Table::of(&module).and_then(|table| table.function(name));
-        }
-        behind |= module.dynamic() == Some(own_dynamic());
-        found.is_none()
-    });
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,7 +139,6 @@ mod tests {
             // SAFETY: looks a name up.
             let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) } as usize;
             assert_eq!(next(name, own_dynamic()), Some(expected), "{name:?}");
-            assert_eq!(next_now(name), Some(expected), "{name:?}");
             assert_eq!(of_c_library(name), Some(expected), "{name:?}");
             // If no module has this dynamic section, the C library's function is found.
             assert_eq!(next(name, 8), Some(expected), "{name:?}");

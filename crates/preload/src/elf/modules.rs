@@ -3,9 +3,12 @@
 //! They are shown by the C library's `dl_iterate_phdr`, under the loader's lock. A program may have
 //! a function of that name, so the C library's is called by its address.
 
-use crate::real::typed;
+use super::symbols::Table;
+use super::{dynamic, link_map};
+use crate::process::file_name;
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use libc::{Elf64_Phdr as Header, PF_R, PF_W, PF_X, PT_DYNAMIC, PT_GNU_EH_FRAME, PT_LOAD, dl_phdr_info};
 
 /// One module, as the loader shows it. Valid until the library that it is may be closed: use it
@@ -31,28 +34,12 @@ pub struct Generation {
     pub removed: u64,
 }
 
-/// The entries of the dynamic section at `dynamic`, as tags and values.
-///
-/// # Safety
-/// The section is the loader's, and stays mapped while the entries are read.
-pub(super) unsafe fn dynamic_entries(dynamic: usize) -> impl Iterator<Item = [u64; 2]> {
-    let mut at = Some(dynamic as *const [u64; 2]);
-    core::iter::from_fn(move || {
-        let place = at?;
-        // SAFETY: the section ends with an entry of tag zero, behind which nothing is read.
-        let entry = unsafe { place.read() };
-        at = (entry[0] != 0).then(|| place.wrapping_add(1));
-        at.map(|_| entry)
-    })
-}
-
-/// The place in memory that an address in a dynamic section means. The loader has relocated these
-/// addresses, except in a section that it may not write to (the kernel's vDSO).
-pub(super) fn in_memory(bias: usize, address: usize) -> usize {
-    if address < bias { address + bias } else { address }
-}
-
 impl<'a> Module<'a> {
+    /// The last part of its path; empty for the program itself.
+    pub fn file_name(&self) -> &'a [u8] {
+        file_name(self.path.to_bytes())
+    }
+
     fn of_type(&self, kind: u32) -> impl Iterator<Item = &'a Header> + use<'a> {
         self.headers.iter().filter(move |header| header.p_type == kind)
     }
@@ -118,6 +105,12 @@ impl<'a> Module<'a> {
         })
     }
 
+    /// Its symbols, if it has a table of them with a GNU hash.
+    pub fn table(&self) -> Option<Table> {
+        // SAFETY: the loader mapped the module and its dynamic section.
+        unsafe { Table::at(self.bias, self.dynamic()?) }
+    }
+
     /// Its dynamic section.
     pub fn dynamic(&self) -> Option<usize> {
         self.of_type(PT_DYNAMIC).next().map(|h| self.range(h).start)
@@ -126,7 +119,7 @@ impl<'a> Module<'a> {
     /// The entries of its dynamic section, as tags and values.
     pub fn dynamic_entries(&self) -> impl Iterator<Item = [u64; 2]> + use<'a> {
         // SAFETY: the dynamic section is mapped.
-        self.dynamic().into_iter().flat_map(|dynamic| unsafe { dynamic_entries(dynamic) })
+        self.dynamic().into_iter().flat_map(|dynamic| unsafe { dynamic::entries(dynamic) })
     }
 
     /// Whether the loader changes its text when it relocates the module.
@@ -153,11 +146,22 @@ impl<'a> Module<'a> {
     }
 }
 
-typed! {
-    iterate = dl_iterate_phdr: extern "C" fn(One, *mut c_void) -> c_int;
-}
-
 type One = extern "C" fn(*mut dl_phdr_info, usize, *mut c_void) -> c_int;
+type Iterate = extern "C" fn(One, *mut c_void) -> c_int;
+
+/// The C library's `dl_iterate_phdr`. It is looked up together with all others of the C library's
+/// functions (`crate::real`), or by the first walk, if that comes earlier.
+pub fn iterate() -> Option<Iterate> {
+    static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: the address is all there is to see, and each look-up finds the same.
+    let mut address = ADDRESS.load(Ordering::Relaxed);
+    if address == 0 {
+        address = link_map::of_c_library(c"dl_iterate_phdr")?;
+        ADDRESS.store(address, Ordering::Relaxed);
+    }
+    // SAFETY: the C library's function of this name has this type.
+    Some(unsafe { core::mem::transmute::<usize, Iterate>(address) })
+}
 
 /// Calls `visit` for each module, in the order in which they were loaded, until it answers false.
 /// Returns how often the loader's list had changed by then.

@@ -5,7 +5,8 @@
 //!
 //! Invariant 1: a table is read only if it lies whole in a segment that is mapped and readable.
 
-use super::modules::{Module, in_memory};
+use super::dynamic;
+use super::modules::Module;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -52,7 +53,7 @@ fn table<'a, T>(module: &Module<'a>, tag: u64, size_tag: u64) -> &'a [T] {
     let entry =
         |wanted| module.dynamic_entries().find(|entry| entry[0] == wanted).map(|entry| entry[1] as usize);
     let (Some(start), Some(bytes)) = (entry(tag), entry(size_tag)) else { return &[] };
-    let start = in_memory(module.bias, start);
+    let start = dynamic::in_memory(module.bias, start);
     let whole =
         module.readable().any(|range| range.start <= start && start.saturating_add(bytes) <= range.end);
     if !whole || !start.is_multiple_of(align_of::<T>()) {

@@ -7,7 +7,7 @@
 //! versions a new program would be given (the version whose entry does not have the hidden bit). We
 //! take that version, as `dlsym` would.
 
-use super::modules::{Module, dynamic_entries, in_memory};
+use super::dynamic;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -39,22 +39,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table of a module, if it has one with a GNU hash.
-    pub fn of(module: &Module<'_>) -> Option<Table> {
-        // SAFETY: the loader mapped the module and its dynamic section.
-        unsafe { Table::at(module.bias, module.dynamic()?) }
-    }
-
-    /// Returns the table of the module that has this dynamic section; `bias` is what to add to an
-    /// address in its file.
+    /// Returns the table of the module that has this dynamic section, if it has one with a GNU
+    /// hash; `bias` is what to add to an address in its file.
     ///
     /// # Safety
     /// The section is the loader's, and stays mapped while the table is used.
     pub unsafe fn at(bias: usize, dynamic: usize) -> Option<Table> {
         let (mut symbols, mut strings, mut versions, mut hash, mut name) = (None, None, None, None, None);
         // SAFETY: as the caller promised.
-        for [tag, value] in unsafe { dynamic_entries(dynamic) } {
-            let address = in_memory(bias, value as usize);
+        for [tag, value] in unsafe { dynamic::entries(dynamic) } {
+            let address = dynamic::in_memory(bias, value as usize);
             match tag {
                 DT_STRTAB => strings = Some(address as *const u8),
                 DT_SYMTAB => symbols = Some(address as *const Symbol),
@@ -224,7 +218,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::super::modules::each;
-    use super::*;
 
     #[test]
     fn names_the_function_around_an_address() {
@@ -233,7 +226,7 @@ mod tests {
         let mut found = None;
         each(&mut |module| {
             if module.holds(qsort) {
-                let table = Table::of(&module).expect("a table");
+                let table = module.table().expect("a table");
                 let enclosing = table.enclosing(qsort + 2);
                 assert_eq!(table.enclosing_all(&[0, qsort, qsort + 2]), [None, enclosing, enclosing]);
                 found = enclosing.map(|(name, start)| (name.to_owned(), start));
@@ -250,7 +243,7 @@ mod tests {
         let mut found = None;
         each(&mut |module| {
             if module.holds(abs) {
-                found = Table::of(&module).expect("a table").extent(c"abs");
+                found = module.table().expect("a table").extent(c"abs");
             }
             found.is_none()
         });

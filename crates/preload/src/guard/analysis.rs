@@ -14,8 +14,7 @@
 
 use super::code_space::Piece;
 use super::frames;
-use super::plan::{Made, Writer};
-use super::repair::{NO_ROW, NOT_COPIED};
+use super::plan::{Made, NO_ROW, NOT_COPIED, Writer};
 use crate::elf::imports;
 use crate::elf::modules::Module;
 use alloc::vec::Vec;

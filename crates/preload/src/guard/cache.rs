@@ -35,8 +35,8 @@
 //! 4. Nothing here reports an error: without a cache, the search is done again.
 
 use super::analysis::MACHINE;
+use super::module_file;
 use super::plan::{Plan, Verdict};
-use super::search::{file_name, is_file_of};
 use crate::elf::modules::Module;
 use crate::process::{self, Path};
 use alloc::vec;
@@ -218,15 +218,12 @@ fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
             id.iter().try_for_each(|byte| write!(name, "{byte:02x}").ok())?;
         }
         None => {
-            let own = if module.path.is_empty() { c"/proc/self/exe" } else { module.path };
-            // Not of a file that has taken the place of the loaded file.
-            let file = File::open(own).ok().filter(|file| is_file_of(file, module))?;
-            let status = file.status().ok()?;
+            let status = module_file::open(module)?.status().ok()?;
             let (device, number) = status.identity;
             write!(name, "{by_file}{device:x}-{number:x}-{:x}-{:x}-", status.bytes, status.changed_ns)
                 .ok()?;
             // For people that look into the folder.
-            let readable = file_name(module.path).iter().filter(|byte| byte.is_ascii_alphanumeric()).take(32);
+            let readable = module.file_name().iter().filter(|byte| byte.is_ascii_alphanumeric()).take(32);
             readable.copied().try_for_each(|byte| name.push(&[byte]))?;
         }
     }
@@ -255,7 +252,7 @@ mod tests {
         Entry { folder, name, head, text: Vec::new(), bias: 0x7000_0000 }
     }
 
-    const PLANS: &[u8] = b"some plans, which nobody reads here";
+    const PLANS: &[u8] = b"some plans, which are not read here";
 
     fn read(entry: &Entry<'_>) -> Option<Vec<u8>> {
         entry.read().map(|kept| kept.plans().to_vec())
@@ -332,7 +329,7 @@ mod tests {
             std::os::unix::fs::chown(&file, Some(1), None).expect("root may");
             assert_eq!(read(&entry), None, "another user's");
         } else {
-            println!("skipped in part: only root can give a file to another user");
+            testing::skip("in part: only root can give a file to another user");
         }
     }
 }

@@ -12,7 +12,6 @@
 //!    effective user: other users may put a link or a file in its place.
 //! 2. Nothing here reports an error.
 
-use super::search::file_name;
 use crate::elf::modules::Module;
 use crate::process::{self, Path};
 use alloc::string::String;
@@ -23,7 +22,7 @@ use platform::signal::without_write_signals;
 
 /// Notes a copy of the loop around `pivot`.
 pub fn note(lines: &mut String, copy: &Range<usize>, module: &Module<'_>, pivot: usize) {
-    let name = core::str::from_utf8(file_name(module.path)).unwrap_or("?");
+    let name = core::str::from_utf8(module.file_name()).unwrap_or("?");
     let name = if name.is_empty() { "program" } else { name };
     let offset = pivot.wrapping_sub(module.bias);
     let _ = writeln!(lines, "{:x} {:x} manx:{name}+{offset:#x}", copy.start, copy.len());

@@ -31,6 +31,11 @@ use core::ops::Range;
 use spinloop::relocation::{Bases, Refers, Relocation, relocate};
 use spinloop::{Bound, Condition, Counter, Image, Kind, MAX_HOPS, Place};
 
+/// Why a wait is refused.
+pub const NOT_COPIED: &str = "it cannot be copied";
+/// The same: several instructions would have to be replaced.
+pub const NO_ROW: &str = "no jump fits while threads run";
+
 /// What the finder says of one seed.
 pub struct Plan<'a> {
     /// The address where the waiter looks, from the module's bias.
@@ -169,8 +174,7 @@ fn relocations(packed: &[[u8; 3]]) -> impl Iterator<Item = Relocation> {
 
 fn with_bias(kind: Kind, bias: usize) -> Kind {
     match kind {
-        Kind::Counted(Counter { bound: Bound::Memory(None, at), .. }) => {
-            let Kind::Counted(counter) = kind else { return kind };
+        Kind::Counted(counter @ Counter { bound: Bound::Memory(None, at), .. }) => {
             let bound = Bound::Memory(None, at.wrapping_add(bias as u64));
             Kind::Counted(Counter { bound, ..counter })
         }

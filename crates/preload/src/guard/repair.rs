@@ -12,9 +12,10 @@
 //! dead bytes, each with few calls of the kernel's ([`Text::write_all`]).
 
 use super::code_space::{CodeSpace, Piece};
-use super::plan::{Entrance, Form, Repairable};
+use super::plan::{Entrance, Form, NO_ROW, NOT_COPIED, Repairable};
 use super::site::Site;
 use super::text::{Edit, SPAN_BYTES_MAX, Text, Traffic};
+use super::trampoline::hooks;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
@@ -24,9 +25,7 @@ use spinloop::relocation::Bases;
 use spinloop::{near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
-pub(super) const NOT_COPIED: &str = "it cannot be copied";
 const NO_ROOM: &str = "there is no room for its copy";
-pub(super) const NO_ROW: &str = "no jump fits while threads run";
 
 /// A site that was repaired, and what is needed to give it up.
 pub struct Repair {
@@ -56,7 +55,7 @@ pub struct Repairer<'a> {
 
 /// A loop that is to be repaired.
 pub struct Job<'a> {
-    /// What is told to the waiter.
+    /// What the waiter finds its data by.
     pub site: &'static Site,
     /// What is to be done.
     pub plan: &'a Repairable<'a>,
@@ -72,7 +71,7 @@ struct Copied<'a> {
 pub type Left = (&'static Site, &'static str);
 
 impl Repairer<'_> {
-    /// Repairs what can be repaired. `attach` is told the sites before threads are led there.
+    /// Repairs what can be repaired. `attach` gets the sites before threads are led there.
     ///
     /// # Safety
     /// The plans must be the finder's for this module, and the module's text as the finder saw it;
@@ -113,7 +112,7 @@ impl Repairer<'_> {
                 run.clear();
             }
             let begin = run.len();
-            let hooks = super::hooks(job.site, core::ptr::from_ref(copy.word()).addr());
+            let hooks = hooks(job.site, core::ptr::from_ref(copy.word()).addr());
             let made = hooks.and_then(|hooks| {
                 let to = Bases { copy: copy.code.start as u64, module: self.bias as u64, hooks };
                 job.plan.copy(&mut run, &to)

@@ -18,7 +18,7 @@
 //!    that the loader relocates.
 //! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other
 //!    thread can stand between them: while there is no other thread, or in a module that has never
-//!    run, as the new ones at a [`rendezvous`].
+//!    run, as the new ones at a [`rendezvous`](super::rendezvous).
 //! 5. While there are other threads, it is possible that the loader has not relocated a module yet.
 //!    Its text and its tables of relocations are as they will be (text that is relocated is left
 //!    alone); of its data we see what the loader is going to write.
@@ -28,26 +28,21 @@ use super::plan::{self, Plan, Verdict};
 use super::repair::{Job, Repair, Repairer};
 use super::site::Site;
 use super::text::Text;
-use super::{analysis, cache, perf_map, rendezvous};
+use super::{analysis, cache, module_file, perf_map};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
-use crate::elf::symbols::Table;
-use crate::{selection, settings, shortage, statistics};
+use crate::{selection, settings, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::LazyCell;
-use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
-use platform::file::File;
-use platform::{clock, memory};
+use platform::memory;
 use spinloop::{Kind, Seed};
 
-/// How much of a file is read at a time.
-const PART: usize = 256 << 10;
 /// How many sites are allocated at a time.
 const SITES: usize = 64;
 
@@ -62,7 +57,7 @@ struct Known {
 
 /// Which threads may run in the modules that are new to a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Runs {
+pub enum Runs {
     /// None, and none ever did.
     Never,
     /// None at the moment: there is no other thread.
@@ -88,7 +83,7 @@ pub struct Search {
     spare: Vec<&'static Site>,
     /// How waits end: one for all sites that end alike, never freed.
     kinds: Vec<&'static Kind>,
-    /// What `perf` is to be told of this search.
+    /// The lines of this search for `perf`'s map.
     perf_lines: String,
 }
 
@@ -110,15 +105,16 @@ impl Search {
         self.generation.is_some_and(|last| last == modules::each(&mut |_| false))
     }
 
-    /// Searches what is new and forgets what is gone. `at_rendezvous`: at a rendezvous with the
-    /// loader.
-    pub fn run(&mut self, at_rendezvous: bool) {
-        let behind = rendezvous::catch_up();
-        if self.is_current() {
-            return;
-        }
-        // What is gone is forgotten first: a library that was closed and opened again is often at
-        // its old place, with a new site for each of its old ones.
+    /// Whether nothing has been searched yet.
+    pub fn is_first(&self) -> bool {
+        self.generation.is_none()
+    }
+
+    /// Forgets the modules that are gone. Returns the loader's count of changes if modules are new.
+    ///
+    /// This comes first: a library that was closed and opened again is often at its old place, with
+    /// a new site for each of its old ones.
+    pub fn forget_gone(&mut self) -> Option<Generation> {
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
             if let Some(known) = self.known_as(&module) {
@@ -126,35 +122,26 @@ impl Search {
             }
             true
         });
-        self.forget();
-        let last = self.generation;
-        if last.is_some_and(|last| last.added == generation.added) {
+        for known in self.known.extract_if(.., |known| !known.seen) {
+            for repair in known.repairs {
+                self.spare.push(repair.close(&mut self.code_space));
+            }
+        }
+        if self.generation.is_some_and(|last| last.added == generation.added) {
             self.generation = Some(generation);
-            return;
+            return None;
         }
-        if !memory_suffices() {
-            rendezvous::fall_behind();
-            return;
-        }
-        let before_ns = clock::now_ns();
-        shortage::prepare();
-        let text = Text::open();
-        let alone = crate::process::threads() == Some(1);
-        if last.is_none() {
-            // Before the walk: a library that is opened after it is met at the rendezvous.
-            rendezvous::install(&text, alone);
-        }
-        // By Invariant 4.
-        let runs = match (alone, at_rendezvous && !behind) {
-            (_, true) => Runs::Never,
-            (true, false) => Runs::Still,
-            (false, false) => Runs::Running,
-        };
+        Some(generation)
+    }
+
+    /// Searches the modules that are new, by Invariant 4 as `runs` says; `generation` is what
+    /// [`Search::forget_gone`] has returned.
+    pub fn search_new(&mut self, generation: Generation, text: &Text, runs: Runs) {
         self.known.iter_mut().for_each(|known| known.seen = false);
         let folder: LazyCell<Option<cache::Folder>> =
             LazyCell::new(|| settings::cache().then(cache::Folder::open).flatten());
         modules::each(&mut |module| {
-            self.examine(&module, &text, runs, &folder);
+            self.examine(&module, text, runs, &folder);
             true
         });
         // If the list has changed between the two walks, the next look finds it changed.
@@ -163,7 +150,6 @@ impl Search {
         if !lines.is_empty() {
             perf_map::add(&lines);
         }
-        statistics::searched(clock::now_ns().saturating_sub(before_ns));
     }
 
     /// Returns what is known of a module, if it has been searched (Invariant 1).
@@ -280,15 +266,6 @@ impl Search {
         site.set_kind(kind);
         site
     }
-
-    /// Drops what belongs to modules that are gone.
-    fn forget(&mut self) {
-        for known in self.known.extract_if(.., |known| !known.seen) {
-            for repair in known.repairs {
-                self.spare.push(repair.close(&mut self.code_space));
-            }
-        }
-    }
 }
 
 /// The plans that an earlier start has kept, if they are for the module as it is.
@@ -315,19 +292,9 @@ fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> 
     plans
 }
 
-/// Whether a search would find the memory that it needs: the process may have a limit of its own,
-/// and an allocation that fails in the middle would end it.
-fn memory_suffices() -> bool {
-    /// Several times what the largest programs needed.
-    const BYTES: usize = 32 << 20;
-    let Ok(mapped) = memory::map_zeroes(BYTES, memory::READ | memory::WRITE) else { return false };
-    // SAFETY: no thread has used it.
-    unsafe { memory::unmap(mapped, BYTES).is_ok() }
-}
-
 /// Notes that a loop which should have been repaired was not, and says so if that was asked for.
 fn leave(module: &Module<'_>, pivot: usize, reason: &str) {
-    let name = core::str::from_utf8(file_name(module.path)).unwrap_or("?");
+    let name = core::str::from_utf8(module.file_name()).unwrap_or("?");
     let name = if name.is_empty() { "the program" } else { name };
     let offset = pivot.wrapping_sub(module.bias);
     crate::process::say(
@@ -349,25 +316,19 @@ fn has_changing_text(module: &Module<'_>) -> bool {
 
 /// By Invariant 3.
 pub(crate) fn left_alone(module: &Module<'_>) -> bool {
-    preload_abi::is_left_alone(file_name(module.path)) || module.holds(left_alone as *const () as usize)
-}
-
-/// The last part of a path.
-pub fn file_name(path: &CStr) -> &[u8] {
-    let path = path.to_bytes();
-    path.iter().rposition(|&b| b == b'/').map_or(path, |at| &path[at + 1..])
+    preload_abi::is_left_alone(module.file_name()) || module.holds(left_alone as *const () as usize)
 }
 
 /// Where the module's own functions by which threads poll begin.
 fn polling<'a>(module: &Module<'a>) -> impl Iterator<Item = usize> + use<'a> {
-    let table = Table::of(module);
+    let table = module.table();
     spinloop::POLLING.iter().filter_map(move |name| Some(table.as_ref()?.extent(name)?.start))
 }
 
 /// The seeds in a module's text, one kind after the other, each in ascending order.
 fn seeds(module: &Module<'_>) -> Vec<(Seed, usize)> {
     let mut found = Vec::new();
-    each_part(module, spinloop::OVERLAP, &mut |address, text| {
+    module_file::each_part(module, spinloop::OVERLAP, &mut |address, text| {
         #[cfg(target_arch = "x86_64")]
         found.extend(spinloop::seeds(text).into_iter().map(|(at, seed)| (seed, address + at)));
         #[cfg(target_arch = "aarch64")]
@@ -378,43 +339,4 @@ fn seeds(module: &Module<'_>) -> Vec<(Seed, usize)> {
     found.dedup();
     statistics::module(module.text().map(|(range, _)| range.len()).sum());
     found
-}
-
-/// Shows a module's text, a part at a time, with the address of each; parts overlap by `overlap`
-/// bytes, so that nothing that short is cut in two. From the module's file, if that is still what
-/// was loaded.
-pub(crate) fn each_part(module: &Module<'_>, overlap: usize, visit: &mut dyn FnMut(usize, &[u8])) {
-    let path = if module.path.is_empty() { c"/proc/self/exe" } else { module.path };
-    let file = File::open(path).ok().filter(|file| is_file_of(file, module));
-    let mut part = Vec::new();
-    for (range, offset) in module.text() {
-        let Some(file) = &file else {
-            // SAFETY: text is mapped and readable while the loader shows the module.
-            visit(range.start, unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) });
-            continue;
-        };
-        part.resize(PART.min(range.len()), 0);
-        let mut done = 0;
-        while done < range.len() {
-            let want = PART.min(range.len() - done);
-            let Ok(read) = file.read_at(&mut part[..want], offset + done as u64) else { break };
-            visit(range.start + done, &part[..read]);
-            if read < PART {
-                break;
-            }
-            done += read - overlap;
-        }
-    }
-}
-
-/// Whether an open file starts as the module does (it may have been replaced since it was loaded).
-pub(super) fn is_file_of(file: &File, module: &Module<'_>) -> bool {
-    let start = module.extent().start;
-    let mut header = [0; 64];
-    let begins = |first: Range<usize>| first.start == start && first.len() >= header.len();
-    if !module.readable().next().is_some_and(begins) || file.read_at(&mut header, 0) != Ok(header.len()) {
-        return false;
-    }
-    // SAFETY: the module's first segment is mapped and readable for at least `header.len()` bytes.
-    unsafe { super::text::holds(start, &header) }
 }

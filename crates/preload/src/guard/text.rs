@@ -344,7 +344,7 @@ mod tests {
                     // SAFETY: locks memory of the test's own.
                     let refused = unsafe { libc::mlock(code as *const libc::c_void, bytes) } != 0;
                     if refused {
-                        println!("skipped in part: no right to lock memory");
+                        testing::skip("in part: no right to lock memory");
                     }
                 }
                 let edit =

@@ -14,45 +14,17 @@
 //! us.
 //!
 //! PAUSE changes no register and no flag, and a loop may keep anything in any of them. Saved here
-//! are the flags, all general registers, and xmm0 to xmm15. The general registers lie in a
-//! [`Frame`] on the stack, which [`super::visit::visit`] may change: so it moves a counter on that
-//! the loop keeps in a register. The function must touch nothing else: no x87 or MMX register, no
-//! upper half of a vector register (no VEX or EVEX instruction), no mask register, and it must call
-//! no code that may touch these, the C library above all. A test walks the machine code of the
-//! built library from `visit` on and checks it (`tests/closed.rs`).
+//! are the flags, all general registers, and xmm0 to xmm15. The general registers lie on the stack
+//! as [`Registers`](super::registers::Registers), which [`super::visit::visit`] may change: so it
+//! moves a counter on that the loop keeps in a register. The function must touch nothing else: no
+//! x87 or MMX register, no upper half of a vector register (no VEX or EVEX instruction), no mask
+//! register, and it must call no code that may touch these, the C library above all. A test walks
+//! the machine code of the built library from `visit` on and checks it (`tests/closed.rs`).
 //!
 //! Direction and alignment flags come as the loop left them and go back so; the Rust side gets the
 //! direction flag clear, as its convention asks.
 
-/// The general registers of a thread in a copy, by their numbers in the machine's encoding. What
-/// lies above is the flags, what the copy pushed, and its red zone.
-#[repr(C)]
-pub struct Frame {
-    registers: [u64; 16],
-}
-
-/// The number of the stack pointer.
-const RSP: usize = 4;
-/// From a frame up to what the copy's stack pointer was: the registers, the flags, three words, the
-/// red zone.
-const ABOVE_BYTES: usize = 16 * 8 + 8 + 3 * 8 + 128;
-
-impl Frame {
-    /// What the register of this number held.
-    #[inline(always)]
-    pub fn get(&self, number: u8) -> u64 {
-        match usize::from(number) & 15 {
-            RSP => (core::ptr::from_ref(self).addr() + ABOVE_BYTES) as u64,
-            number => self.registers[number],
-        }
-    }
-
-    /// What the register of this number is to hold; not the stack pointer.
-    #[inline(always)]
-    pub fn set(&mut self, number: u8, value: u64) {
-        self.registers[usize::from(number) & 15] = value;
-    }
-}
+use super::site::Site;
 
 #[cfg(all(target_arch = "x86_64", not(test)))]
 core::arch::global_asm!(
@@ -156,11 +128,26 @@ core::arch::global_asm!(
     visit = sym super::visit::visit,
 );
 
-/// The address of the trampoline.
-#[cfg(all(target_arch = "x86_64", not(test)))]
-pub fn address() -> usize {
-    unsafe extern "C" {
-        fn manx_trampoline();
+/// What the copies of loops refer to; `None` on machines where loops are not copied. `site_rounds`
+/// is the address of the copy's word.
+pub fn hooks(site: &'static Site, site_rounds: usize) -> Option<spinloop::Hooks> {
+    #[cfg(all(target_arch = "x86_64", not(test)))]
+    {
+        unsafe extern "C" {
+            fn manx_trampoline();
+        }
+        let waiting = crate::thread::waiting_offset();
+        Some(spinloop::Hooks {
+            trampoline: (manx_trampoline as *const ()).addr() as u64,
+            site: core::ptr::from_ref(site).addr() as u64,
+            waiting,
+            rounds: waiting + size_of::<usize>() as i32,
+            site_rounds: site_rounds as u64,
+        })
     }
-    manx_trampoline as *const () as usize
+    #[cfg(not(all(target_arch = "x86_64", not(test))))]
+    {
+        let _ = (site, site_rounds);
+        None
+    }
 }

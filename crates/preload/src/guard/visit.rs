@@ -44,12 +44,13 @@
 //!    wait is over. By then the memory may have been given back, so the kernel reads it, and such a
 //!    read never faults.
 
+use super::registers::Registers;
 use super::site::Site;
-use super::trampoline::Frame;
 use crate::settings::SETTINGS;
 use crate::shortage;
 use crate::thread::{self, Thread};
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 use manx::wait::{Action, Adaptive};
 use platform::clock::ns_to_ticks;
 use platform::{clock, thread as os};
@@ -82,7 +83,7 @@ const CLOSELY_ROUNDS: u64 = 4;
 /// threads take time from threads that have some: so it yields less often than at a loop that waits
 /// for one thing. ONNX Runtime, 4 threads on 2 CPUs: 8 yields 2.7 ms, 24 yields 2.3 ms, 120 yields
 /// 1.05 ms; in pairs, 400 yields are too many (p99 7 ms in place of 2.8 ms).
-const HINT: Adaptive = Adaptive { spins: 32, yields: 120, step_ns: STEP_NS, ceiling_ns: 400_000 };
+const HINT: Adaptive = Adaptive::of_ns(32, 120, STEP_NS, 400_000);
 /// A thread that polls does so this often before it yields: a call takes as long as dozens of
 /// rounds of a loop.
 const POLLS: u32 = 4;
@@ -93,21 +94,20 @@ const NO_YIELDS_NS: u64 = 20_000_000;
 /// A wait that keeps its author's time runs this number of rounds between its sleeps, and one more.
 const TIMED_ROUNDS: u64 = 15;
 
-/// In [`Thread::met`]: the thread's scheduling class is known.
+/// In [`Thread::flags`]: the thread's scheduling class is known.
 const CLASS_KNOWN: u32 = 1;
-/// In [`Thread::met`]: it is a real-time class, in which yields do not let lower threads run.
+/// In [`Thread::flags`]: it is a real-time class, in which yields do not let lower threads run.
 const REAL_TIME: u32 = 2;
-/// In [`Thread::met`]: another thread ran during a yield, or the wait came to sleep.
+/// In [`Thread::flags`]: another thread ran during a yield, or the wait came to sleep.
 const OTHERS_RAN: u32 = 4;
-/// In [`Thread::met`]: the wait's counter was moved on.
+/// In [`Thread::flags`]: the wait's counter was moved on.
 const MOVED_ON: u32 = 8;
-/// In [`Thread::met`], from this bit on: how often in a row the thread came back to the loop right
-/// after its counter was moved on.
+/// In [`Thread::flags`], from this bit on: how often in a row the thread came back to the loop
+/// right after its counter was moved on.
 const BACK_SHIFT: u32 = 8;
 
-/// Waits for one round of the loop at `site`. `frame` holds the registers that the loop goes on
-/// with.
-pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
+/// Waits for one round of the loop at `site`. The loop goes on with these registers.
+pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
     let thread = thread::current();
     let stride = thread.stride.get();
     let passed = rounds_passed(stride, thread.rounds.replace(0));
@@ -137,12 +137,12 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
                 site,
                 thread,
                 now,
-                Adaptive {
-                    spins: bound(site),
-                    yields: SETTINGS.yields.load(Ordering::Relaxed),
-                    step_ns: SETTINGS.step_ns.load(Ordering::Relaxed),
-                    ceiling_ns: SETTINGS.ceiling_ns.load(Ordering::Relaxed),
-                },
+                Adaptive::of_ns(
+                    bound(site),
+                    SETTINGS.yields.load(Ordering::Relaxed),
+                    SETTINGS.step_ns.load(Ordering::Relaxed),
+                    SETTINGS.ceiling_ns.load(Ordering::Relaxed),
+                ),
             ),
             Kind::Hint => adapt(site, thread, now, HINT),
             // A real-time thread polls on: the user gave it its CPU, and it may poll a device.
@@ -152,9 +152,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, frame: &mut Frame) {
             Kind::Counted(_) if !goes_on => now,
             Kind::Counted(counter) => {
                 time_rounds(thread, now.wrapping_sub(last), passed);
-                count_on(site, thread, counter, frame, now)
+                count_on(site, thread, counter, registers, now)
             }
-            Kind::Timed => sleep_once(site, thread, Action::Sleep { ns: STEP_NS }),
+            Kind::Timed => sleep_once(site, thread, STEP_NS),
         }
     };
     thread.left_ticks.set(left);
@@ -195,12 +195,9 @@ fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
     thread.short_round.set(round.saturating_add(1));
     match policy.action(round) {
         Action::Spin => now,
-        Action::Yield if is_real_time(thread) => {
-            let slept = policy.action(round.saturating_add(policy.yields));
-            sleep_once(site, thread, slept)
-        }
+        Action::Yield if is_real_time(thread) => sleep_by(site, thread, policy.yields(0).action(round)),
         Action::Yield => yield_once(site, thread, now),
-        sleep => sleep_once(site, thread, sleep),
+        sleep => sleep_by(site, thread, sleep),
     }
 }
 
@@ -230,19 +227,19 @@ fn poll_on(site: &Site, thread: &Thread, now: u64) -> u64 {
     if polled < slept.saturating_add(ns_to_ticks(STEP_NS)) {
         return now;
     }
-    let after = sleep_once(site, thread, Action::Sleep { ns: STEP_NS });
+    let after = sleep_once(site, thread, STEP_NS);
     thread.slept_ticks.set(slept.saturating_add(after.wrapping_sub(now)));
     after
 }
 
 /// A wait that is bounded by a counter, while CPUs are short.
-fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, now: u64) -> u64 {
-    let value = read(counter.place, counter.bits, frame);
-    let Some(bound) = bound_of(counter, frame) else { return now };
+fn count_on(site: &Site, thread: &Thread, counter: &Counter, registers: &mut Registers, now: u64) -> u64 {
+    let value = read(counter.place, counter.bits, registers);
+    let Some(bound) = bound_of(counter, registers) else { return now };
     let Some(missing) = counter.missing(value, bound) else { return now };
     // What should block does not always: a mutex may be free. A server's threads spin for a million
     // rounds, take a mutex that is held only while they are to sleep for long, and spin again.
-    let blocks = counter.blocks && thread.met.get() >> BACK_SHIFT < BACKS;
+    let blocks = counter.blocks && thread.flags.get() >> BACK_SHIFT < BACKS;
     if !blocks
         && let Some(left_ticks) = time_left(thread, missing)
         && (!counter.blocks || left_ticks > ns_to_ticks(STEP_NS))
@@ -258,16 +255,16 @@ fn count_on(site: &Site, thread: &Thread, counter: &Counter, frame: &mut Frame, 
             adapt(site, thread, now, HINT)
         } else {
             let ns = STEP_NS.min(clock::ticks_to_ns(left_ticks).max(1));
-            sleep_once(site, thread, Action::Sleep { ns })
+            sleep_once(site, thread, ns)
         };
         let slept = after.saturating_sub(now);
         thread.slept_ticks.set(thread.slept_ticks.get().saturating_add(slept));
         return after;
     }
     if missing > 0 {
-        write(counter, counter.after(value, missing), frame);
+        write(counter, counter.after(value, missing), registers);
     }
-    thread.met.set(thread.met.get() | MOVED_ON);
+    thread.flags.set(thread.flags.get() | MOVED_ON);
     count(site, thread);
     now
 }
@@ -289,20 +286,20 @@ fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
 }
 
 /// What a place of this size holds.
-fn read(place: Place, bits: u32, frame: &Frame) -> u64 {
+fn read(place: Place, bits: u32, registers: &Registers) -> u64 {
     match place {
-        Place::Register(number) => frame.get(number),
-        Place::Stack(base, distance) => load(frame.get(base).wrapping_add(distance as u64), bits),
+        Place::Register(number) => registers.get(number),
+        Place::Stack(base, distance) => load(registers.get(base).wrapping_add(distance as u64), bits),
     }
 }
 
 /// What a counter is compared with; `None` if it cannot be read any more.
-fn bound_of(counter: &Counter, frame: &Frame) -> Option<u64> {
+fn bound_of(counter: &Counter, registers: &Registers) -> Option<u64> {
     Some(match counter.bound {
         Bound::Constant(constant) => constant,
-        Bound::Place(place, add) => read(place, counter.bits, frame).wrapping_add(add as u64),
+        Bound::Place(place, add) => read(place, counter.bits, registers).wrapping_add(add as u64),
         Bound::Memory(base, add) => {
-            let address = base.map_or(0, |base| frame.get(base)).wrapping_add(add);
+            let address = base.map_or(0, |base| registers.get(base)).wrapping_add(add);
             // By Invariant 7. Half a word is read with the other half, which lies in the same page.
             let (word, shift) = match (counter.bits, address & 7) {
                 (32, 0 | 4) => (address & !7, (address & 7) * 8),
@@ -326,11 +323,11 @@ fn load(address: u64, bits: u32) -> u64 {
 }
 
 /// Gives a counter its new value, by Invariant 5.
-fn write(counter: &Counter, value: u64, frame: &mut Frame) {
+fn write(counter: &Counter, value: u64, registers: &mut Registers) {
     match counter.place {
-        Place::Register(number) => frame.set(number, value),
+        Place::Register(number) => registers.set(number, value),
         Place::Stack(base, distance) => {
-            let address = frame.get(base).wrapping_add(distance as u64);
+            let address = registers.get(base).wrapping_add(distance as u64);
             // SAFETY: the loop writes this word of its own stack frame in each round, and no other
             // code knows it (`spinloop::proof`).
             unsafe {
@@ -350,10 +347,10 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
         thread.waiting.set(here);
     }
     let back = thread.site.get() == here
-        && thread.met.get() & MOVED_ON != 0
+        && thread.flags.get() & MOVED_ON != 0
         && now.wrapping_sub(thread.left_ticks.get()) < ns_to_ticks(BACK_NS);
-    let backs = (thread.met.get() >> BACK_SHIFT) + 1;
-    thread.met.set(if back { backs.min(BACKS) << BACK_SHIFT } else { 0 });
+    let backs = (thread.flags.get() >> BACK_SHIFT) + 1;
+    thread.flags.set(if back { backs.min(BACKS) << BACK_SHIFT } else { 0 });
     thread.site.set(here);
     thread.began_ticks.set(now);
     thread.counted_ticks.set(now);
@@ -384,12 +381,12 @@ pub fn bound(site: &Site) -> u32 {
 
 /// Whether yields are useless to this thread; asked once a wait, before its first yield.
 fn is_real_time(thread: &Thread) -> bool {
-    let met = thread.met.get();
-    if met & CLASS_KNOWN != 0 {
-        return met & REAL_TIME != 0;
+    let flags = thread.flags.get();
+    if flags & CLASS_KNOWN != 0 {
+        return flags & REAL_TIME != 0;
     }
     let real_time = os::scheduling_class().yields_only_to_equals();
-    thread.met.set(met | CLASS_KNOWN | if real_time { REAL_TIME } else { 0 });
+    thread.flags.set(flags | CLASS_KNOWN | if real_time { REAL_TIME } else { 0 });
     real_time
 }
 
@@ -400,20 +397,24 @@ fn yield_once(site: &Site, thread: &Thread, before: u64) -> u64 {
     os::yield_now();
     let after = clock::ticks();
     if after.wrapping_sub(before) > SETTINGS.slow_yield_ticks.load(Ordering::Relaxed) {
-        thread.met.set(thread.met.get() | OTHERS_RAN);
+        thread.flags.set(thread.flags.get() | OTHERS_RAN);
     }
     thread.yields.set(thread.yields.get().saturating_add(1));
     after
 }
 
+/// Sleeps as a policy says, which never parks, and returns until when.
+fn sleep_by(site: &Site, thread: &Thread, action: Action) -> u64 {
+    let time = if let Action::Sleep(time) = action { time } else { Duration::ZERO };
+    sleep_once(site, thread, clock::duration_ns(time))
+}
+
 /// Sleeps, and returns until when; counted like a yield.
-fn sleep_once(site: &Site, thread: &Thread, action: Action) -> u64 {
-    thread.met.set(thread.met.get() | OTHERS_RAN);
+fn sleep_once(site: &Site, thread: &Thread, ns: u64) -> u64 {
+    thread.flags.set(thread.flags.get() | OTHERS_RAN);
     thread.sleeps.set(thread.sleeps.get().saturating_add(1));
     count(site, thread);
-    if let Action::Sleep { ns } = action {
-        os::sleep_ns(ns);
-    }
+    os::sleep_ns(ns);
     clock::ticks()
 }
 
@@ -434,7 +435,7 @@ fn learn(site: &Site, thread: &Thread) {
     }
     let (bound, round) = (bound(site), thread.short_round.get().saturating_sub(1));
     let lasted = thread.left_ticks.get().wrapping_sub(thread.began_ticks.get());
-    if thread.met.get() & OTHERS_RAN != 0 {
+    if thread.flags.get() & OTHERS_RAN != 0 {
         let floor = SETTINGS.spins.load(Ordering::Relaxed);
         if bound > floor {
             site.set_spins((bound / 2).max(floor));

@@ -14,13 +14,11 @@
 //!
 //! Invariant 1: `passes` is written by holders only.
 
-use super::mutex::take;
 use super::object::Mutex;
 use crate::slo::{epochs, requests};
 use crate::thread;
 use core::sync::atomic::Ordering;
 use manx::cpu::{Class, class_of_this_cpu};
-use manx::slo::WINDOW_NS_MAX;
 
 /// The divisor by which a target for requests bounds the windows of threads that are in no epoch:
 /// this number of locks may be taken on the way from the thread that reads a request to the thread
@@ -45,7 +43,7 @@ pub(super) fn try_acquire(mutex: &Mutex, may_stand_by: bool) -> bool {
     if may_stand_by && !big && mutex.passes.are_in_use() && window_ns() != 0 {
         return false;
     }
-    let taken = take(mutex);
+    let taken = mutex.take();
     if taken {
         count(mutex, big, 0);
     }
@@ -60,7 +58,7 @@ pub(super) fn stand_by(mutex: &Mutex) -> Standby {
     }
     // Relaxed: only a look; a thread that takes it does so by a step that acquires.
     let is_locked = || mutex.word.load(Ordering::Relaxed) != 0;
-    let try_lock = || take(mutex).then_some(());
+    let try_lock = || mutex.take().then_some(());
     let willing = || class_of_this_cpu() == Class::Little;
     match mutex.passes.stand_by(window_ns, is_locked, try_lock, willing) {
         Some(()) => Standby::Acquired,
@@ -88,5 +86,5 @@ fn window_ns() -> u64 {
     if thread::current().lock.held() > 0 {
         return 0;
     }
-    epochs::window_ns().unwrap_or_else(|| WINDOW_NS_MAX.min(requests::bound_ns() / HANDOVERS))
+    epochs::window_ns().unwrap_or_else(|| epochs::WINDOW_NS_MAX.min(requests::bound_ns() / HANDOVERS))
 }

@@ -54,11 +54,11 @@ fn result(error: c_int) -> c_int {
     }
 }
 
-/// Locks; `taker` is where the program's call returns to, here and below.
+/// Locks; `caller` is where the program's call returns to, here and below.
 #[inline]
-pub(super) extern "C" fn lock(object: &Mutex, taker: usize) -> c_int {
+pub(super) extern "C" fn lock(object: &Mutex, caller: usize) -> c_int {
     if is_c11_the_c_librarys() {
-        result(mutex::lock(object, taker))
+        result(mutex::lock(object, caller))
     } else {
         real::mtx_lock().map_or(ERROR, |real| real(object))
     }
@@ -68,10 +68,10 @@ pub(super) extern "C" fn lock(object: &Mutex, taker: usize) -> c_int {
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe extern "C" fn lock_until(object: &Mutex, time: *const timespec, taker: usize) -> c_int {
+pub(super) unsafe extern "C" fn lock_until(object: &Mutex, time: *const timespec, caller: usize) -> c_int {
     if is_c11_the_c_librarys() {
         // SAFETY: the caller's promise.
-        result(unsafe { mutex::lock_until(object, time, taker) })
+        result(unsafe { mutex::lock_until(object, time, caller) })
     } else {
         real::mtx_timedlock().map_or(ERROR, |real| real(object, time))
     }
@@ -97,9 +97,9 @@ pub(super) fn unlock(object: &Mutex) -> c_int {
 }
 
 /// Waits to be signalled.
-pub(super) extern "C-unwind" fn wait(variable: &Cond, object: &Mutex, taker: usize) -> c_int {
+pub(super) extern "C-unwind" fn wait(variable: &Cond, object: &Mutex, caller: usize) -> c_int {
     if is_c11_the_c_librarys() {
-        result(cond::wait(variable, object, taker))
+        result(cond::wait(variable, object, caller))
     } else {
         real::cnd_wait().map_or(ERROR, |real| real(variable, object))
     }
@@ -113,11 +113,11 @@ pub(super) unsafe extern "C-unwind" fn wait_until(
     variable: &Cond,
     object: &Mutex,
     time: *const timespec,
-    taker: usize,
+    caller: usize,
 ) -> c_int {
     if is_c11_the_c_librarys() {
         // SAFETY: the caller's promise.
-        result(unsafe { cond::wait_until(variable, object, time, taker) })
+        result(unsafe { cond::wait_until(variable, object, time, caller) })
     } else {
         real::cnd_timedwait().map_or(ERROR, |real| real(variable, object, time))
     }

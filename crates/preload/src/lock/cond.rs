@@ -20,6 +20,7 @@ use super::{cancel, foreign, mode, real};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use libc::{EINVAL, ENOSYS, ETIMEDOUT, clockid_t, timespec};
+use manx::lock::RawCondvar;
 use manx::lock::condvar::{Outcome, Ticket};
 use platform::futex::{self, Clock, Deadline};
 use preload_abi::options::Lock;
@@ -36,13 +37,13 @@ fn is_ours_by(mode: Lock, cond: &Cond) -> bool {
 }
 
 /// Waits to be signalled.
-pub(super) extern "C-unwind" fn wait(cond: &Cond, mutex: &Mutex, taker: usize) -> c_int {
+pub(super) extern "C-unwind" fn wait(cond: &Cond, mutex: &Mutex, caller: usize) -> c_int {
     mode::serve(mode::get_for_good, |mode| {
         if !is_ours_by(mode, cond) {
             return real::wait().map_or(ENOSYS, |real| real(cond, mutex));
         }
         // SAFETY: there is no time to read.
-        unsafe { wait_within(cond, mutex, Timeout::NEVER, taker) }
+        unsafe { wait_within(cond, mutex, Timeout::NEVER, caller) }
     })
 }
 
@@ -54,7 +55,7 @@ pub(super) unsafe extern "C-unwind" fn wait_until(
     cond: &Cond,
     mutex: &Mutex,
     time: *const timespec,
-    taker: usize,
+    caller: usize,
 ) -> c_int {
     mode::serve(mode::get_for_good, |mode| {
         if !is_ours_by(mode, cond) {
@@ -62,7 +63,7 @@ pub(super) unsafe extern "C-unwind" fn wait_until(
         }
         let clock = if cond.is_monotonic() { Clock::Monotonic } else { Clock::Realtime };
         // SAFETY: the caller's promise.
-        unsafe { wait_within(cond, mutex, Timeout { clock, time }, taker) }
+        unsafe { wait_within(cond, mutex, Timeout { clock, time }, caller) }
     })
 }
 
@@ -75,7 +76,7 @@ pub(super) unsafe extern "C-unwind" fn wait_until_by(
     mutex: &Mutex,
     clock: clockid_t,
     time: *const timespec,
-    taker: usize,
+    caller: usize,
 ) -> c_int {
     mode::serve(mode::get_for_good, |mode| {
         if !is_ours_by(mode, cond) {
@@ -83,7 +84,7 @@ pub(super) unsafe extern "C-unwind" fn wait_until_by(
         }
         match clock_of(clock) {
             // SAFETY: the caller's promise.
-            Ok(clock) => unsafe { wait_within(cond, mutex, Timeout { clock, time }, taker) },
+            Ok(clock) => unsafe { wait_within(cond, mutex, Timeout { clock, time }, caller) },
             Err(_) => EINVAL,
         }
     })
@@ -95,7 +96,7 @@ struct Waiting<'a> {
     mutex: &'a Mutex,
     ticket: Ticket,
     limited: bool,
-    taker: usize,
+    caller: usize,
     /// The cancellation type to go back to, once it was changed.
     type_before: c_int,
 }
@@ -123,13 +124,13 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         cancel::restore(self.type_before);
         self.leave(Outcome::Cancelled);
-        mutex::relock(self.mutex, self.taker);
+        mutex::relock(self.mutex, self.caller);
     }
 }
 
 /// # Safety
 /// The timeout's time may be read.
-unsafe fn wait_within(cond: &Cond, mutex: &Mutex, timeout: Timeout, taker: usize) -> c_int {
+unsafe fn wait_within(cond: &Cond, mutex: &Mutex, timeout: Timeout, caller: usize) -> c_int {
     // SAFETY: the caller's promise.
     let deadline = match unsafe { timeout.deadline() } {
         Ok(deadline) => deadline,
@@ -141,7 +142,7 @@ unsafe fn wait_within(cond: &Cond, mutex: &Mutex, timeout: Timeout, taker: usize
         cond.limited.fetch_add(1, Ordering::Relaxed);
     }
     let ticket = cond.condvar.enter();
-    let mut waiting = Waiting { cond, mutex, ticket, limited, taker, type_before: 0 };
+    let mut waiting = Waiting { cond, mutex, ticket, limited, caller, type_before: 0 };
     let error = mutex::unlock_for_a_wait(mutex);
     if error != 0 {
         waiting.leave(Outcome::TimedOut);
@@ -151,7 +152,7 @@ unsafe fn wait_within(cond: &Cond, mutex: &Mutex, timeout: Timeout, taker: usize
     let outcome = sleep(&mut waiting, deadline);
     waiting.leave(outcome);
     core::mem::forget(waiting);
-    match mutex::relock(mutex, taker) {
+    match mutex::relock(mutex, caller) {
         0 if outcome == Outcome::TimedOut => ETIMEDOUT,
         result => result,
     }
@@ -171,26 +172,25 @@ fn sleep(waiting: &mut Waiting<'_>, deadline: Option<Deadline>) -> Outcome {
 
 /// Wakes one waiter.
 pub(super) fn signal(cond: &Cond) -> c_int {
-    if !is_ours(cond) {
-        return real::signal().map_or(ENOSYS, |real| real(cond));
-    }
-    // Before our waiters are told: one of them may destroy the variable if no other thread waits
-    // for it.
-    let foreign = foreign::waiters(cond);
-    cond.condvar.signal();
-    if foreign != 0 {
-        foreign::wake(cond, foreign);
-    }
-    0
+    wake(cond, real::signal, RawCondvar::signal)
 }
 
 /// Wakes all waiters.
 pub(super) fn broadcast(cond: &Cond) -> c_int {
+    wake(cond, real::broadcast, RawCondvar::broadcast)
+}
+
+type Real = extern "C" fn(&Cond) -> c_int;
+
+#[inline(always)]
+fn wake<R>(cond: &Cond, real: fn() -> Option<Real>, ours: fn(&RawCondvar) -> R) -> c_int {
     if !is_ours(cond) {
-        return real::broadcast().map_or(ENOSYS, |real| real(cond));
+        return real().map_or(ENOSYS, |real| real(cond));
     }
+    // Before our waiters are woken: one of them may destroy the variable if no other thread waits
+    // for it.
     let foreign = foreign::waiters(cond);
-    cond.condvar.broadcast();
+    ours(&cond.condvar);
     if foreign != 0 {
         foreign::wake(cond, foreign);
     }

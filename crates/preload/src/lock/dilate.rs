@@ -19,7 +19,6 @@
 //! locks is not slowed.
 
 use crate::settings::SETTINGS;
-use crate::thread;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 use manx::cpu::{Class, class_of_this_cpu};
@@ -45,13 +44,23 @@ pub struct DilationState {
 
 /// A call of the program, from when it has paid for what it did until then to its return, or to
 /// where a cancelled thread is unwound.
-struct Call {
+struct Call<'a> {
+    past: &'a DilationState,
     entered_ticks: u64,
 }
 
-impl Drop for Call {
+impl Drop for Call<'_> {
+    /// Starts the thread's time anew: what the call itself took is not charged to it.
     fn drop(&mut self) {
-        leave(self.entered_ticks);
+        let Call { past, entered_ticks } = *self;
+        let now_ticks = ticks();
+        let passed_ns = ticks_to_ns(now_ticks.wrapping_sub(entered_ticks));
+        if passed_ns < SHORT_NS && past.ran_ns.get() != 0 && past.since_ns.get() < REFRESH_NS {
+            past.since_ns.set(past.since_ns.get() + passed_ns);
+        } else {
+            refresh(past);
+        }
+        past.left_ticks.set(now_ticks);
     }
 }
 
@@ -61,16 +70,15 @@ pub(super) fn is_wanted() -> bool {
     SETTINGS.dilation.load(Ordering::Relaxed) > 1000
 }
 
-/// Does what the program has called for. Before that the thread pays for the time since its last
-/// call, if it is to be slowed.
+/// Does what the program has called for. Before that the calling thread, whose `past` this is, pays
+/// for the time since its last call, if it is to be slowed.
 #[cold]
-pub(super) fn stretch<R>(call: impl FnOnce() -> R) -> R {
-    let _call = is_wanted().then(|| Call { entered_ticks: pay() });
+pub(super) fn stretch<R>(past: &DilationState, call: impl FnOnce() -> R) -> R {
+    let _call = is_wanted().then(|| Call { past, entered_ticks: pay(past) });
     call()
 }
 
-fn pay() -> u64 {
-    let past = &thread::current().past;
+fn pay(past: &DilationState) -> u64 {
     let now_ticks = ticks();
     let left_ticks = past.left_ticks.get();
     if left_ticks == 0 || class_of_this_cpu() == Class::Big {
@@ -111,19 +119,6 @@ fn consume_cpu(from_ticks: u64, ns: u64) -> u64 {
         last_ticks = now_ticks;
         cpu::pause();
     }
-}
-
-/// Starts the thread's time anew: what the call itself took is not charged to it.
-fn leave(entered_ticks: u64) {
-    let past = &thread::current().past;
-    let now_ticks = ticks();
-    let passed_ns = ticks_to_ns(now_ticks.wrapping_sub(entered_ticks));
-    if passed_ns < SHORT_NS && past.ran_ns.get() != 0 && past.since_ns.get() < REFRESH_NS {
-        past.since_ns.set(past.since_ns.get() + passed_ns);
-    } else {
-        refresh(past);
-    }
-    past.left_ticks.set(now_ticks);
 }
 
 /// Asks the kernel how long the thread has run.

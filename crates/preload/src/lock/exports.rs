@@ -1,6 +1,6 @@
 //! The names by which programs reach us.
 //!
-//! Functions that may wait are told where the program's call returns to, for the statistics.
+//! Functions that may wait get the address to which the program's call returns, for the statistics.
 //!
 //! SAFETY of all of these: objects are what the C library's functions of these names are given, and
 //! they live as long as these have to; times may be read if they are not null.

@@ -34,8 +34,9 @@
 //! 2. Both groups are changed by one step, and after it the variable is touched no more: a waiter
 //!    that was woken may destroy it. The kernel gets the addresses as names.
 
+use super::mode;
 use super::object::{Cond, Flags};
-use super::{mode, real};
+use crate::real;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use platform::futex;
@@ -147,20 +148,20 @@ pub unsafe fn instead(
 /// programs get.
 fn is_the_c_librarys(address: usize) -> bool {
     let all = [
-        real::wait().map(|real| real as usize),
-        real::timedwait().map(|real| real as usize),
-        real::clockwait().map(|real| real as usize),
-        real::signal().map(|real| real as usize),
-        real::broadcast().map(|real| real as usize),
-        real::init().map(|real| real as usize),
-        real::destroy().map(|real| real as usize),
-        real::cnd_wait().map(|real| real as usize),
-        real::cnd_timedwait().map(|real| real as usize),
-        real::cnd_signal().map(|real| real as usize),
-        real::cnd_broadcast().map(|real| real as usize),
-        real::cnd_destroy().map(|real| real as usize),
+        &real::pthread_cond_wait,
+        &real::pthread_cond_timedwait,
+        &real::pthread_cond_clockwait,
+        &real::pthread_cond_signal,
+        &real::pthread_cond_broadcast,
+        &real::pthread_cond_init,
+        &real::pthread_cond_destroy,
+        &real::cnd_wait,
+        &real::cnd_timedwait,
+        &real::cnd_signal,
+        &real::cnd_broadcast,
+        &real::cnd_destroy,
     ];
-    address != 0 && all.contains(&Some(address))
+    address != 0 && all.iter().any(|real| real.get() == Some(address))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 use super::dilate;
 use crate::settings::SETTINGS;
+use crate::thread;
 use core::sync::atomic::{AtomicU32, Ordering};
 use preload_abi::options::Lock;
 
@@ -43,7 +44,7 @@ fn known() -> Option<Lock> {
 pub(super) fn serve<R>(get: fn() -> Lock, call: impl FnOnce(Lock) -> R) -> R {
     match known() {
         Some(lock) => call(lock),
-        None => dilate::stretch(|| call(get())),
+        None => dilate::stretch(&thread::current().past, || call(get())),
     }
 }
 

@@ -11,11 +11,10 @@ use crate::slo::epochs;
 use crate::statistics::wanted;
 use crate::thread;
 use core::ffi::c_int;
-use core::sync::atomic::Ordering;
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EOWNERDEAD, EPERM, ETIMEDOUT, clockid_t, timespec};
 use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
+use platform::clock;
 use platform::futex::{Clock, Deadline};
-use platform::{clock, fork};
 use preload_abi::live::Kind;
 use preload_abi::options::Lock;
 
@@ -78,18 +77,12 @@ fn checks_owner(kind: Kind) -> bool {
     matches!(kind, Kind::Recursive | Kind::ErrorCheck)
 }
 
-/// Takes the mutex if it is free, or handed off to a thread that is not there.
-#[inline]
-pub(super) fn take(mutex: &Mutex) -> bool {
-    bounded::try_acquire(&mutex.word) || fork::is_child() && bounded::try_take_hand_off(&mutex.side)
-}
-
-/// Locks; `taker` is where the program's call returns to. Like [`trylock`] and [`unlock`] it calls
+/// Locks; `caller` is where the program's call returns to. Like [`trylock`] and [`unlock`] it calls
 /// others only at its end, by functions that cannot unwind. So it needs no stack frame, and no
 /// atomic operation has to wait for a frame's stores.
 #[inline(always)]
-pub(super) extern "C" fn lock(mutex: &Mutex, taker: usize) -> c_int {
-    if lock_at_once(mutex) { 0 } else { lock_slow(mutex, taker) }
+pub(super) extern "C" fn lock(mutex: &Mutex, caller: usize) -> c_int {
+    if lock_at_once(mutex) { 0 } else { lock_slow(mutex, caller) }
 }
 
 /// Locks if that needs neither a wait nor a special mode: the mutex is free, or it is recursive and
@@ -111,7 +104,7 @@ fn lock_at_once(mutex: &Mutex) -> bool {
 }
 
 #[cold]
-extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
+extern "C" fn lock_slow(mutex: &Mutex, caller: usize) -> c_int {
     if mode::is_asl() && mutex.is_plain() && asl::try_acquire(mutex, true) {
         finish_acquire(mutex, Kind::Normal, thread::tid(), 1);
         return 0;
@@ -119,7 +112,7 @@ extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
     mode::serve(mode::get, |mode| match (mode, mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
-        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, taker, 1) },
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, caller, 1) },
     })
 }
 
@@ -127,9 +120,9 @@ extern "C" fn lock_slow(mutex: &Mutex, taker: usize) -> c_int {
 ///
 /// # Safety
 /// The time may be read.
-pub(super) unsafe extern "C" fn lock_until(mutex: &Mutex, time: *const timespec, taker: usize) -> c_int {
+pub(super) unsafe extern "C" fn lock_until(mutex: &Mutex, time: *const timespec, caller: usize) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { lock_until_by(mutex, libc::CLOCK_REALTIME, time, taker) }
+    unsafe { lock_until_by(mutex, libc::CLOCK_REALTIME, time, caller) }
 }
 
 /// Locks, until a time by this clock.
@@ -140,7 +133,7 @@ pub(super) unsafe extern "C" fn lock_until_by(
     mutex: &Mutex,
     clock: clockid_t,
     time: *const timespec,
-    taker: usize,
+    caller: usize,
 ) -> c_int {
     mode::serve(mode::get, |mode| match (mode, mutex.kind()) {
         (Lock::Glibc, _) | (_, None) if clock == libc::CLOCK_REALTIME => {
@@ -151,18 +144,18 @@ pub(super) unsafe extern "C" fn lock_until_by(
         }
         (_, Some(kind)) => match clock_of(clock) {
             // SAFETY: the caller's promise.
-            Ok(clock) => unsafe { lock_within(mutex, kind, Timeout { clock, time }, taker, 1) },
+            Ok(clock) => unsafe { lock_within(mutex, kind, Timeout { clock, time }, caller, 1) },
             Err(error) => error,
         },
     })
 }
 
 /// Locks again after a wait for a condition, for which the mutex has kept its user.
-pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
+pub(super) fn relock(mutex: &Mutex, caller: usize) -> c_int {
     match (mode::get(), mutex.kind()) {
         (Lock::Glibc, _) | (_, None) => passed_on(mutex, real::lock().map_or(ENOSYS, |real| real(mutex))),
         // SAFETY: there is no time to read.
-        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, taker, 0) },
+        (_, Some(kind)) => unsafe { lock_within(mutex, kind, Timeout::NEVER, caller, 0) },
     }
 }
 
@@ -171,7 +164,7 @@ pub(super) fn relock(mutex: &Mutex, taker: usize) -> c_int {
 ///
 /// # Safety
 /// The timeout's time may be read.
-unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, taker: usize, users: u32) -> c_int {
+unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, caller: usize, users: u32) -> c_int {
     let me = thread::tid();
     match kind {
         Kind::Recursive if mutex.is_owned_by(me) => return if mutex.enter() { 0 } else { EAGAIN },
@@ -182,7 +175,7 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, taker: usize,
         Lock::Fifo => fifo::try_acquire(mutex),
         // A thread with a timeout does not stand by, so a free mutex is not refused to it.
         Lock::Asl => asl::try_acquire(mutex, users != 0 && timeout.time.is_null()),
-        _ => take(mutex),
+        _ => mutex.take(),
     };
     if !free {
         // An invalid limit is reported only if the call has to wait.
@@ -190,7 +183,7 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, taker: usize,
         match unsafe { timeout.deadline() } {
             Err(error) => return error,
             Ok(deadline) => {
-                if wait_for(mutex, kind, deadline, taker, users).is_err() {
+                if wait_for(mutex, kind, deadline, caller, users).is_err() {
                     return ETIMEDOUT;
                 }
             }
@@ -230,20 +223,20 @@ fn acquire_slow(
 ) -> Result<Acquired, TimedOut> {
     let (word, side, thread) = (&mutex.word, &mutex.side, &thread::current().lock);
     let trusting = false;
-    if bounded::spin(word, side, thread, trusting) {
+    let Err(side_seen) = bounded::spin(word, side, thread, trusting) else {
         return Ok(Acquired::default());
-    }
+    };
     let epochs_ns = if standby == Standby::WindowOver { Some(0) } else { epochs::window_ns() };
     let (window_ns, each_ns) = match mode {
-        // Relaxed: the window's bits never change.
-        Lock::Manx | Lock::Asl => match bounded::window_in_epoch(side.load(Ordering::Relaxed), epochs_ns) {
+        Lock::Manx | Lock::Asl => match bounded::window_in_epoch(side_seen, epochs_ns) {
             Some(window_ns) => (window_ns, 0),
             None => (WINDOW_NS, EACH_NS),
         },
         // A thread with a deadline does not stand in line, because it could not leave it.
         _ => (UNBOUNDED_NS, 0),
     };
-    bounded::sleep(word, side, thread, &Wait { window_ns: Some(window_ns), each_ns, deadline, trusting })
+    let wait = Wait { window_ns: Some(window_ns), each_ns, deadline, trusting };
+    bounded::sleep(word, side, thread, &wait, side_seen)
 }
 
 #[cold]
@@ -251,7 +244,7 @@ fn wait_for(
     mutex: &Mutex,
     kind: Kind,
     deadline: Option<Deadline>,
-    taker: usize,
+    caller: usize,
     users: u32,
 ) -> Result<(), TimedOut> {
     let mode = mode::get();
@@ -276,7 +269,7 @@ fn wait_for(
             handed_over: acquired.handed_off,
             starving: acquired.starving,
         };
-        statistics::waited(core::ptr::from_ref(mutex).addr(), taker, kind, &waited);
+        statistics::waited(core::ptr::from_ref(mutex).addr(), caller, kind, &waited);
     }
     Ok(())
 }
@@ -300,7 +293,7 @@ fn trylock_ours(mutex: &Mutex, kind: Kind) -> c_int {
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
     }
-    if !take(mutex) {
+    if !mutex.take() {
         return EBUSY;
     }
     finish_acquire(mutex, kind, me, 1);

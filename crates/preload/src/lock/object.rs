@@ -24,11 +24,13 @@
 //! | 8 | ours: how many waits with a limit are in progress |
 //! | 12 … 47 | the C library's, zero but for two flags: shared between processes, and by the monotonic clock. Threads that wait by its own functions all the same: see [`super::foreign`] |
 
-use super::real;
+use crate::real::typed;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use manx::lock::RawCondvar;
+use libc::{clockid_t, pthread_condattr_t};
 use manx::lock::passes::Passes;
+use manx::lock::{RawCondvar, bounded};
+use platform::fork;
 use preload_abi::live::Kind;
 
 /// A `pthread_mutex_t`.
@@ -94,6 +96,12 @@ impl Mutex {
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         self.kind.load(Ordering::Relaxed) & !NO_ELISION == 0
+    }
+
+    /// Takes it if it is free, or handed off to a thread that is not there.
+    #[inline]
+    pub fn take(&self) -> bool {
+        bounded::try_acquire(&self.word) || fork::is_child() && bounded::try_take_hand_off(&self.side)
     }
 
     /// Whether this thread holds it.
@@ -193,15 +201,20 @@ impl Flags {
     }
 }
 
+typed! {
+    setpshared = pthread_condattr_setpshared: extern "C" fn(*mut pthread_condattr_t, c_int) -> c_int;
+    setclock = pthread_condattr_setclock: extern "C" fn(*mut pthread_condattr_t, clockid_t) -> c_int;
+}
+
 /// The one word that differs from zero after an initialisation with these attributes.
-fn written(shared: Option<c_int>, clock: Option<libc::clockid_t>) -> Option<(usize, u32)> {
+fn written(shared: Option<c_int>, clock: Option<clockid_t>) -> Option<(usize, u32)> {
     let mut attributes = [0_u64; 4];
     let mut scratch = [0_u32; size_of::<Cond>() / 4];
-    const { assert!(size_of::<libc::pthread_condattr_t>() <= size_of::<[u64; 4]>()) };
-    let place: *mut libc::pthread_condattr_t = attributes.as_mut_ptr().cast();
+    const { assert!(size_of::<pthread_condattr_t>() <= size_of::<[u64; 4]>()) };
+    let place: *mut pthread_condattr_t = attributes.as_mut_ptr().cast();
     let cond: *mut libc::pthread_cond_t = scratch.as_mut_ptr().cast();
     // By their addresses: their versions are newer than what this library asks for.
-    let (setpshared, setclock) = (real::setpshared()?, real::setclock()?);
+    let (setpshared, setclock) = (setpshared()?, setclock()?);
     // SAFETY: attributes and variable are large enough, belong to this call alone, and no thread
     // ever uses them.
     let done = unsafe {

@@ -3,7 +3,7 @@
 use super::object::{Cond, Mutex};
 use crate::real::typed;
 use core::ffi::c_int;
-use libc::{clockid_t, pthread_condattr_t, timespec};
+use libc::{clockid_t, timespec};
 
 typed! {
     lock = pthread_mutex_lock: extern "C" fn(&Mutex) -> c_int;
@@ -28,7 +28,5 @@ typed! {
     cnd_signal = cnd_signal: extern "C" fn(&Cond) -> c_int;
     cnd_broadcast = cnd_broadcast: extern "C" fn(&Cond) -> c_int;
     cnd_destroy = cnd_destroy: extern "C" fn(&Cond);
-    setpshared = pthread_condattr_setpshared: extern "C" fn(*mut pthread_condattr_t, c_int) -> c_int;
-    setclock = pthread_condattr_setclock: extern "C" fn(*mut pthread_condattr_t, clockid_t) -> c_int;
     setcanceltype = pthread_setcanceltype: extern "C-unwind" fn(c_int, *mut c_int) -> c_int;
 }

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_lock_is_left_to_the_starving_until_nobody_takes_it() {
+    fn a_reserved_lock_is_left_to_the_starving_waiter_for_a_limited_time() {
         let _turn = turn();
         let word = AtomicI32::new(FREE);
         let mut starving = Waiter::new(&word);
@@ -417,7 +417,7 @@ mod tests {
         // No thread is there to take it: another thread waits as long as it has to, and no longer.
         assert_eq!(lock(&word), 0);
         assert!(clock::now_ns() - began_ns >= PATIENCE_NS, "the reserved lock was taken at once");
-        assert!(!is_reserved(&word), "what was nobody's is gone");
+        assert!(!is_reserved(&word), "a reservation without an owner is gone");
         assert_eq!(unlock(&word), 0);
         // The starving one takes its lock without delay, and lets the others have it again.
         starving.reserve();

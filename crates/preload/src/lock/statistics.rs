@@ -10,8 +10,8 @@
 //! loader's lock may wait for the lock that the caller has just been given. `/proc/self/maps` tells
 //! the same and takes nothing. The module cannot go away meanwhile: the caller will return into it.
 //!
-//! Mutexes that are the C library's whatever the mode are told from the others by their addresses
-//! alone: a set of fixed size in the file's header.
+//! Mutexes that are the C library's in every mode are counted by their addresses alone: a set of
+//! fixed size in the file's header.
 //!
 //! Invariants:
 //! 1. A record belongs to the address in it, which changes once, from 0, by one atomic step. The
@@ -20,15 +20,15 @@
 //! 2. Counters only grow, by relaxed steps; readers take them one by one.
 
 use crate::elf::modules::{Generation, Module};
-use crate::guard::search::file_name;
-use crate::statistics;
+use crate::statistics::{self, claim};
 use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use libc::Elf64_Ehdr as FileHeader;
 use libc::Elf64_Phdr as ProgramHeader;
+use platform::clock::ticks_to_ns;
 use platform::file::File;
-use preload_abi::live::{self, Header, Kind, LOCKS, Lock, PASSED_ON};
+use preload_abi::live::{Header, Kind, Lock, PASSED_ON};
 
 /// How many places an address may lie from the place that its hash gives.
 const PROBES: usize = 32;
@@ -46,30 +46,27 @@ pub struct Waited {
     pub starving: bool,
 }
 
-/// Counts a wait for the lock at `address`, if statistics are kept. `taker` is where the program's
+/// Counts a wait for the lock at `address`, if statistics are kept. `caller` is where the program's
 /// call returns to; 0 if that is not known.
 ///
 /// Leaves `errno` alone. Ask [`statistics::wanted`] first whether the clock has to be read at all.
 #[cold]
-pub fn waited(address: usize, taker: usize, kind: Kind, wait: &Waited) {
-    let Some(header) = statistics::header() else { return };
-    let table = core::ptr::from_ref(header).wrapping_add(1).cast::<live::Site>().wrapping_add(live::CAPACITY);
-    // SAFETY: the header is that of a mapping of `live::FILE_BYTES` that stays, which ends with
-    // LOCKS records.
-    let table = unsafe { core::slice::from_raw_parts(table.cast::<Lock>(), LOCKS) };
-    count(header, table, address, taker, kind, wait);
+pub fn waited(address: usize, caller: usize, kind: Kind, wait: &Waited) {
+    let Some(live) = statistics::live() else { return };
+    count(live.header(), live.lock_table(), address, caller, kind, wait);
 }
 
-fn count(header: &Header, table: &[Lock], address: usize, taker: usize, kind: Kind, wait: &Waited) {
+fn count(header: &Header, table: &[Lock], address: usize, caller: usize, kind: Kind, wait: &Waited) {
     let Some((lock, first)) = find(table, address as u64) else {
         header.lock_waits_dropped.fetch_add(1, Ordering::Relaxed);
         return;
     };
     if first {
-        describe(lock, taker, kind);
+        describe(lock, caller, kind);
     }
     // Relaxed, all of them: by Invariant 2.
     lock.waits.fetch_add(1, Ordering::Relaxed);
+    lock.histogram.record(ticks_to_ns(wait.ticks));
     lock.waited_ticks.fetch_add(wait.ticks, Ordering::Relaxed);
     lock.longest_ticks.fetch_max(wait.ticks, Ordering::Relaxed);
     lock.hand_overs.fetch_add(u64::from(wait.handed_over), Ordering::Relaxed);
@@ -87,78 +84,32 @@ pub fn passed_on(address: usize) {
 
 /// Puts `address` into the set, unless it is there or the set is full.
 fn note(set: &[AtomicU64; PASSED_ON], address: u64) {
-    let start = spread(address);
-    for probe in 0..PASSED_ON {
-        let place = &set[start.wrapping_add(probe) % PASSED_ON];
-        // Relaxed: an address is all there is to see.
-        match place.load(Ordering::Relaxed) {
-            0 => match place.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(now) if now == address => return,
-                Err(_) => {}
-            },
-            known if known == address => return,
-            _ => {}
-        }
-    }
-}
-
-/// Where to look for an address first. Locks are words apart and often in arrays of equal
-/// structures: the low bits say little, so the high bits of a product by an odd number do (Knuth's
-/// multiplicative hashing).
-fn spread(address: u64) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+    claim(set, PASSED_ON, address, |word| word);
 }
 
 /// The record of `address`, and whether it is new and to be described by the caller.
 fn find(table: &[Lock], address: u64) -> Option<(&Lock, bool)> {
-    let start = spread(address);
-    for probe in 0..PROBES {
-        let lock = &table[start.wrapping_add(probe) & (LOCKS - 1)];
-        // Relaxed: the address says by itself which lock's record it is, and counters need no
-        // order.
-        match lock.address.load(Ordering::Relaxed) {
-            0 => match lock.address.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some((lock, true)),
-                Err(now) if now == address => return Some((lock, false)),
-                Err(_) => {}
-            },
-            known if known == address => return Some((lock, false)),
-            _ => {}
-        }
-    }
-    None
+    claim(table, PROBES, address, |lock| &lock.address)
 }
 
 /// Writes what a new record says besides counts (Invariant 1).
-fn describe(lock: &Lock, taker: usize, kind: Kind) {
+fn describe(lock: &Lock, caller: usize, kind: Kind) {
     lock.kind.store(kind as u32, Ordering::Relaxed);
-    if taker != 0 {
+    if caller != 0 {
         // The call, rather than what comes behind it, which may be another function.
-        let call = taker - 1;
+        let call = caller - 1;
         let _ = in_module_of(call, &mut |module| {
             lock.offset.store(call.wrapping_sub(module.bias) as u64, Ordering::Relaxed);
-            let (mut name, mut symbol) = ([0; 64], [0; 64]);
-            let bytes = file_name(module.path);
-            let length = bytes.len().min(name.len());
-            name[..length].copy_from_slice(&bytes[..length]);
-            statistics::name_function(&mut symbol, module, call);
-            write(&lock.module, &name);
-            write(&lock.symbol, &symbol);
+            let symbol = statistics::function_at(module, call).unwrap_or([0; 64]);
+            // SAFETY: by Invariant 1 no other thread writes them.
+            unsafe {
+                statistics::write_text(&lock.module, module.file_name());
+                statistics::write_text(&lock.symbol, &symbol);
+            }
         });
     }
     // Release pairs with the load of the reader that shows the names.
     lock.named.store(1, Ordering::Release);
-}
-
-/// Writes a name into a record that others may read meanwhile, byte by byte.
-fn write(field: &[u8; 64], name: &[u8; 64]) {
-    let first = core::ptr::from_ref(field).cast::<u8>().cast_mut();
-    for (at, byte) in name.iter().enumerate() {
-        // SAFETY: within the array, which lies in the mapped file; by Invariant 1 no other thread
-        // writes it.
-        unsafe { first.add(at).write_volatile(*byte) };
-    }
 }
 
 /// Calls `visit` with the module that `address` lies in. The module must not be closed meanwhile.
@@ -260,7 +211,7 @@ unsafe fn of_mapping(start: usize, path: &CStr, visit: &mut dyn FnMut(&Module<'_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use preload_abi::live::{FILE_BYTES, Live, name};
+    use preload_abi::live::{self, FILE_BYTES, LOCKS, Live, name};
 
     /// A live file in memory, all zero.
     struct Room(Vec<u8>);
@@ -377,9 +328,9 @@ mod tests {
         let heap = Box::new(7_u64);
         let room = Room::new();
         let (header, table) = room.parts();
-        for taker in [core::ptr::from_ref(&*heap).addr(), 1, usize::MAX] {
-            count(header, table, taker, taker, Kind::Normal, &Waited::default());
-            let (lock, _) = find(table, taker as u64).expect("the record");
+        for caller in [core::ptr::from_ref(&*heap).addr(), 1, usize::MAX] {
+            count(header, table, caller, caller, Kind::Normal, &Waited::default());
+            let (lock, _) = find(table, caller as u64).expect("the record");
             assert_eq!((name(&lock.module), name(&lock.symbol)), (&b""[..], &b""[..]));
             assert_eq!(lock.named.load(Ordering::Relaxed), 1);
         }

@@ -7,12 +7,15 @@
 //! The table is mapped when the thread first begins an epoch, and given back when it ends: by the
 //! destructor of a key, since this library has no thread-local variables with destructors.
 
-use super::overrides;
+use super::{overrides, statistics};
 use crate::thread;
 use core::ffi::{c_double, c_void};
 use core::sync::atomic::{AtomicU64, Ordering};
-use manx::slo::{Percentile, WINDOW_NS_MAX};
+use manx::slo::{Percentile, WINDOW_MAX};
 use platform::clock;
+
+/// The longest window of an epoch, in nanoseconds.
+pub const WINDOW_NS_MAX: u64 = clock::duration_ns(WINDOW_MAX);
 
 /// The key's number plus 1; 0: there is none yet.
 static KEY: AtomicU64 = AtomicU64::new(0);
@@ -37,9 +40,14 @@ pub fn end(id: u64, slo_ns: u64, percentile: u16) {
 /// Ends the epoch as of `now_ticks`.
 #[inline]
 pub fn end_then(id: u64, now_ticks: u64, slo_ns: u64, percentile: u16) {
-    let told = Percentile::new(percentile).map(|percentile| (slo_ns, percentile));
-    if let Some((slo_ns, percentile)) = overrides::of(id).or(told) {
-        thread::current().epochs.end_then(id, now_ticks, slo_ns, percentile, WINDOW_NS_MAX);
+    let asked = Percentile::new(percentile).map(|percentile| (slo_ns, percentile));
+    if let Some((slo_ns, percentile)) = overrides::of(id).or(asked) {
+        let latency_ns = thread::current().epochs.end_then(id, now_ticks, slo_ns, percentile, WINDOW_NS_MAX);
+        if let Some(latency_ns) = latency_ns
+            && crate::statistics::wanted()
+        {
+            statistics::ended(id, now_ticks, latency_ns, slo_ns, percentile);
+        }
     }
 }
 

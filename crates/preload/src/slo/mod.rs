@@ -5,6 +5,7 @@
 //! | [`epochs`] | `manx_epoch_start` and `manx_epoch_end`: windows for the program's locks |
 //! | [`overrides`] | targets that `--slo` gives to epochs by their ids |
 //! | [`requests`] | a request: from a read from a socket to the next write to it |
+//! | [`statistics`] | counts both in the live file |
 //! | [`descriptors`] | which descriptors are sockets |
 //! | `hooks` | what libmanx_requests.so tells of them |
 //!
@@ -18,6 +19,7 @@ pub mod epochs;
 pub mod hooks;
 pub mod overrides;
 pub mod requests;
+pub mod statistics;
 
 use preload_abi::slo::Slos;
 

@@ -11,7 +11,7 @@
 //! as well; the others go unseen.
 
 use super::{descriptors, epochs};
-use crate::thread;
+use crate::thread::{self, Thread};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks};
@@ -72,10 +72,15 @@ pub fn began(descriptor: c_int) {
     epochs::start(ID);
 }
 
+/// Whether the thread's request came from this descriptor.
+fn is_open(me: &Thread, descriptor: c_int) -> bool {
+    descriptor >= 0 && me.request.get() == descriptor as u32 + 1
+}
+
 /// Something is about to be written: that ends the request, if it succeeds.
 pub fn answers(descriptor: c_int) {
     let me = thread::current();
-    if me.request.get() == descriptor as u32 + 1 && descriptor >= 0 {
+    if is_open(me, descriptor) {
         me.answer_ticks.set(ticks());
     }
 }
@@ -83,7 +88,7 @@ pub fn answers(descriptor: c_int) {
 /// Notes that `written` bytes were written.
 pub fn answered(descriptor: c_int, written: isize) {
     let me = thread::current();
-    if written > 0 && me.request.get() == descriptor as u32 + 1 && descriptor >= 0 {
+    if written > 0 && is_open(me, descriptor) {
         me.request.set(0);
         let percentile = PERCENTILE.load(Ordering::Relaxed) as u16;
         epochs::end_then(ID, me.answer_ticks.get(), BOUND_NS.load(Ordering::Relaxed), percentile);
@@ -93,7 +98,7 @@ pub fn answered(descriptor: c_int, written: isize) {
 /// A descriptor is about to be closed.
 pub fn closed(descriptor: c_int) {
     let me = thread::current();
-    if me.request.get() == descriptor as u32 + 1 && descriptor >= 0 {
+    if is_open(me, descriptor) {
         me.request.set(0);
         epochs::abandon(ID);
     }

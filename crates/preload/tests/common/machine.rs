@@ -13,5 +13,5 @@ pub fn budget() -> usize {
 
 /// The number of CPUs in the affinity mask.
 pub fn allowed() -> usize {
-    manx::cpu::CpuSet::from_words(platform::cpu::allowed()).len()
+    manx::cpu::CpuSet::of_this_thread().len()
 }

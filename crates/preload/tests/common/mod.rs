@@ -44,7 +44,7 @@ pub fn manx() -> Option<Command> {
     let library = library();
     let path: PathBuf = library.parent()?.parent()?.join("manx");
     if !path.exists() {
-        println!("skipped: {} is not built (cargo build -p cli)", path.display());
+        testing::skip(format_args!("{} is not built (cargo build -p cli)", path.display()));
         return None;
     }
     let mut command = Command::new(path);
@@ -130,7 +130,7 @@ impl Outcome {
     pub fn holds(&self, what: &str) {
         match self.status.code() {
             Some(0) => assert_eq!(self.stderr, "", "{what}: nothing is said unasked"),
-            Some(77) => println!("{what}: skipped: {}", self.stderr.trim()),
+            Some(77) => testing::skip(format_args!("{what}: {}", self.stderr.trim())),
             _ => panic!("{what}: {}\n{}{}", self.status, self.stdout, self.stderr),
         }
     }

@@ -7,12 +7,9 @@
 
 enum { STACK_BYTES = 24 << 10 };
 static ucontext_t caller, coroutine;
-static volatile int word;
 
 static void work(void) {
-    pthread_t thread = start(sets_soon, (void *)&word);
-    wait_by_row(&word);
-    CHECK(pthread_join(thread, NULL) == 0);
+    wait_in(wait_by_row);
 }
 
 int main(void) {

@@ -3,17 +3,15 @@
 #include "check.h"
 #include <sched.h>
 
-__attribute__((noinline)) int uv_available_parallelism(void) {
-    cpu_set_t set;
-    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
-    return CPU_COUNT(&set);
-}
+#define COUNTS(name) \
+    __attribute__((noinline)) int name(void) { \
+        cpu_set_t set; \
+        CHECK(sched_getaffinity(0, sizeof set, &set) == 0); \
+        return CPU_COUNT(&set); \
+    }
 
-__attribute__((noinline)) int somebody(void) {
-    cpu_set_t set;
-    CHECK(sched_getaffinity(0, sizeof set, &set) == 0);
-    return CPU_COUNT(&set);
-}
+COUNTS(uv_available_parallelism)
+COUNTS(somebody)
 
 int main(int argc, char **argv) {
     CHECK(argc == 3);

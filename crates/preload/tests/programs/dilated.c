@@ -97,10 +97,14 @@ int main(int argc, char **argv) {
     }
     double low = atof(argv[3]), high = atof(argv[4]);
     phase(big); // warm
-    double first = phase(big), second = phase(little);
-    if (second < low * first || second > high * first) {
-        fprintf(stderr, "big %g s, little %g s: %g times\n", first, second, second / first);
-        return 1;
+    double first = 0, second = 0;
+    // As above: one of five in a row is without a stall.
+    for (int again = 0; again < 5; again++) {
+        first = phase(big);
+        second = phase(little);
+        if (second >= low * first && second <= high * first)
+            return 0;
     }
-    return 0;
+    fprintf(stderr, "big %g s, little %g s: %g times\n", first, second, second / first);
+    return 1;
 }

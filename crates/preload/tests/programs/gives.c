@@ -2,9 +2,9 @@
 #define NO_WAY
 #include "loops.h"
 
-void take(loop **loops) __attribute__((weak));
+void take_loops(loop **loops) __attribute__((weak));
 
 __attribute__((constructor)) static void begin(void) {
     loop *loops[] = {wait_by_whole, wait_by_row, wait_by_short};
-    if (take) take(loops);
+    if (take_loops) take_loops(loops);
 }

@@ -32,16 +32,8 @@ static void watch_yields(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-        fprintf(stderr, "no filter of system calls: %s\n", strerror(errno));
-        exit(77);
-    }
-}
-
-static void work_ns(long ns) {
-    struct timespec end = after_ns(CLOCK_MONOTONIC, ns);
-    while (!is_over(CLOCK_MONOTONIC, &end))
-        continue;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        SKIP("no filter of system calls: %s", strerror(errno));
 }
 
 static int with_spin_lock;
@@ -58,14 +50,14 @@ static void *contend(void *unused) {
             IS(with_spin_lock ? pthread_spin_lock(&own_spin_lock) : pthread_mutex_lock(&own), 0);
         holding = with;
         IS(pthread_mutex_lock(&wanted), 0);
-        work_ns(1000);
+        work_ns(CLOCK_MONOTONIC, 1000);
         releasing = 1;
         IS(pthread_mutex_unlock(&wanted), 0);
         releasing = 0;
         holding = 0;
         if (with)
             IS(with_spin_lock ? pthread_spin_unlock(&own_spin_lock) : pthread_mutex_unlock(&own), 0);
-        work_ns(1000);
+        work_ns(CLOCK_MONOTONIC, 1000);
     }
     return unused;
 }
@@ -75,10 +67,8 @@ static void releases_yield_only_with_empty_hands(void) {
     run_all(THREADS, contend, NULL);
     if (atomic_load(&yields_with_a_lock) != 0)
         FAIL("%ld yields with a lock in its hands, %ld without", atomic_load(&yields_with_a_lock), atomic_load(&yields));
-    if (atomic_load(&yields) == 0) {
-        fprintf(stderr, "nobody yielded: there are too many CPUs\n");
-        exit(77);
-    }
+    if (atomic_load(&yields) == 0)
+        SKIP("nobody yielded: there are too many CPUs");
 }
 
 static void with_a_mutex(void) {

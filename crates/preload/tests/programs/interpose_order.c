@@ -36,20 +36,23 @@ static void *stand_in_line(void *argument) {
     return NULL;
 }
 
-/* Each comes when the one before it sleeps, and is served after it. */
+/* Threads come one after the other, each when the one before it sleeps. */
+static void line_up(pthread_t *threads) {
+    atomic_store(&next_place, 0);
+    for (long i = 0; i < WAITERS; i++) {
+        atomic_store(&numbers[i], 0);
+        threads[i] = start(stand_in_line, (void *)i);
+        while (atomic_load(&numbers[i]) == 0 || !sleeps(numbers[i]))
+            sleep_us(100);
+    }
+}
+
+/* Each is served after the one before it. */
 static void in_the_order_of_arrival(void) {
     for (int round = 0; round < 5; round++) {
         pthread_t threads[WAITERS];
-        atomic_store(&next_place, 0);
         IS(pthread_mutex_lock(&mutex), 0);
-        for (long i = 0; i < WAITERS; i++) {
-            atomic_store(&numbers[i], 0);
-            threads[i] = start(stand_in_line, (void *)i);
-            while (atomic_load(&numbers[i]) == 0)
-                sleep_us(100);
-            while (!sleeps(numbers[i]))
-                sleep_us(100);
-        }
+        line_up(threads);
         IS(pthread_mutex_unlock(&mutex), 0);
         join_all(threads, WAITERS);
         for (int i = 0; i < WAITERS; i++)
@@ -163,15 +166,8 @@ static void pass_on(void *unused) {
 static void nobody_waits_for_ghosts(void) {
     for (int round = 0; round < 4; round++) {
         pthread_t threads[WAITERS];
-        atomic_store(&next_place, 0);
         IS(pthread_mutex_lock(&mutex), 0);
-        for (long i = 0; i < WAITERS; i++) {
-            atomic_store(&numbers[i], 0);
-            threads[i] = start(stand_in_line, (void *)i);
-        }
-        for (int i = 0; i < WAITERS; i++)
-            while (numbers[i] == 0 || !sleeps(numbers[i]))
-                sleep_us(100);
+        line_up(threads);
         // In later rounds all of them are starving.
         sleep_us(round * 2000);
         pid_t pid = child(pass_on, NULL);

@@ -177,6 +177,14 @@ static int pass(void *argument) {
     return 0;
 }
 
+static void wait_for_five(struct shelf *shelf) {
+    for (int waiting = 0; waiting != 5; sleep_us(200)) {
+        CHECK(mtx_lock(&shelf->mutex) == thrd_success);
+        waiting = shelf->waiting;
+        CHECK(mtx_unlock(&shelf->mutex) == thrd_success);
+    }
+}
+
 static void conditions(void) {
     struct shelf shelf = {.count = 0};
     CHECK(mtx_init(&shelf.mutex, mtx_plain) == thrd_success && cnd_init(&shelf.cond) == thrd_success);
@@ -193,11 +201,7 @@ static void conditions(void) {
         shelf.waiting = 0;
         for (int i = 0; i < 5; i++)
             CHECK(thrd_create(&threads[i], pass, &shelf) == thrd_success);
-        for (int waiting = 0; waiting != 5; sleep_us(200)) {
-            mtx_lock(&shelf.mutex);
-            waiting = shelf.waiting;
-            mtx_unlock(&shelf.mutex);
-        }
+        wait_for_five(&shelf);
         mtx_lock(&shelf.mutex);
         shelf.open = 5;
         mtx_unlock(&shelf.mutex);
@@ -253,14 +257,6 @@ static int wait_for_a_while(void *argument) {
     while (!shelf->open)
         CHECK(cnd_timedwait(&shelf->cond, &shelf->mutex, &deadline) == thrd_success);
     return mtx_unlock(&shelf->mutex);
-}
-
-static void wait_for_five(struct shelf *shelf) {
-    for (int waiting = 0; waiting != 5; sleep_us(200)) {
-        CHECK(mtx_lock(&shelf->mutex) == thrd_success);
-        waiting = shelf->waiting;
-        CHECK(mtx_unlock(&shelf->mutex) == thrd_success);
-    }
 }
 
 static void destroyed_right_after_broadcast(void) {

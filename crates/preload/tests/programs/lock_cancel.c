@@ -102,66 +102,52 @@ static void cancelled_before_the_wait(void) {
     }
 }
 
-static void *not_to_be_cancelled(void *argument) {
-    int *open = argument, before;
+struct stay {
+    int open, type;
+};
+
+/* Cannot be cancelled; the type of cancellation is as it was when the wait is over. */
+static void *stays(void *argument) {
+    struct stay *stay = argument;
+    int before;
     IS(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
+    IS(pthread_setcanceltype(stay->type, NULL), 0);
     IS(pthread_mutex_lock(&stage.mutex), 0);
     stage.waiting++;
-    while (!*open)
+    while (!stay->open)
         wait_by(stage.way, &stage.cond, &stage.mutex);
     IS(pthread_mutex_unlock(&stage.mutex), 0);
-    // The type is as it was, too.
     IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before), 0);
-    CHECK(before == PTHREAD_CANCEL_DEFERRED);
-    return open;
+    CHECK(before == stay->type);
+    return stay;
+}
+
+static void waits_to_the_end(int type, int cancelled, int (*wake)(pthread_cond_t *)) {
+    init_kind(&stage.mutex, PTHREAD_MUTEX_ERRORCHECK);
+    for (int round = 0; round < 9; round++) {
+        struct stay stay = {.type = type};
+        stage.way = round % 3;
+        stage.waiting = 0;
+        pthread_t thread = start(stays, &stay);
+        all_wait(1);
+        if (cancelled) {
+            IS(pthread_cancel(thread), 0);
+            sleep_us(1000);
+        }
+        IS(pthread_mutex_lock(&stage.mutex), 0);
+        stay.open = 1;
+        IS(wake(&stage.cond), 0);
+        IS(pthread_mutex_unlock(&stage.mutex), 0);
+        CHECK(join(thread) == &stay);
+    }
 }
 
 static void disabled_cancellation_waits(void) {
-    init_kind(&stage.mutex, PTHREAD_MUTEX_ERRORCHECK);
-    for (int round = 0; round < 9; round++) {
-        int open = 0;
-        stage.way = round % 3;
-        stage.waiting = 0;
-        pthread_t thread = start(not_to_be_cancelled, &open);
-        all_wait(1);
-        IS(pthread_cancel(thread), 0);
-        sleep_us(1000);
-        IS(pthread_mutex_lock(&stage.mutex), 0);
-        open = 1;
-        IS(pthread_cond_signal(&stage.cond), 0);
-        IS(pthread_mutex_unlock(&stage.mutex), 0);
-        CHECK(join(thread) == &open);
-    }
-}
-
-static void *wait_asynchronously(void *argument) {
-    int *open = argument, before;
-    IS(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL), 0);
-    IS(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL), 0);
-    IS(pthread_mutex_lock(&stage.mutex), 0);
-    stage.waiting++;
-    while (!*open)
-        wait_by(stage.way, &stage.cond, &stage.mutex);
-    IS(pthread_mutex_unlock(&stage.mutex), 0);
-    IS(pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before), 0);
-    CHECK(before == PTHREAD_CANCEL_ASYNCHRONOUS);
-    return open;
+    waits_to_the_end(PTHREAD_CANCEL_DEFERRED, 1, pthread_cond_signal);
 }
 
 static void the_type_of_cancellation_is_kept(void) {
-    init_kind(&stage.mutex, PTHREAD_MUTEX_ERRORCHECK);
-    for (int round = 0; round < 9; round++) {
-        int open = 0;
-        stage.way = round % 3;
-        stage.waiting = 0;
-        pthread_t thread = start(wait_asynchronously, &open);
-        all_wait(1);
-        IS(pthread_mutex_lock(&stage.mutex), 0);
-        open = 1;
-        IS(pthread_cond_broadcast(&stage.cond), 0);
-        IS(pthread_mutex_unlock(&stage.mutex), 0);
-        CHECK(join(thread) == &open);
-    }
+    waits_to_the_end(PTHREAD_CANCEL_ASYNCHRONOUS, 0, pthread_cond_broadcast);
 }
 
 static void *locks_while_cancelled(void *argument) {
@@ -189,11 +175,7 @@ static void to_lock_is_no_cancellation_point(void) {
     }
 }
 
-static struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    int waiting, tokens, taken;
-} hall = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
+static struct gate hall = GATE;
 
 static void let_go(void *unused) {
     (void)unused;
@@ -204,10 +186,10 @@ static void *take_token(void *took) {
     IS(pthread_mutex_lock(&hall.mutex), 0);
     hall.waiting++;
     pthread_cleanup_push(let_go, NULL);
-    while (hall.tokens == 0)
+    while (hall.open == 0)
         IS(pthread_cond_wait(&hall.cond, &hall.mutex), 0);
-    hall.tokens--;
-    hall.taken++;
+    hall.open--;
+    hall.passed++;
     *(int *)took = 1;
     pthread_cleanup_pop(1);
     return NULL;
@@ -217,12 +199,12 @@ static void *take_token(void *took) {
  * was for: the token is taken. A wake-up that vanished with the cancelled leaves the other asleep for ever. */
 static void no_wake_up_is_lost(void) {
     for (int round = 0; round < 400; round++) {
-        hall.waiting = hall.tokens = hall.taken = 0;
+        hall.waiting = hall.open = hall.passed = 0;
         int took[2] = {0, 0};
         pthread_t cancelled = start(take_token, &took[0]), other = start(take_token, &took[1]);
-        until_under(&hall.mutex, &hall.waiting, 2);
+        until_waiting(&hall, 2);
         IS(pthread_mutex_lock(&hall.mutex), 0);
-        hall.tokens = 1;
+        hall.open = 1;
         if (round % 2)
             IS(pthread_cancel(cancelled), 0);
         IS(pthread_cond_signal(&hall.cond), 0);
@@ -233,16 +215,16 @@ static void no_wake_up_is_lost(void) {
         CHECK(took[0] || result == PTHREAD_CANCELED);
         if (!took[0]) {
             join(other);
-            CHECK(hall.taken == 1);
+            CHECK(hall.passed == 1);
         } else {
             // It took the token itself; the other gets one of its own.
             IS(pthread_mutex_lock(&hall.mutex), 0);
-            CHECK(hall.taken == 1);
-            hall.tokens = 1;
+            CHECK(hall.passed == 1);
+            hall.open = 1;
             IS(pthread_cond_signal(&hall.cond), 0);
             IS(pthread_mutex_unlock(&hall.mutex), 0);
             join(other);
-            CHECK(hall.taken == 2);
+            CHECK(hall.passed == 2);
         }
     }
 }

@@ -1,37 +1,9 @@
 // Condition variables: who is woken, by which clock a wait ends, and that the mutex is held again afterwards.
 #include "lock_probe.h"
 
-struct gate {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    int waiting, open, passed;
-};
-
-static void *wait_at(void *argument) {
-    struct gate *gate = argument;
-    IS(pthread_mutex_lock(&gate->mutex), 0);
-    gate->waiting++;
-    while (gate->open == 0)
-        IS(pthread_cond_wait(&gate->cond, &gate->mutex), 0);
-    gate->open--;
-    gate->passed++;
-    IS(pthread_mutex_unlock(&gate->mutex), 0);
-    return NULL;
-}
-
-static void until_waiting(struct gate *gate, int count) {
-    until_under(&gate->mutex, &gate->waiting, count);
-}
-
-static void open_for(struct gate *gate, int count) {
-    IS(pthread_mutex_lock(&gate->mutex), 0);
-    gate->open += count;
-    IS(pthread_mutex_unlock(&gate->mutex), 0);
-}
-
 static void signal_wakes(void) {
     for (int round = 0; round < 50; round++) {
-        struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
+        struct gate gate = GATE;
         pthread_t threads[4];
         start_all(threads, 4, wait_at, &gate);
         until_waiting(&gate, 4);
@@ -47,7 +19,7 @@ static void signal_wakes(void) {
 
 static void broadcast_wakes_all(void) {
     for (int round = 0; round < 10; round++) {
-        struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
+        struct gate gate = GATE;
         pthread_t threads[100];
         start_all(threads, 100, wait_at, &gate);
         until_waiting(&gate, 100);
@@ -180,7 +152,7 @@ static void *pass_by_clock(void *argument) {
 
 static void clockwait_releases_the_mutex_and_is_woken(void) {
     for (int round = 0; round < 20; round++) {
-        struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
+        struct gate gate = GATE;
         pthread_t threads[6];
         start_all(threads, 6, pass_by_clock, &gate);
         until_waiting(&gate, 6);
@@ -386,7 +358,7 @@ static void on_signal(int signal) {
 static void signals_do_not_end_a_wait_with_an_error(void) {
     struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGUSR1, &action, NULL);
-    struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
+    struct gate gate = GATE;
     pthread_t threads[2] = {start(wait_at, &gate), start(pass_by_clock, &gate)};
     until_waiting(&gate, 2);
     for (int round = 0; round < 40; round++) {

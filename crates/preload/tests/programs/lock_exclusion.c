@@ -57,14 +57,8 @@ static void exclusion_adaptive(void) {
 }
 
 static void *hold_long(void *argument) {
-    struct owned *owned = argument;
-    for (int round = 0; round < 12; round++) {
-        IS(pthread_mutex_lock(&owned->mutex), 0);
-        enter(owned);
-        sleep_us(1500);
-        leave(owned);
-        IS(pthread_mutex_unlock(&owned->mutex), 0);
-    }
+    for (int round = 0; round < 12; round++)
+        hold_us(argument, 1500);
     return NULL;
 }
 
@@ -237,23 +231,13 @@ static void rwlocks_spinlocks_and_barriers(void) {
 }
 
 static struct owned crowd_mutex;
-static struct {
-    pthread_mutex_t mutex;
-    pthread_cond_t cond;
-    int waiting, open;
-} crowd_gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+static struct gate crowd_gate = GATE;
 
 static void *one_of_a_crowd(void *unused) {
-    (void)unused;
-    IS(pthread_mutex_lock(&crowd_gate.mutex), 0);
-    crowd_gate.waiting++;
-    while (!crowd_gate.open)
-        IS(pthread_cond_wait(&crowd_gate.cond, &crowd_gate.mutex), 0);
-    IS(pthread_mutex_unlock(&crowd_gate.mutex), 0);
-    for (int round = 0; round < 3; round++) {
+    wait_at(&crowd_gate);
+    for (int round = 0; round < 3; round++)
         pass_through(&crowd_mutex);
-    }
-    return NULL;
+    return unused;
 }
 
 #define CROWD 5000
@@ -266,17 +250,11 @@ static void five_thousand_threads(void) {
     int count = 0;
     while (count < CROWD && pthread_create(&threads[count], &attributes, one_of_a_crowd, NULL) == 0)
         count++;
-    for (int waiting = 0; waiting < count; sleep_us(500)) {
-        IS(pthread_mutex_lock(&crowd_gate.mutex), 0);
-        waiting = crowd_gate.waiting;
-        IS(pthread_mutex_unlock(&crowd_gate.mutex), 0);
-    }
+    until_waiting(&crowd_gate, count);
     // All of them asleep in the condition variable, then all of them before one mutex.
     IS(pthread_mutex_lock(&crowd_mutex.mutex), 0);
-    IS(pthread_mutex_lock(&crowd_gate.mutex), 0);
-    crowd_gate.open = 1;
+    open_for(&crowd_gate, count);
     IS(pthread_cond_broadcast(&crowd_gate.cond), 0);
-    IS(pthread_mutex_unlock(&crowd_gate.mutex), 0);
     sleep_us(50000);
     IS(pthread_mutex_unlock(&crowd_mutex.mutex), 0);
     join_all(threads, count);
@@ -287,9 +265,8 @@ static void five_thousand_threads(void) {
 
 static void *short_life(void *argument) {
     struct owned *owned = argument;
-    for (int i = 0; i < KIND_COUNT; i++) {
+    for (int i = 0; i < KIND_COUNT; i++)
         pass_through(&owned[i]);
-    }
     return NULL;
 }
 

@@ -202,76 +202,49 @@ static struct {
     int (*signal)(pthread_cond_t *);
 } gate = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 
-static void *pass_gate(void *unused) {
+/* Waits by another way than the others, if there is one. */
+static int (*wait_otherwise)(pthread_cond_t *, pthread_mutex_t *);
+
+static void *pass_gate(void *otherwise) {
     IS(pthread_mutex_lock(&gate.mutex), 0);
-    int way = gate.way++;
+    int way = otherwise ? 0 : gate.way++;
     gate.waiting++;
     while (gate.open == 0) {
         struct timespec deadline = after_ns(CLOCK_MONOTONIC, 40000 * MS);
-        IS(way % 3 == 0 || gate.wait != pthread_cond_wait_v232 ? gate.wait(&gate.cond, &gate.mutex)
+        IS(otherwise                                            ? wait_otherwise(&gate.cond, &gate.mutex)
+           : way % 3 == 0 || gate.wait != pthread_cond_wait_v232 ? gate.wait(&gate.cond, &gate.mutex)
            : way % 3 == 1 ? pthread_cond_clockwait_v230(&gate.cond, &gate.mutex, CLOCK_MONOTONIC, &deadline)
                           : pthread_cond_clockwait_v234(&gate.cond, &gate.mutex, CLOCK_MONOTONIC, &deadline),
            0);
     }
     gate.open--;
     IS(pthread_mutex_unlock(&gate.mutex), 0);
-    return unused;
+    return NULL;
 }
 
-/* Waits by another way than the others, if there is one. */
-static int (*wait_otherwise)(pthread_cond_t *, pthread_mutex_t *);
-
-static void *pass_gate_otherwise(void *unused) {
-    IS(pthread_mutex_lock(&gate.mutex), 0);
-    gate.waiting++;
-    while (gate.open == 0)
-        IS(wait_otherwise(&gate.cond, &gate.mutex), 0);
-    gate.open--;
-    IS(pthread_mutex_unlock(&gate.mutex), 0);
-    return unused;
-}
-
-static void wait_until_all_wait(int threads) {
-    until_under(&gate.mutex, &gate.waiting, threads);
-}
-
-/* Three wait by each way, and none is forgotten by signals and a broadcast. */
-static void pass_both_ways(int rounds) {
+/* Six threads wait, every second one by the other way if there is one. None is forgotten by this number of signals, and a
+ * broadcast for the rest. */
+static void pass_by(int rounds, int signals) {
     for (int round = 0; round < rounds; round++) {
         gate.waiting = gate.way = 0;
         pthread_t threads[6];
         for (int i = 0; i < 6; i++)
-            threads[i] = start(i % 2 == 0 ? pass_gate : pass_gate_otherwise, NULL);
-        wait_until_all_wait(6);
-        for (int i = 0; i < 4; i++) {
+            threads[i] = start(pass_gate, i % 2 ? (void *)wait_otherwise : NULL);
+        until_under(&gate.mutex, &gate.waiting, 6);
+        for (int left = 6, one; left > 0; left -= one ? 1 : left) {
+            one = left > 6 - signals;
             IS(pthread_mutex_lock(&gate.mutex), 0);
-            gate.open++;
-            IS(gate.signal(&gate.cond), 0);
+            gate.open += one ? 1 : left;
+            IS(one ? gate.signal(&gate.cond) : pthread_cond_broadcast(&gate.cond), 0);
             IS(pthread_mutex_unlock(&gate.mutex), 0);
         }
-        IS(pthread_mutex_lock(&gate.mutex), 0);
-        gate.open += 2;
-        IS(pthread_cond_broadcast(&gate.cond), 0);
-        IS(pthread_mutex_unlock(&gate.mutex), 0);
         join_all(threads, 6);
     }
 }
 
-static void pass_by_ones(int rounds) {
-    for (int round = 0; round < rounds; round++) {
-        gate.waiting = gate.way = 0;
-        pthread_t threads[6];
-        start_all(threads, 6, pass_gate, NULL);
-        wait_until_all_wait(6);
-        for (int i = 0; i < 6; i++) {
-            IS(pthread_mutex_lock(&gate.mutex), 0);
-            gate.open++;
-            IS(gate.signal(&gate.cond), 0);
-            IS(pthread_mutex_unlock(&gate.mutex), 0);
-        }
-        join_all(threads, 6);
-    }
-}
+static void pass_both_ways(int rounds) { pass_by(rounds, 4); }
+
+static void pass_by_ones(int rounds) { pass_by(rounds, 6); }
 
 static void every_symbol_version(void) {
     const struct way ways[] = {

@@ -153,6 +153,13 @@ __attribute__((unused)) static int is_over(clockid_t clock, const struct timespe
     return now.tv_sec > deadline->tv_sec || (now.tv_sec == deadline->tv_sec && now.tv_nsec >= deadline->tv_nsec);
 }
 
+/* Works for this time, by this clock. */
+__attribute__((unused)) static void work_ns(clockid_t clock, long ns) {
+    struct timespec end = after_ns(clock, ns);
+    while (!is_over(clock, &end))
+        continue;
+}
+
 #define MS 1000000L
 
 __attribute__((unused)) static void sleep_us(long us) {
@@ -215,12 +222,48 @@ __attribute__((unused)) static void leave(struct owned *owned) {
         FAIL("another thread held the mutex, too");
 }
 
-/* Locks and unlocks once, alone inside. */
-__attribute__((unused)) static void pass_through(struct owned *owned) {
+/* Locks, stays for this time, alone inside, and unlocks. */
+__attribute__((unused)) static void hold_us(struct owned *owned, long us) {
     IS(pthread_mutex_lock(&owned->mutex), 0);
     enter(owned);
+    if (us != 0)
+        sleep_us(us);
     leave(owned);
     IS(pthread_mutex_unlock(&owned->mutex), 0);
+}
+
+__attribute__((unused)) static void pass_through(struct owned *owned) { hold_us(owned, 0); }
+
+/* Where threads wait until they may pass, by a condition variable. */
+struct gate {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int waiting, open, passed;
+};
+
+#define GATE {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0}
+
+__attribute__((unused)) static void *wait_at(void *argument) {
+    struct gate *gate = argument;
+    IS(pthread_mutex_lock(&gate->mutex), 0);
+    gate->waiting++;
+    while (gate->open == 0)
+        IS(pthread_cond_wait(&gate->cond, &gate->mutex), 0);
+    gate->open--;
+    gate->passed++;
+    IS(pthread_mutex_unlock(&gate->mutex), 0);
+    return NULL;
+}
+
+__attribute__((unused)) static void until_waiting(struct gate *gate, int count) {
+    until_under(&gate->mutex, &gate->waiting, count);
+}
+
+/* Lets this number pass, once they are woken. */
+__attribute__((unused)) static void open_for(struct gate *gate, int count) {
+    IS(pthread_mutex_lock(&gate->mutex), 0);
+    gate->open += count;
+    IS(pthread_mutex_unlock(&gate->mutex), 0);
 }
 
 /* What another thread gets for a call on a mutex; it releases what it acquired. */

@@ -174,11 +174,7 @@ static void *signal_and_die(void *unused) {
 static void robust_in_a_wait(void) {
     init_with(&left.mutex, PTHREAD_PROCESS_PRIVATE, PTHREAD_MUTEX_ROBUST, PTHREAD_PRIO_NONE);
     pthread_t waiter = start(wait_for_the_dead, NULL);
-    for (int waiting = 0; !waiting; sleep_us(200)) {
-        IS(pthread_mutex_lock(&left.mutex), 0);
-        waiting = left.waiting;
-        IS(pthread_mutex_unlock(&left.mutex), 0);
-    }
+    until_under(&left.mutex, &left.waiting, 1);
     join(start(signal_and_die, NULL));
     join(waiter);
     IS(pthread_mutex_lock(&left.mutex), 0);
@@ -195,10 +191,7 @@ static void priority_inheritance(void) {
     IS(pthread_mutex_getprioceiling(&owned.mutex, &ceiling), EINVAL);
     IS(elsewhere(pthread_mutex_trylock, &owned.mutex), EBUSY);
     IS(pthread_mutex_unlock(&owned.mutex), 0);
-    pthread_t threads[4];
-    for (int i = 0; i < 4; i++)
-        threads[i] = start(update_thread, &owned);
-    join_all(threads, 4);
+    run_all(4, update_thread, &owned);
     CHECK(owned.count == 4L * UPDATES);
     IS(pthread_mutex_destroy(&owned.mutex), 0);
 }
@@ -257,28 +250,14 @@ static void release_all(void) {
 
 static void *hammer(void *unused) {
     (void)unused;
-    for (int round = 0; !atomic_load(&over); round++) {
-        struct owned *owned = &forked[round % FORKED_COUNT];
-        IS(pthread_mutex_lock(&owned->mutex), 0);
-        enter(owned);
-        if (round % 8 < 4)
-            sleep_us(50);
-        leave(owned);
-        IS(pthread_mutex_unlock(&owned->mutex), 0);
-    }
+    for (int round = 0; !atomic_load(&over); round++)
+        hold_us(&forked[round % FORKED_COUNT], round % 8 < 4 ? 50 : 0);
     return NULL;
 }
 
 static void *lock_a_while(void *argument) {
-    struct owned *owned = argument;
-    for (int round = 0; round < 50; round++) {
-        IS(pthread_mutex_lock(&owned->mutex), 0);
-        enter(owned);
-        if (round == 0)
-            sleep_us(2000);
-        leave(owned);
-        IS(pthread_mutex_unlock(&owned->mutex), 0);
-    }
+    for (int round = 0; round < 50; round++)
+        hold_us(argument, round == 0 ? 2000 : 0);
     return NULL;
 }
 

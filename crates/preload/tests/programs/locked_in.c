@@ -11,15 +11,6 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-static volatile int word;
-
-static void wait_by(loop *waits) {
-    word = 0;
-    pthread_t thread = start(sets_soon, (void *)&word);
-    waits(&word);
-    CHECK(pthread_join(thread, NULL) == 0);
-}
-
 static void refuse_by(int first, int second, unsigned how) {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -52,7 +43,7 @@ int main(int count, char **arguments) {
     one_cpu();
     const char *what = arguments[1];
     int late = strcmp(arguments[2], "late") == 0;
-    if (late) wait_by(wait_by_row);
+    if (late) wait_in(wait_by_row);
     if (strcmp(what, "membarrier") == 0) refuse(SYS_membarrier, SYS_membarrier);
     if (strcmp(what, "files") == 0) refuse(SYS_openat, SYS_open);
     if (strcmp(what, "trapped-files") == 0) trap(SYS_openat);
@@ -60,15 +51,15 @@ int main(int count, char **arguments) {
     if (strcmp(what, "yields") == 0) refuse(SYS_sched_yield, SYS_clock_nanosleep);
     if (strcmp(what, "rights") == 0) (void)!setuid(65534);
     if (strcmp(what, "text-for-good") == 0) prctl(65 /* PR_SET_MDWE */, 1, 0, 0, 0);
-    wait_by(wait_by_row);
-    wait_by(wait_by_whole);
-    wait_by(wait_by_short);
+    wait_in(wait_by_row);
+    wait_in(wait_by_whole);
+    wait_in(wait_by_short);
     // Libraries cannot be opened by those who may not open files, or not read this one.
     void *library = late ? dlopen(arguments[3], RTLD_NOW) : NULL;
     if (library != NULL) {
-        wait_by((loop *)dlsym(library, "wait_by_row"));
-        wait_by((loop *)dlsym(library, "wait_by_whole"));
-        wait_by((loop *)dlsym(library, "wait_by_short"));
+        wait_in((loop *)dlsym(library, "wait_by_row"));
+        wait_in((loop *)dlsym(library, "wait_by_whole"));
+        wait_in((loop *)dlsym(library, "wait_by_short"));
     }
     return 0;
 }

@@ -81,4 +81,12 @@ static inline void *sets_soon(void *word) {
     return NULL;
 }
 
+/* Waits in a loop until another thread has set its word. */
+static inline void wait_in(loop *waits) {
+    volatile int word = 0;
+    pthread_t thread = start(sets_soon, (void *)&word);
+    waits(&word);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 #endif

@@ -65,7 +65,7 @@ static void *worker(void *argument) {
 }
 
 /* Called by the library's constructor. */
-void take(loop **loops) {
+void take_loops(loop **loops) {
     takes++;
     if (must_be_repaired) CHECK(is_repaired(loops[1]));
     for (int n = 0; n < WAYS && over >= 0; n++) given[n] = loops[n];

@@ -7,8 +7,6 @@
 extern const char __ehdr_start[];
 extern const unsigned char before_the_loops[], behind_the_loops[];
 
-static volatile int word;
-
 static void show(const char *name, const unsigned char *from, size_t bytes) {
     printf("%s %lld ", name, (long long)(from - (const unsigned char *)__ehdr_start));
     for (size_t at = 0; at < bytes; at++) printf("%02x", from[at]);
@@ -17,12 +15,7 @@ static void show(const char *name, const unsigned char *from, size_t bytes) {
 
 int main(void) {
     loop *loops[] = {wait_by_whole, wait_by_row, wait_by_short, wait_in_no_way};
-    for (int n = 0; n < 4; n++) {
-        word = 0;
-        pthread_t thread = start(sets_soon, (void *)&word);
-        loops[n](&word);
-        CHECK(pthread_join(thread, NULL) == 0);
-    }
+    for (int n = 0; n < 4; n++) wait_in(loops[n]);
     show("text", before_the_loops, behind_the_loops - before_the_loops);
     char path[64], name[256];
     snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());

@@ -1,9 +1,9 @@
 //! Lanes: a wide collection's members in [`LANES_MAX`] parts by a hash, each with a count and a
 //! stamp of its own.
 //!
-//! Two transactions that write members at once conflict if they meet in a lane: of ten writers
-//! about one in fifty. The number of members is the sum of the lanes. Their stamps tell whether
-//! anything has changed.
+//! Two transactions that write members at once conflict if both write in the same lane: of ten
+//! writers about one in fifty. The number of members is the sum of the lanes. Their stamps tell
+//! whether anything has changed.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -85,8 +85,8 @@ pub(super) fn sum(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<u64, Error>
     Ok(sum)
 }
 
-/// All members are as good as read: no lane may change, and none may be added, for which the header
-/// would have to change.
+/// Remembers all lanes as read. That covers all members: a change of a member writes its lane, and
+/// a new lane changes the header.
 pub(super) fn all_are_read(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<(), Error> {
     if !ops.remembers() {
         return Ok(());
@@ -97,9 +97,9 @@ pub(super) fn all_are_read(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<()
     Ok(())
 }
 
-/// A number that is another one after each change: stamps are not in the order of commits, so the
-/// newest would not do. It is the sum of all, each mixed (splitmix64), so that two sets of stamps
-/// have the same one as good as never.
+/// A number that differs after each change. The newest stamp would not do, because stamps are not
+/// in the order of commits. So it is the sum of all stamps, each mixed (splitmix64): that two sets
+/// of stamps have the same sum is practically impossible.
 pub(super) fn digest(ops: &mut Ops<'_, '_>, incarnation: u64) -> Result<u64, Error> {
     let mut digest: u64 = 0;
     for entry in ops.entries(&names::all_of(LANES, incarnation), false) {

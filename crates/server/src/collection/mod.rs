@@ -24,7 +24,7 @@
 //!    made: the header or a lane.
 //! 3. What is written into a dead incarnation is deleted. Its last writer wrote the header too, and
 //!    then conflicts with the transaction that deleted it; or it wrote a lane that was there. Lanes
-//!    are deleted first, in one transaction (`tombstones.rs`). A writer that has not seen that
+//!    are deleted first, in one transaction ([`Ops::purge`]). A writer that has not seen that
 //!    deletion conflicts with it; a writer that has seen it has seen the tombstone.
 //! 4. A transaction that remembers what it reads remembers, for a member, the name from Invariant
 //!    2, and for all members all of those.
@@ -37,7 +37,6 @@ mod lanes;
 mod order;
 #[cfg(test)]
 mod tests;
-mod tombstones;
 
 use crate::fault::{Fault, WRONG_TYPE};
 use crate::names::{self, MEMBERS, Name};
@@ -46,7 +45,6 @@ use crate::value::{Header, Kind};
 use manx::txn::{Error, Value};
 pub(crate) use order::{Scores, SortedSet};
 use std::ops::Range;
-pub(crate) use tombstones::{drop_members, purge};
 
 /// A collection with more members is wide.
 const SMALL_MAX: u64 = if cfg!(test) { 8 } else { 512 };

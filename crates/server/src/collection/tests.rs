@@ -1,8 +1,8 @@
-//! Transactions that meet in a collection, step by step. Bounds are small here, so that a few
+//! Concurrent transactions in a collection, step by step. Bounds are small here, so that a few
 //! members make it wide.
 
 use super::lanes;
-use super::{Collection, SMALL_MAX, SortedSet, purge, watched};
+use super::{Collection, SMALL_MAX, SortedSet, watched};
 use crate::fault::Fault;
 use crate::keyspace::Keyspace;
 use crate::names::{self, KEYS, LANES, MEMBERS, ORDER, TOMBSTONES};
@@ -70,7 +70,7 @@ impl Fixture {
     }
 
     fn clean(&self) {
-        while self.alone(|ops| purge(ops).unwrap()) {}
+        while self.alone(|ops| ops.purge().unwrap()) {}
     }
 }
 
@@ -136,7 +136,7 @@ fn with_one_field(test: impl Fn(&Fixture, &str)) {
 }
 
 #[test]
-fn who_deletes_the_last_field_conflicts_with_who_adds_one() {
+fn a_delete_of_the_last_field_conflicts_with_an_addition() {
     with_one_field(|fixture, last| {
         let added = elsewhere(last);
         let done = both(fixture, |ops| delete(ops, last), |ops| set(ops, &added));
@@ -213,7 +213,7 @@ fn a_watcher_sees_each_change_of_a_member() {
 }
 
 #[test]
-fn who_remembers_what_it_reads_conflicts_with_who_writes_it() {
+fn a_transaction_that_remembers_its_reads_conflicts_with_a_writer() {
     for members in [1, 50] {
         for reads_all in [false, true] {
             let fixture = Fixture::new();

@@ -1,6 +1,7 @@
 //! CLIENT: names of connections, and which there are.
 
-use super::{Call, help, is, unknown_subcommand, wrong_number};
+use super::definition::Call;
+use super::syntax::{help, is, wrong_subcommand};
 use crate::resp::{Args, Replies};
 
 pub(super) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
@@ -35,14 +36,9 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
         }
         word if is(word, "no-evict") && wanted(3) => out.ok(),
         word if is(word, "help") && wanted(2) => help("CLIENT", &HELP, out),
-        word => {
-            let name = String::from_utf8_lossy(word).to_ascii_lowercase();
+        _ => {
             let known = ["setname", "getname", "id", "info", "setinfo", "no-evict", "help"];
-            if known.contains(&&*name) {
-                out.error(&wrong_number(&format!("client|{name}")));
-            } else {
-                out.error(&unknown_subcommand("CLIENT", args));
-            }
+            wrong_subcommand("CLIENT", &known, args, out);
         }
     }
 }

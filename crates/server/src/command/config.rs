@@ -1,7 +1,8 @@
 //! CONFIG: what clients ask for before they begin, and what the server was started with. Nothing
 //! can be changed.
 
-use super::{Call, help, is, unknown_subcommand, wrong_number};
+use super::definition::Call;
+use super::syntax::{help, is, wrong_subcommand};
 use crate::glob;
 use crate::resp::{Args, Replies};
 use crate::shared::Shared;
@@ -32,14 +33,7 @@ pub(super) fn config(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
             out.error("ERR The server is running without a config file");
         }
         word if is(word, "help") && args.len() == 2 => help("CONFIG", &HELP, out),
-        word => {
-            let name = String::from_utf8_lossy(word).to_ascii_lowercase();
-            if ["get", "set", "resetstat", "rewrite", "help"].contains(&&*name) {
-                out.error(&wrong_number(&format!("config|{name}")));
-            } else {
-                out.error(&unknown_subcommand("CONFIG", args));
-            }
-        }
+        _ => wrong_subcommand("CONFIG", &["get", "set", "resetstat", "rewrite", "help"], args, out),
     }
 }
 

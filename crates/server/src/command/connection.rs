@@ -1,6 +1,9 @@
 //! PING, HELLO, AUTH and the end of a connection.
 
-use super::{Call, SYNTAX, is, wrong_number};
+use super::client::BAD_NAME;
+use super::definition::Call;
+use super::info::REDIS_VERSION;
+use super::syntax::{NOT_INTEGER, SYNTAX, is, wrong_number};
 use crate::numbers::integer;
 use crate::resp::{Args, Replies, Version};
 
@@ -20,7 +23,7 @@ pub(super) fn select(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     match integer(&args[1]) {
         Some(0) => out.ok(),
         Some(_) => out.error("ERR DB index is out of range"),
-        None => out.error("ERR value is not an integer or out of range"),
+        None => out.error(NOT_INTEGER),
     }
 }
 
@@ -86,14 +89,14 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     if let Some(name) = name
         && !call.client.peer.set_name(name)
     {
-        return out.error(super::client::BAD_NAME);
+        return out.error(BAD_NAME);
     }
     out.set_version(version);
     out.map(7);
     out.bulk(b"server");
     out.bulk(b"redis");
     out.bulk(b"version");
-    out.bulk(super::info::REDIS_VERSION.as_bytes());
+    out.bulk(REDIS_VERSION.as_bytes());
     out.bulk(b"proto");
     out.integer(if version == Version::Two { 2 } else { 3 });
     out.bulk(b"id");

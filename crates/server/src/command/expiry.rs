@@ -1,10 +1,8 @@
 //! How long keys live.
 
-use super::NOT_INTEGER;
-use super::is;
-use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS, Unit};
+use super::set::{Unit, invalid_time};
+use super::syntax::{integer, is};
 use crate::fault::Fault;
-use crate::numbers::integer;
 use crate::ops::Ops;
 use crate::resp::{Args, Replies};
 
@@ -51,27 +49,15 @@ impl Only {
     }
 }
 
-fn set_expiry(
+/// EXPIRE and the like: sets when the key expires.
+pub(super) fn expire(
     ops: &mut Ops<'_, '_>,
-    (name, unit): (&str, Unit),
     args: Args<'_>,
+    unit: Unit,
     out: &mut Replies,
 ) -> Result<(), Fault> {
-    let only = match Only::read(args) {
-        Ok(only) => only,
-        Err(error) => {
-            out.error(&error);
-            return Ok(());
-        }
-    };
-    let Some(time) = integer(&args[2]) else {
-        out.error(NOT_INTEGER);
-        return Ok(());
-    };
-    let Some(new_ms) = unit.moment_ms(time, ops.now_ms()) else {
-        out.error(&format!("ERR invalid expire time in '{name}' command"));
-        return Ok(());
-    };
+    let only = Only::read(args)?;
+    let new_ms = unit.moment_ms(integer(&args[2])?, ops.now_ms()).ok_or_else(|| invalid_time(&args[0]))?;
     let key = &args[1];
     let found = ops.get(key)?;
     let old_ms = |expires_ms: Option<u64>| expires_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
@@ -89,22 +75,6 @@ fn set_expiry(
     Ok(())
 }
 
-pub(super) fn expire(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    set_expiry(ops, ("expire", SECONDS), args, out)
-}
-
-pub(super) fn pexpire(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    set_expiry(ops, ("pexpire", MILLISECONDS), args, out)
-}
-
-pub(super) fn expire_at(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    set_expiry(ops, ("expireat", UNIX_SECONDS), args, out)
-}
-
-pub(super) fn pexpire_at(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    set_expiry(ops, ("pexpireat", UNIX_MILLISECONDS), args, out)
-}
-
 pub(super) fn persist(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let found = ops.get(&args[1])?.filter(|found| found.expires_ms().is_some());
     if let Some(found) = &found {
@@ -114,40 +84,19 @@ pub(super) fn persist(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) 
     Ok(())
 }
 
-/// When the key expires; −1 if never, −2 if it is not there.
-fn moment(
+/// TTL and the like: when the key expires; −1 if never, −2 if it is not there.
+pub(super) fn expires(
     ops: &mut Ops<'_, '_>,
-    key: &[u8],
+    args: Args<'_>,
+    unit: Unit,
     out: &mut Replies,
-    say: impl FnOnce(u64, u64) -> u64,
 ) -> Result<(), Fault> {
-    let Some(found) = ops.get(key)? else {
-        out.integer(-2);
-        return Ok(());
-    };
-    match found.expires_ms() {
-        None => out.integer(-1),
-        Some(expires_ms) => out.integer(i64::try_from(say(expires_ms, ops.now_ms())).unwrap_or(i64::MAX)),
-    }
+    out.integer(match ops.get(&args[1])?.map(|found| found.expires_ms()) {
+        None => -2,
+        Some(None) => -1,
+        Some(Some(expires_ms)) => unit.time(expires_ms, ops.now_ms()),
+    });
     Ok(())
-}
-
-pub(super) fn ttl(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    moment(ops, &args[1], out, |expires_ms, now_ms| {
-        expires_ms.saturating_sub(now_ms).saturating_add(500) / 1000
-    })
-}
-
-pub(super) fn pttl(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    moment(ops, &args[1], out, |expires_ms, now_ms| expires_ms.saturating_sub(now_ms))
-}
-
-pub(super) fn expire_time(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    moment(ops, &args[1], out, |expires_ms, _| expires_ms.saturating_add(500) / 1000)
-}
-
-pub(super) fn pexpire_time(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    moment(ops, &args[1], out, |expires_ms, _| expires_ms)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Hashes: fields, each with a value.
 
-use super::{NOT_INTEGER, wrong_number};
+use super::counters::OVERFLOW;
+use super::syntax::{integer, wrong_number};
 use crate::collection::Collection;
 use crate::fault::Fault;
-use crate::numbers::integer;
+use crate::numbers;
 use crate::ops::{Enough, Ops};
 use crate::resp::{Args, Replies};
 use crate::value::Kind;
@@ -63,16 +64,9 @@ fn field(ops: &mut Ops<'_, '_>, hash: Option<&Collection<'_>>, field: &[u8]) -> 
     }
 }
 
-fn answer(value: Option<Value>, out: &mut Replies) {
-    match value {
-        Some(value) => out.bulk(&value),
-        None => out.null(),
-    }
-}
-
 pub(super) fn hget(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let hash = find(ops, args)?;
-    answer(field(ops, hash.as_ref(), &args[2])?, out);
+    out.bulk_or_null(field(ops, hash.as_ref(), &args[2])?.as_deref());
     Ok(())
 }
 
@@ -80,7 +74,7 @@ pub(super) fn hmget(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) ->
     let hash = find(ops, args)?;
     out.array(args.len() - 2);
     for name in args.from(2) {
-        answer(field(ops, hash.as_ref(), name)?, out);
+        out.bulk_or_null(field(ops, hash.as_ref(), name)?.as_deref());
         if out.is_over() {
             break;
         }
@@ -124,7 +118,7 @@ pub(super) fn hdel(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
     Ok(())
 }
 
-/// Answers with all fields: `write` says how many there are, and `show` what of each.
+/// Answers with all fields: `begin` says how many there are, and `show` answers with each.
 fn all(
     ops: &mut Ops<'_, '_>,
     args: Args<'_>,
@@ -160,12 +154,11 @@ pub(super) fn hvals(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) ->
 }
 
 pub(super) fn hincrby(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let by = integer(&args[3]).ok_or(NOT_INTEGER)?;
+    let by = integer(&args[3])?;
     let mut hash = find_or_make(ops, args)?;
     let found = hash.get(ops, &args[2])?;
-    let old =
-        found.as_ref().map_or(Some(0), |value| integer(value)).ok_or("ERR hash value is not an integer")?;
-    let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
+    let old = found.as_ref().map_or(Some(0), |value| numbers::integer(value));
+    let new = old.ok_or("ERR hash value is not an integer")?.checked_add(by).ok_or(OVERFLOW)?;
     hash.put(ops, &args[2], itoa::Buffer::new().format(new).as_bytes(), found.is_none())?;
     hash.finish(ops)?;
     out.integer(new);

@@ -1,6 +1,7 @@
-//! INFO: what the server did and does, in sections of lines.
+//! INFO: what the server did and does, in sections of lines; and TIME.
 
-use super::{Call, is};
+use super::definition::Call;
+use super::syntax::is;
 use crate::ops::Enough;
 use crate::resp::{Args, Replies};
 use crate::shared::Shared;
@@ -8,6 +9,7 @@ use crate::transact::transact;
 use std::fmt::Write as _;
 use std::ops::Bound;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The version of Redis whose clients find what they expect.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
@@ -117,4 +119,11 @@ fn keyspace(shared: &Shared, text: &mut String) {
     if let Ok((keys @ 1.., expires)) = counted {
         let _ = write!(text, "db0:keys={keys},expires={expires},avg_ttl=0\r\n");
     }
+}
+
+pub(super) fn time(_: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    out.array(2);
+    out.bulk(now.as_secs().to_string().as_bytes());
+    out.bulk(now.subsec_micros().to_string().as_bytes());
 }

@@ -1,6 +1,6 @@
 //! Keys: whether they are there, and that they are not any more.
 
-use super::{SYNTAX, is};
+use super::syntax::{SYNTAX, is};
 use crate::fault::Fault;
 use crate::ops::Ops;
 use crate::resp::{Args, Replies};
@@ -28,19 +28,10 @@ pub(super) fn kind(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
     Ok(())
 }
 
-pub(super) fn flush_all(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    flush(ops, args, out)
-}
-
-pub(super) fn flush_db(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    flush(ops, args, out)
-}
-
-fn flush(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+pub(super) fn flush(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let is_mode = |arg| is(arg, "sync") || is(arg, "async");
     if args.len() > 2 || args.get(1).is_some_and(|arg| !is_mode(arg)) {
-        out.error(SYNTAX);
-        return Ok(());
+        return Err(SYNTAX.into());
     }
     ops.clear()?;
     out.ok();

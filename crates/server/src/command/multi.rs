@@ -6,8 +6,7 @@
 //! whether they still have them, in the same transaction as all else. If two watch what the other
 //! writes, one of them is refused.
 
-use super::{Call, Command, NO_MULTI, Run, WRITE, perform};
-use crate::client::{Multi, Watched};
+use super::definition::{Call, Command, Multi, NO_MULTI, Run, WRITE, Watched, perform};
 use crate::collection;
 use crate::resp::{Args, Kept, Replies};
 use crate::transact::{failed, transact};

@@ -1,17 +1,16 @@
 //! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; each of these sees one
 //! moment.
 
-use super::{NOT_INTEGER, SYNTAX, is};
+use super::syntax::{SYNTAX, integer, is};
 use crate::fault::Fault;
 use crate::glob;
 use crate::names::{self, KEYS};
-use crate::numbers::integer;
 use crate::ops::{Enough, Ops};
 use crate::resp::{Args, Replies};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// How many keys SCAN looks at, unless told; keys that have expired and are not yet deleted count
+/// How many keys SCAN looks at by default; keys that have expired and are not yet deleted count
 /// too.
 const COUNT: usize = 10;
 /// A single SCAN does not go on beyond an answer of this number of bytes.
@@ -35,8 +34,8 @@ impl<'a> Options<'a> {
             if is(word, "match") {
                 options.pattern = Some(value);
             } else if is(word, "count") {
-                let count = integer(value).ok_or(NOT_INTEGER)?;
-                options.count = usize::try_from(count).ok().filter(|count| *count > 0).ok_or(SYNTAX)?;
+                let count = usize::try_from(integer(value)?).ok();
+                options.count = count.filter(|count| *count > 0).ok_or(SYNTAX)?;
             } else if is(word, "type") && at == 2 {
                 options.kind = Some(value);
             } else {
@@ -66,7 +65,7 @@ impl Ops<'_, '_> {
     }
 }
 
-/// What a scan does with a name that it meets.
+/// What a scan does with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It is wanted.

@@ -1,8 +1,7 @@
 //! SET with its options, and the commands that are SET with one of them.
 
-use super::{NOT_INTEGER, SYNTAX, is};
+use super::syntax::{SYNTAX, integer, is};
 use crate::fault::Fault;
-use crate::numbers::integer;
 use crate::ops::Ops;
 use crate::resp::{Args, Replies};
 
@@ -37,6 +36,13 @@ impl Unit {
         let time_ms = time.checked_mul(self.unit_ms)?;
         if self.relative { time_ms.checked_add(i64::try_from(now_ms).ok()?) } else { Some(time_ms) }
     }
+
+    /// The reverse, rounded to the nearest unit.
+    pub(super) fn time(self, moment_ms: u64, now_ms: u64) -> i64 {
+        let ms = if self.relative { moment_ms.saturating_sub(now_ms) } else { moment_ms };
+        let unit_ms = self.unit_ms as u64;
+        i64::try_from(ms.saturating_add(unit_ms / 2) / unit_ms).unwrap_or(i64::MAX)
+    }
 }
 
 impl<'a> Options<'a> {
@@ -45,18 +51,11 @@ impl<'a> Options<'a> {
         let mut words = args.from(3);
         while let Some(word) = words.next() {
             let unit = match () {
-                () if is(word, "nx") => {
-                    if options.only_if == Some(true) {
+                () if is(word, "nx") || is(word, "xx") => {
+                    let only_if = is(word, "xx");
+                    if *options.only_if.get_or_insert(only_if) != only_if {
                         return None;
                     }
-                    options.only_if = Some(false);
-                    continue;
-                }
-                () if is(word, "xx") => {
-                    if options.only_if == Some(false) {
-                        return None;
-                    }
-                    options.only_if = Some(true);
                     continue;
                 }
                 () if is(word, "get") => {
@@ -88,35 +87,28 @@ pub(super) fn set(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> R
         out.ok();
         return Ok(());
     }
-    match Options::read(args) {
-        Some(options) => with(ops, "set", (&args[1], &args[2]), options, out),
-        None => {
-            out.error(SYNTAX);
-            Ok(())
-        }
-    }
+    with(ops, args, &args[2], Options::read(args).ok_or(SYNTAX)?, out)
+}
+
+pub(super) fn invalid_time(command: &[u8]) -> String {
+    let command = String::from_utf8_lossy(command).to_ascii_lowercase();
+    format!("ERR invalid expire time in '{command}' command")
 }
 
 fn with(
     ops: &mut Ops<'_, '_>,
-    name: &str,
-    (key, value): (&[u8], &[u8]),
+    args: Args<'_>,
+    value: &[u8],
     options: Options<'_>,
     out: &mut Replies,
 ) -> Result<(), Fault> {
+    let key = &args[1];
     let expires_ms = match options.expiry {
         None => None,
         Some((time, unit)) => {
-            let Some(time) = integer(time) else {
-                out.error(NOT_INTEGER);
-                return Ok(());
-            };
-            let moment_ms = if time > 0 { unit.moment_ms(time, ops.now_ms()) } else { None };
-            let Some(moment_ms) = moment_ms.and_then(|moment_ms| u64::try_from(moment_ms).ok()) else {
-                out.error(&format!("ERR invalid expire time in '{name}' command"));
-                return Ok(());
-            };
-            Some(moment_ms)
+            let time = Some(integer(time)?).filter(|time| *time > 0);
+            let moment_ms = time.and_then(|time| unit.moment_ms(time, ops.now_ms()));
+            Some(moment_ms.and_then(|ms| u64::try_from(ms).ok()).ok_or_else(|| invalid_time(&args[0]))?)
         }
     };
     let needs_old = options.get || options.keep_ttl || options.only_if.is_some();
@@ -142,14 +134,15 @@ fn with(
     Ok(())
 }
 
-pub(super) fn setex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let options = Options { expiry: Some((&args[2], SECONDS)), ..Options::default() };
-    with(ops, "setex", (&args[1], &args[3]), options, out)
-}
-
-pub(super) fn psetex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let options = Options { expiry: Some((&args[2], MILLISECONDS)), ..Options::default() };
-    with(ops, "psetex", (&args[1], &args[3]), options, out)
+/// SETEX and PSETEX.
+pub(super) fn set_expiring(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    unit: Unit,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let options = Options { expiry: Some((&args[2], unit)), ..Options::default() };
+    with(ops, args, &args[3], options, out)
 }
 
 pub(super) fn setnx(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {

@@ -2,11 +2,10 @@
 //!
 //! A range of scores or of members is looked up. A range of indexes is counted from the nearer end.
 
-use super::{NOT_INTEGER, SYNTAX, is};
+use super::syntax::{SYNTAX, integer, is};
 use crate::collection::{Scores, SortedSet};
 use crate::fault::Fault;
 use crate::names::Name;
-use crate::numbers::integer;
 use crate::ops::{Enough, Ops};
 use crate::resp::{Args, Replies, Version};
 use crate::scores;
@@ -17,7 +16,7 @@ const NOT_MEMBER: &str = "ERR min or max not valid string range item";
 
 /// By what a range is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+pub(super) enum By {
     Index,
     Score,
     Member,
@@ -43,8 +42,8 @@ impl Options {
             } else if is(word, "limit")
                 && let (Some(skip), Some(limit)) = (words.next(), words.next())
             {
-                self.skip = integer(skip).ok_or(NOT_INTEGER)?;
-                self.limit = integer(limit).ok_or(NOT_INTEGER)?;
+                self.skip = integer(skip)?;
+                self.limit = integer(limit)?;
             } else if self.descending.is_none() && is(word, "rev") {
                 self.descending = Some(true);
             } else if self.by.is_none() && is(word, "bylex") {
@@ -114,7 +113,7 @@ enum Wanted<'a> {
 impl<'a> Wanted<'a> {
     fn read(by: By, from: &'a [u8], to: &'a [u8]) -> Result<Wanted<'a>, Fault> {
         Ok(match by {
-            By::Index => Wanted::Indexes(integer(from).ok_or(NOT_INTEGER)?, integer(to).ok_or(NOT_INTEGER)?),
+            By::Index => Wanted::Indexes(integer(from)?, integer(to)?),
             By::Score => {
                 let (from, to) = (scores::limit(from), scores::limit(to));
                 Wanted::Scores(Scores::between(from.ok_or(NOT_SCORE)?, to.ok_or(NOT_SCORE)?))
@@ -192,7 +191,7 @@ fn find(
     Ok(found)
 }
 
-fn range(
+pub(super) fn range(
     ops: &mut Ops<'_, '_>,
     args: Args<'_>,
     by: Option<By>,
@@ -226,35 +225,7 @@ fn range(
     Ok(())
 }
 
-pub(super) fn zrange(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    range(ops, args, None, None, out)
-}
-
-pub(super) fn zrevrange(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    range(ops, args, Some(By::Index), Some(true), out)
-}
-
-pub(super) fn zrangebyscore(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    range(ops, args, Some(By::Score), Some(false), out)
-}
-
-pub(super) fn zrevrangebyscore(
-    ops: &mut Ops<'_, '_>,
-    args: Args<'_>,
-    out: &mut Replies,
-) -> Result<(), Fault> {
-    range(ops, args, Some(By::Score), Some(true), out)
-}
-
-pub(super) fn zrangebylex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    range(ops, args, Some(By::Member), Some(false), out)
-}
-
-pub(super) fn zrevrangebylex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    range(ops, args, Some(By::Member), Some(true), out)
-}
-
-fn count(ops: &mut Ops<'_, '_>, args: Args<'_>, by: By, out: &mut Replies) -> Result<(), Fault> {
+pub(super) fn count(ops: &mut Ops<'_, '_>, args: Args<'_>, by: By, out: &mut Replies) -> Result<(), Fault> {
     let wanted = Wanted::read(by, &args[2], &args[3])?;
     let mut count = 0;
     let mut one_more = || {
@@ -272,12 +243,4 @@ fn count(ops: &mut Ops<'_, '_>, args: Args<'_>, by: By, out: &mut Replies) -> Re
     }
     out.integer(count);
     Ok(())
-}
-
-pub(super) fn zcount(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    count(ops, args, By::Score, out)
-}
-
-pub(super) fn zlexcount(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    count(ops, args, By::Member, out)
 }

@@ -1,6 +1,6 @@
 //! Sorted sets: members, each with a score.
 
-use super::{SYNTAX, is};
+use super::syntax::{SYNTAX, is};
 use crate::collection::{Scores, SortedSet};
 use crate::fault::Fault;
 use crate::ops::{Enough, Ops};
@@ -171,7 +171,12 @@ pub(super) fn zcard(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) ->
 }
 
 /// How many members are before this one.
-fn rank(ops: &mut Ops<'_, '_>, args: Args<'_>, descending: bool, out: &mut Replies) -> Result<(), Fault> {
+pub(super) fn rank(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    descending: bool,
+    out: &mut Replies,
+) -> Result<(), Fault> {
     let Some(set) = SortedSet::find(ops, key(args))? else {
         out.null();
         return Ok(());
@@ -196,12 +201,4 @@ fn rank(ops: &mut Ops<'_, '_>, args: Args<'_>, descending: bool, out: &mut Repli
     })?;
     out.integer(rank);
     Ok(())
-}
-
-pub(super) fn zrank(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    rank(ops, args, false, out)
-}
-
-pub(super) fn zrevrank(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    rank(ops, args, true, out)
 }

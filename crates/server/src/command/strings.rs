@@ -1,19 +1,15 @@
 //! Values: GET and what is like it, MGET and MSET, APPEND and parts of strings.
 
-use super::NOT_INTEGER;
+use super::syntax::{integer, wrong_number};
 use crate::fault::Fault;
-use crate::numbers::integer;
 use crate::ops::Ops;
 use crate::resp::{Args, Replies};
-use crate::value::Kind;
+use crate::value::{Found, Kind};
 
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 
 pub(super) fn get(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    match ops.string(&args[1])? {
-        Some(found) => out.bulk(found.bytes()),
-        None => out.null(),
-    }
+    out.bulk_or_null(ops.string(&args[1])?.as_ref().map(Found::bytes));
     Ok(())
 }
 
@@ -24,33 +20,26 @@ pub(super) fn strlen(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -
 }
 
 pub(super) fn get_del(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    match ops.string(&args[1])? {
-        Some(found) => {
-            ops.delete(&args[1])?;
-            out.bulk(found.bytes());
-        }
-        None => out.null(),
+    let found = ops.string(&args[1])?;
+    if found.is_some() {
+        ops.delete(&args[1])?;
     }
+    out.bulk_or_null(found.as_ref().map(Found::bytes));
     Ok(())
 }
 
 pub(super) fn get_set(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let found = ops.string(&args[1])?;
     ops.put(&args[1], &args[2], None)?;
-    match found {
-        Some(found) => out.bulk(found.bytes()),
-        None => out.null(),
-    }
+    out.bulk_or_null(found.as_ref().map(Found::bytes));
     Ok(())
 }
 
 pub(super) fn mget(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     out.array(args.len() - 1);
     for key in args.from(1) {
-        match ops.get(key)?.filter(|found| found.kind() == Kind::String) {
-            Some(found) => out.bulk(found.bytes()),
-            None => out.null(),
-        }
+        let found = ops.get(key)?.filter(|found| found.kind() == Kind::String);
+        out.bulk_or_null(found.as_ref().map(Found::bytes));
         // The connection will be closed for that, so no client misses the rest.
         if out.is_over() {
             break;
@@ -65,8 +54,7 @@ fn pairs(args: Args<'_>) -> impl Iterator<Item = (&[u8], &[u8])> {
 
 pub(super) fn mset(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     if args.len().is_multiple_of(2) {
-        out.error(&super::wrong_number("mset"));
-        return Ok(());
+        return Err(wrong_number("mset").into());
     }
     for (key, value) in pairs(args) {
         ops.put(key, value, None)?;
@@ -77,8 +65,7 @@ pub(super) fn mset(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
 
 pub(super) fn mset_nx(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     if args.len().is_multiple_of(2) {
-        out.error(&super::wrong_number("msetnx"));
-        return Ok(());
+        return Err(wrong_number("msetnx").into());
     }
     for (key, _) in pairs(args) {
         if ops.get(key)?.is_some() {
@@ -98,8 +85,7 @@ pub(super) fn append(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -
     let old = found.as_ref().map_or(&b""[..], |found| found.bytes());
     let length = old.len() + more.len();
     if length > ops.value_bytes_max {
-        out.error(TOO_LONG);
-        return Ok(());
+        return Err(TOO_LONG.into());
     }
     let expires_ms = found.as_ref().and_then(|found| found.expires_ms());
     ops.put_with(&args[1], expires_ms, |value| {
@@ -111,10 +97,7 @@ pub(super) fn append(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -
 }
 
 pub(super) fn get_range(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let (Some(start), Some(end)) = (integer(&args[2]), integer(&args[3])) else {
-        out.error(NOT_INTEGER);
-        return Ok(());
-    };
+    let (start, end) = (integer(&args[2])?, integer(&args[3])?);
     let found = ops.string(&args[1])?;
     out.bulk(part(found.as_ref().map_or(&b""[..], |found| found.bytes()), start, end));
     Ok(())
@@ -132,14 +115,7 @@ fn part(bytes: &[u8], start: i64, end: i64) -> &[u8] {
 }
 
 pub(super) fn set_range(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let Some(offset) = integer(&args[2]) else {
-        out.error(NOT_INTEGER);
-        return Ok(());
-    };
-    let Ok(offset) = usize::try_from(offset) else {
-        out.error("ERR offset is out of range");
-        return Ok(());
-    };
+    let offset = usize::try_from(integer(&args[2])?).map_err(|_| "ERR offset is out of range")?;
     let (found, new) = (ops.string(&args[1])?, &args[3]);
     let old = found.as_ref().map_or(&b""[..], |found| found.bytes());
     if new.is_empty() {
@@ -148,8 +124,7 @@ pub(super) fn set_range(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies
     }
     let end = offset.saturating_add(new.len());
     if end > ops.value_bytes_max {
-        out.error(TOO_LONG);
-        return Ok(());
+        return Err(TOO_LONG.into());
     }
     let expires_ms = found.as_ref().and_then(|found| found.expires_ms());
     ops.put_with(&args[1], expires_ms, |value| {

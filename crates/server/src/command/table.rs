@@ -1,21 +1,34 @@
-//! All commands, sorted by name.
+//! All commands, sorted by name, and COMMAND, which describes them.
 
+use super::definition::{ADMIN, AT_ONCE, Call, Command, FAST, NO_AUTH, NO_MULTI, READ, Run, WRITE};
+use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
+use super::sorted_ranges::By;
+use super::syntax::{help, is, unknown_subcommand};
 use super::{
-    ADMIN, AT_ONCE, Command, FAST, NO_AUTH, NO_MULTI, READ, Run, WRITE, about, client, config, connection,
-    counters, expiry, hashes, info, keys, member_scan, multi, scan, set, sorted_ranges, sorted_sets, strings,
+    client, config, connection, counters, expiry, hashes, info, keys, member_scan, multi, scan, set,
+    sorted_ranges, sorted_sets, strings,
 };
+use crate::resp::{Args, Replies};
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
 const PAIRS: (i32, i32, i32) = (1, -1, 2);
 
+/// A function that does a command; behind `;` stands what else it is given, before its answers.
+macro_rules! run {
+    ($kind:ident $run:path) => { Run::$kind($run) };
+    ($kind:ident $run:path; $($given:expr),+) => {
+        Run::$kind(|ops, args, out| $run(ops, args, $($given),+, out))
+    };
+}
+
 macro_rules! commands {
-    ($($name:literal $kind:ident($run:path) $arity:literal $flags:expr, $keys:ident, $since:literal $group:literal $summary:literal;)*) => {
+    ($($name:literal $kind:ident($($run:tt)+) $arity:literal $flags:expr, $keys:ident, $since:literal $group:literal $summary:literal;)*) => {
         /// Sorted by name.
-        pub(super) static COMMANDS: &[Command] = &[$(Command {
+        static COMMANDS: &[Command] = &[$(Command {
             name: $name,
-            run: Run::$kind($run),
+            run: run!($kind $($run)+),
             arity: $arity,
             flags: $flags,
             keys: $keys,
@@ -30,21 +43,21 @@ commands! {
     "append" Data(strings::append) 3 WRITE | FAST, ONE, "2.0.0" "string" "Append a value to a key";
     "auth" Plain(connection::auth) -2 FAST | NO_AUTH, NONE, "1.0.0" "connection" "Authenticate to the server";
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands";
-    "command" Plain(about::command) -1 0, NONE, "2.8.13" "server" "Get array of command details";
+    "command" Plain(command) -1 0, NONE, "2.8.13" "server" "Get array of command details";
     "config" Plain(config::config) -2 ADMIN, NONE, "2.0.0" "server" "A container for server configuration commands";
     "dbsize" Data(scan::dbsize) 1 READ, NONE, "1.0.0" "server" "Return the number of keys in the selected database";
-    "decr" Data(counters::decr) 2 WRITE | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by one";
+    "decr" Data(counters::add; -1) 2 WRITE | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by one";
     "decrby" Data(counters::decr_by) 3 WRITE | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by the given number";
     "del" Data(keys::del) -2 WRITE, ALL, "1.0.0" "generic" "Delete a key";
     "discard" Plain(multi::discard) 1 FAST | AT_ONCE, NONE, "2.0.0" "transactions" "Discard all commands issued after MULTI";
     "echo" Plain(connection::echo) 2 FAST, NONE, "1.0.0" "connection" "Echo the given string";
     "exec" Outer(multi::exec) 1 AT_ONCE, NONE, "1.2.0" "transactions" "Execute all commands issued after MULTI";
     "exists" Data(keys::exists) -2 READ | FAST, ALL, "1.0.0" "generic" "Determine if a key exists";
-    "expire" Data(expiry::expire) -3 WRITE | FAST, ONE, "1.0.0" "generic" "Set a key's time to live in seconds";
-    "expireat" Data(expiry::expire_at) -3 WRITE | FAST, ONE, "1.2.0" "generic" "Set the expiration for a key as a UNIX timestamp";
-    "expiretime" Data(expiry::expire_time) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key";
-    "flushall" Data(keys::flush_all) -1 WRITE, NONE, "1.0.0" "server" "Remove all keys from all databases";
-    "flushdb" Data(keys::flush_db) -1 WRITE, NONE, "1.0.0" "server" "Remove all keys from the current database";
+    "expire" Data(expiry::expire; SECONDS) -3 WRITE | FAST, ONE, "1.0.0" "generic" "Set a key's time to live in seconds";
+    "expireat" Data(expiry::expire; UNIX_SECONDS) -3 WRITE | FAST, ONE, "1.2.0" "generic" "Set the expiration for a key as a UNIX timestamp";
+    "expiretime" Data(expiry::expires; UNIX_SECONDS) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key";
+    "flushall" Data(keys::flush) -1 WRITE, NONE, "1.0.0" "server" "Remove all keys from all databases";
+    "flushdb" Data(keys::flush) -1 WRITE, NONE, "1.0.0" "server" "Remove all keys from the current database";
     "get" Data(strings::get) 2 READ | FAST, ONE, "1.0.0" "string" "Get the value of a key";
     "getdel" Data(strings::get_del) 2 WRITE | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
     "getrange" Data(strings::get_range) 4 READ, ONE, "2.4.0" "string" "Get a substring of the string stored at a key";
@@ -64,7 +77,7 @@ commands! {
     "hsetnx" Data(hashes::hsetnx) 4 WRITE | FAST, ONE, "2.0.0" "hash" "Set the value of a hash field, only if the field does not exist";
     "hstrlen" Data(hashes::hstrlen) 3 READ | FAST, ONE, "3.2.0" "hash" "Get the length of the value of a hash field";
     "hvals" Data(hashes::hvals) 2 READ, ONE, "2.0.0" "hash" "Get all the values in a hash";
-    "incr" Data(counters::incr) 2 WRITE | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by one";
+    "incr" Data(counters::add; 1) 2 WRITE | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by one";
     "incrby" Data(counters::incr_by) 3 WRITE | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by the given amount";
     "info" Plain(info::info) -1 0, NONE, "1.0.0" "server" "Get information and statistics about the server";
     "keys" Data(scan::keys) 2 READ, NONE, "1.0.0" "generic" "Find all keys matching the given pattern";
@@ -73,44 +86,44 @@ commands! {
     "msetnx" Data(strings::mset_nx) -3 WRITE, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values, only if none of the keys exist";
     "multi" Plain(multi::multi) 1 FAST | AT_ONCE, NONE, "1.2.0" "transactions" "Mark the start of a transaction block";
     "persist" Data(expiry::persist) 2 WRITE | FAST, ONE, "2.2.0" "generic" "Remove the expiration from a key";
-    "pexpire" Data(expiry::pexpire) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set a key's time to live in milliseconds";
-    "pexpireat" Data(expiry::pexpire_at) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set the expiration for a key as a UNIX timestamp specified in milliseconds";
-    "pexpiretime" Data(expiry::pexpire_time) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key in milliseconds";
+    "pexpire" Data(expiry::expire; MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set a key's time to live in milliseconds";
+    "pexpireat" Data(expiry::expire; UNIX_MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set the expiration for a key as a UNIX timestamp specified in milliseconds";
+    "pexpiretime" Data(expiry::expires; UNIX_MILLISECONDS) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key in milliseconds";
     "ping" Plain(connection::ping) -1 FAST, NONE, "1.0.0" "connection" "Ping the server";
-    "psetex" Data(set::psetex) 4 WRITE, ONE, "2.6.0" "string" "Set the value and expiration in milliseconds of a key";
-    "pttl" Data(expiry::pttl) 2 READ | FAST, ONE, "2.6.0" "generic" "Get the time to live for a key in milliseconds";
+    "psetex" Data(set::set_expiring; MILLISECONDS) 4 WRITE, ONE, "2.6.0" "string" "Set the value and expiration in milliseconds of a key";
+    "pttl" Data(expiry::expires; MILLISECONDS) 2 READ | FAST, ONE, "2.6.0" "generic" "Get the time to live for a key in milliseconds";
     "quit" Plain(connection::quit) -1 FAST | NO_AUTH | AT_ONCE, NONE, "1.0.0" "connection" "Close the connection";
     "reset" Plain(connection::reset) 1 FAST | NO_AUTH | AT_ONCE, NONE, "6.2.0" "connection" "Reset the connection";
     "scan" Data(scan::scan) -2 READ, NONE, "2.8.0" "generic" "Incrementally iterate the keys space";
     "select" Plain(connection::select) 2 FAST, NONE, "1.0.0" "connection" "Change the selected database for the current connection";
     "set" Data(set::set) -3 WRITE, ONE, "1.0.0" "string" "Set the string value of a key";
-    "setex" Data(set::setex) 4 WRITE, ONE, "2.0.0" "string" "Set the value and expiration of a key";
+    "setex" Data(set::set_expiring; SECONDS) 4 WRITE, ONE, "2.0.0" "string" "Set the value and expiration of a key";
     "setnx" Data(set::setnx) 3 WRITE | FAST, ONE, "1.0.0" "string" "Set the value of a key, only if the key does not exist";
     "setrange" Data(strings::set_range) 4 WRITE, ONE, "2.2.0" "string" "Overwrite part of a string at key starting at the specified offset";
     "shutdown" Plain(connection::shutdown) -1 ADMIN | NO_MULTI, NONE, "1.0.0" "server" "Synchronously save the dataset to disk and then shut down the server";
     "strlen" Data(strings::strlen) 2 READ | FAST, ONE, "2.2.0" "string" "Get the length of the value stored in a key";
-    "time" Plain(about::time) 1 FAST, NONE, "2.6.0" "server" "Return the current server time";
+    "time" Plain(info::time) 1 FAST, NONE, "2.6.0" "server" "Return the current server time";
     "touch" Data(keys::exists) -2 READ | FAST, ALL, "3.2.1" "generic" "Alters the last access time of a key(s). Returns the number of existing keys specified.";
-    "ttl" Data(expiry::ttl) 2 READ | FAST, ONE, "1.0.0" "generic" "Get the time to live for a key in seconds";
+    "ttl" Data(expiry::expires; SECONDS) 2 READ | FAST, ONE, "1.0.0" "generic" "Get the time to live for a key in seconds";
     "type" Data(keys::kind) 2 READ | FAST, ONE, "1.0.0" "generic" "Determine the type stored at key";
     "unlink" Data(keys::del) -2 WRITE | FAST, ALL, "4.0.0" "generic" "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.";
     "unwatch" Plain(multi::unwatch) 1 FAST, NONE, "2.2.0" "transactions" "Forget about all watched keys";
     "watch" Outer(multi::watch) -2 FAST | AT_ONCE, ALL, "2.2.0" "transactions" "Watch the given keys to determine execution of the MULTI/EXEC block";
     "zadd" Data(sorted_sets::zadd) -4 WRITE | FAST, ONE, "1.2.0" "sorted-set" "Add one or more members to a sorted set, or update its score if it already exists";
     "zcard" Data(sorted_sets::zcard) 2 READ | FAST, ONE, "1.2.0" "sorted-set" "Get the number of members in a sorted set";
-    "zcount" Data(sorted_ranges::zcount) 4 READ | FAST, ONE, "2.0.0" "sorted-set" "Count the members in a sorted set with scores within the given values";
+    "zcount" Data(sorted_ranges::count; By::Score) 4 READ | FAST, ONE, "2.0.0" "sorted-set" "Count the members in a sorted set with scores within the given values";
     "zincrby" Data(sorted_sets::zincrby) 4 WRITE | FAST, ONE, "1.2.0" "sorted-set" "Increment the score of a member in a sorted set";
-    "zlexcount" Data(sorted_ranges::zlexcount) 4 READ | FAST, ONE, "2.8.9" "sorted-set" "Count the number of members in a sorted set between a given lexicographical range";
+    "zlexcount" Data(sorted_ranges::count; By::Member) 4 READ | FAST, ONE, "2.8.9" "sorted-set" "Count the number of members in a sorted set between a given lexicographical range";
     "zmscore" Data(sorted_sets::zmscore) -3 READ | FAST, ONE, "6.2.0" "sorted-set" "Get the score associated with the given members in a sorted set";
-    "zrange" Data(sorted_ranges::zrange) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set";
-    "zrangebylex" Data(sorted_ranges::zrangebylex) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range";
-    "zrangebyscore" Data(sorted_ranges::zrangebyscore) -4 READ, ONE, "1.0.5" "sorted-set" "Return a range of members in a sorted set, by score";
-    "zrank" Data(sorted_sets::zrank) 3 READ | FAST, ONE, "2.0.0" "sorted-set" "Determine the index of a member in a sorted set";
+    "zrange" Data(sorted_ranges::range; None, None) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set";
+    "zrangebylex" Data(sorted_ranges::range; Some(By::Member), Some(false)) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range";
+    "zrangebyscore" Data(sorted_ranges::range; Some(By::Score), Some(false)) -4 READ, ONE, "1.0.5" "sorted-set" "Return a range of members in a sorted set, by score";
+    "zrank" Data(sorted_sets::rank; false) 3 READ | FAST, ONE, "2.0.0" "sorted-set" "Determine the index of a member in a sorted set";
     "zrem" Data(sorted_sets::zrem) -3 WRITE | FAST, ONE, "1.2.0" "sorted-set" "Remove one or more members from a sorted set";
-    "zrevrange" Data(sorted_ranges::zrevrange) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set, by index, with scores ordered from high to low";
-    "zrevrangebylex" Data(sorted_ranges::zrevrangebylex) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower strings.";
-    "zrevrangebyscore" Data(sorted_ranges::zrevrangebyscore) -4 READ, ONE, "2.2.0" "sorted-set" "Return a range of members in a sorted set, by score, with scores ordered from high to low";
-    "zrevrank" Data(sorted_sets::zrevrank) 3 READ | FAST, ONE, "2.0.0" "sorted-set" "Determine the index of a member in a sorted set, with scores ordered from high to low";
+    "zrevrange" Data(sorted_ranges::range; Some(By::Index), Some(true)) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set, by index, with scores ordered from high to low";
+    "zrevrangebylex" Data(sorted_ranges::range; Some(By::Member), Some(true)) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower strings.";
+    "zrevrangebyscore" Data(sorted_ranges::range; Some(By::Score), Some(true)) -4 READ, ONE, "2.2.0" "sorted-set" "Return a range of members in a sorted set, by score, with scores ordered from high to low";
+    "zrevrank" Data(sorted_sets::rank; true) 3 READ | FAST, ONE, "2.0.0" "sorted-set" "Determine the index of a member in a sorted set, with scores ordered from high to low";
     "zscan" Data(member_scan::zscan) -3 READ, ONE, "2.8.0" "sorted-set" "Incrementally iterate sorted sets elements and associated scores";
     "zscore" Data(sorted_sets::zscore) 3 READ | FAST, ONE, "1.2.0" "sorted-set" "Get the score associated with the given member in a sorted set";
 }
@@ -119,7 +132,7 @@ commands! {
 const NAME_MAX: usize = 16;
 
 /// The command of this name, in any case.
-pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
+pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let mut small = [0; NAME_MAX];
     let small = small.get_mut(..name.len())?;
     small.copy_from_slice(name);
@@ -127,6 +140,93 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Command> {
     let found = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small));
     found.ok().map(|index| &COMMANDS[index])
 }
+
+fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    match args.get(1) {
+        None => {
+            out.array(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| details(command, out));
+        }
+        Some(word) if is(word, "count") && args.len() == 2 => out.count(COMMANDS.len()),
+        Some(word) if is(word, "list") && args.len() == 2 => {
+            out.set(COMMANDS.len());
+            COMMANDS.iter().for_each(|command| out.bulk(command.name.as_bytes()));
+        }
+        Some(word) if is(word, "info") => {
+            let wanted: Vec<_> = if args.len() == 2 {
+                COMMANDS.iter().map(Some).collect()
+            } else {
+                args.from(2).map(find).collect()
+            };
+            out.array(wanted.len());
+            for command in wanted {
+                match command {
+                    Some(command) => details(command, out),
+                    None => out.null_array(),
+                }
+            }
+        }
+        Some(word) if is(word, "docs") => {
+            let wanted: Vec<_> = if args.len() == 2 {
+                COMMANDS.iter().collect()
+            } else {
+                args.from(2).filter_map(find).collect()
+            };
+            out.map(wanted.len());
+            wanted.into_iter().for_each(|command| docs(command, out));
+        }
+        Some(word) if is(word, "help") && args.len() == 2 => help("COMMAND", &HELP, out),
+        Some(_) => unknown_subcommand("COMMAND", args, out),
+    }
+}
+
+fn details(command: &Command, out: &mut Replies) {
+    const NAMES: [(u8, &str); 6] = [
+        (WRITE, "write"),
+        (READ, "readonly"),
+        (FAST, "fast"),
+        (NO_AUTH, "no_auth"),
+        (NO_MULTI, "no_multi"),
+        (ADMIN, "admin"),
+    ];
+    out.array(10);
+    out.bulk(command.name.as_bytes());
+    out.integer(i64::from(command.arity));
+    let flags: Vec<_> = NAMES.iter().filter(|(flag, _)| command.has(*flag)).collect();
+    out.set(flags.len());
+    flags.iter().for_each(|(_, name)| out.simple(name));
+    let (first, last, step) = command.keys;
+    for number in [first, last, step] {
+        out.integer(i64::from(number));
+    }
+    // Categories of access, hints, key specifications, subcommands: there are none.
+    out.set(0);
+    out.array(0);
+    out.array(0);
+    out.array(0);
+}
+
+fn docs(command: &Command, out: &mut Replies) {
+    out.bulk(command.name.as_bytes());
+    out.map(3);
+    for (name, value) in [("summary", command.summary), ("since", command.since), ("group", command.group)] {
+        out.bulk(name.as_bytes());
+        out.bulk(value.as_bytes());
+    }
+}
+
+const HELP: [&str; 10] = [
+    "(no subcommand)",
+    "    Return details about all commands.",
+    "COUNT",
+    "    Return the total number of commands in this server.",
+    "DOCS [<command-name> ...]",
+    "    Return documentation of commands.",
+    "INFO [<command-name> ...]",
+    "    Return details about commands.",
+    "LIST",
+    "    Return the names of all commands.",
+];
 
 #[cfg(test)]
 mod tests {

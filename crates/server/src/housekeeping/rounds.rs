@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 /// The number of keys that one transaction looks at, living and expired ones …
 const KEYS: usize = 2_000;
-/// … and if more of them than this have expired, it pays to go on at once.
+/// … and if more of them than this have expired, the housekeeping goes on at once.
 const MANY: usize = KEYS / 10;
 /// The most bytes of the keys that a look remembers, unless it is a single key.
 const BYTES_MAX: usize = 1 << 20;
@@ -35,7 +35,7 @@ pub(super) enum Looked {
 }
 
 impl Rounds {
-    /// Deletes the expired keys that readers have told of, and the expired ones among the next
+    /// Deletes the expired keys that readers have reported, and the expired ones among the next
     /// keys.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Rounds {
     }
 }
 
-/// Deletes the expired ones of these keys; a key with a living value by now stays.
+/// Deletes these keys if they have expired. A key that has got a new value meanwhile stays.
 fn delete(shared: &Shared, session: &mut Session, keys: &[Box<[u8]>]) -> Result<(), Error> {
     for some in keys.chunks(TOGETHER) {
         transact(shared, session, &mut Replies::new(0), |ops, _| {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_told_of_and_has_been_written_since_stays() {
+    fn a_reported_key_that_has_been_written_since_stays() {
         let shared = shared();
         let keys = names("key", 3);
         put(&shared, &keys, Some(1));

@@ -15,25 +15,41 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Serves connections.
-pub(crate) trait Serve: Send {
+/// The threads that serve connections.
+pub(crate) enum Serving {
+    Threads(Arc<Shared>),
+    Pool(pool::Pool),
+}
+
+impl Serving {
+    /// In the model that the options name.
+    ///
+    /// # Errors
+    /// The system has no thread, or no epoll, for it.
+    pub(crate) fn new(shared: Arc<Shared>) -> io::Result<Serving> {
+        match shared.options.model {
+            Model::Threads => Ok(Serving::Threads(shared)),
+            Model::Pool => pool::Pool::new(shared).map(Serving::Pool),
+        }
+    }
+
     /// Serves a new connection until its end.
     ///
     /// # Errors
     /// Why it cannot be served, for the client.
-    fn adopt(&self, peer: Arc<Peer>) -> Result<(), String>;
+    pub(crate) fn adopt(&self, peer: Arc<Peer>) -> Result<(), String> {
+        match self {
+            Serving::Threads(shared) => threads::adopt(Arc::clone(shared), peer),
+            Serving::Pool(pool) => pool.adopt(peer),
+        }
+    }
 
-    /// There will be no connection any more, and all have ended. Waits for its threads.
-    fn end(&mut self, timeout: Duration);
-}
-
-/// The model that was asked for.
-///
-/// # Errors
-/// The system has no thread, or no epoll, for it.
-pub(crate) fn of(shared: &Arc<Shared>) -> io::Result<Box<dyn Serve>> {
-    Ok(match shared.options.model {
-        Model::Threads => Box::new(threads::Threads::new(Arc::clone(shared))),
-        Model::Pool => Box::new(pool::Pool::new(Arc::clone(shared))?),
-    })
+    /// All connections have ended, and there will be no more. Waits for the pool's threads; a
+    /// connection's own thread ends with its connection.
+    pub(crate) fn end(&self, timeout: Duration) {
+        match self {
+            Serving::Threads(_) => {}
+            Serving::Pool(pool) => pool.end(timeout),
+        }
+    }
 }

@@ -1,36 +1,34 @@
-//! The workers of a pool serve those connections whose clients have sent something.
+//! The workers of a pool serve the connections whose clients have sent something.
 //!
-//! One job of the pool *leads*: it asks epoll which connections are ready (`ready.rs`), does what
-//! they ask for, then sends all their answers, and asks again. So a request takes a read and a
-//! write, and a part of one epoll call; no thread has to wake another one for it, and clients get
-//! their answers together and need not be woken for each. If many are ready, other workers do a
-//! part. While no connection is ready, the leader waits in epoll, which the pool knows
-//! (`block_in_place`), so its place is free for others.
+//! One job of the pool *leads*: it asks epoll which connections are ready (`ready.rs`), does their
+//! commands, then sends all answers, and asks again. So a request takes a read and a write, and a
+//! part of one epoll call. No thread has to wake another one for it, and a client on the same
+//! machine is woken once for several answers. If many connections are ready, other workers serve a
+//! part. While no connection is ready, the leader waits in epoll. The pool knows that
+//! (`block_in_place`), so another job may run in its place.
 //!
-//! A few further jobs watch, as followers, that the leader goes on (`watch.rs`): a leader that the
-//! kernel has stopped holds up only the clients that it is just serving. They are blocked, as the
-//! pool sees it, so they take no place either.
+//! A few further jobs watch, as *followers*, that the leader goes on (`watch.rs`): a leader that
+//! the kernel has preempted holds up only the clients that it is serving. To the pool, followers
+//! are blocked too, so they take no place either.
 //!
 //! The pool has as many active workers as CPUs and does not shrink beside busy neighbours
-//! ([`Control::Fixed`]). A server has as much to do as its clients ask for; what it leaves undone
-//! now is there a moment later, and clients have waited. What neighbours are to get, the kernel
-//! sees to.
+//! ([`Control::Fixed`]): work that a server postpones is not less later, and its clients have
+//! waited. The kernel divides the CPUs between the server and its neighbours.
 //!
 //! Connections that are ready are served together ([`SHARE`]). If that takes long, clients with an
-//! answer do not wait for the rest ([`DELAY`]). The time is looked at between two connections, so a
-//! command that takes long itself also keeps back the answers of the connections before it.
+//! answer do not wait for the rest ([`DELAY`]). The clock is read between two connections, so a
+//! command that takes long itself also delays the answers of the connections before it.
 //!
 //! Invariants:
-//! 1. The thread that finds a connection called ([`Served::is_called`]) serves it or hands it over:
+//! 1. The thread to which [`Served::notify`] returns true serves the connection or hands it over:
 //!    no event is lost.
-//! 2. Each of the jobs stays, and queues itself anew, until [`Pool::end`]: a seat's job is queued,
-//!    watches, or serves.
+//! 2. Each of the jobs queues itself anew until [`Pool::end`]: a slot's job is queued, watches, or
+//!    serves.
 
 mod ready;
 mod served;
 mod watch;
 
-use super::Serve;
 use crate::connection::Connection;
 use crate::peer::Peer;
 use crate::shared::Shared;
@@ -44,22 +42,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// A leader, and followers.
-const SEATS: usize = 4;
-/// The maximum number of connections that are served together; further ones go to other jobs, as
-/// many to each.
+/// A leader, and three followers.
+const JOBS: usize = 4;
+/// The maximum number of connections that a job serves together; further ones go to other jobs.
 const SHARE: usize = 64;
 /// Answers are sent when the first of them has this age, even if there are others to serve.
 const DELAY: Duration = Duration::from_micros(500);
 /// After this number of rounds the leader queues itself anew, which lets the pool decide whether
 /// its worker goes on.
 const ROUNDS: u32 = 64;
-/// More workers than usual may stand in for workers that wait for a disk: a commit of many is as
-/// dear as one.
-const STAND_INS: usize = 256;
+/// The maximum number of workers that replace workers which wait for a disk. It is higher than
+/// usual, because one commit of many transactions costs as much as a commit of one.
+const MAX_BLOCKING_THREADS: usize = 256;
 
 /// The pool.
-pub(super) struct Pool {
+pub(crate) struct Pool {
     state: Arc<PoolState>,
 }
 
@@ -73,46 +70,41 @@ struct PoolState {
     is_over: AtomicBool,
 }
 
-/// A leader or a follower: its seat, and the connections that it serves.
+/// A leader or a follower: its slot in [`Watch`], and the connections that it serves.
 struct Worker {
-    seat: usize,
+    slot: usize,
     ready_list: ReadyList,
-    called: Vec<Arc<Served>>,
+    notified: Vec<Arc<Served>>,
 }
 
 impl Pool {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Pool> {
-        let builder = FriendlyPool::builder().name("manx").stand_ins(STAND_INS).control(Control::Fixed);
-        let pool = builder.build().map_err(io::Error::other)?;
-        let (ready, watch) = (Ready::new()?, Watch::new(SEATS));
+        let builder = FriendlyPool::builder().name("manx").max_blocking_threads(MAX_BLOCKING_THREADS);
+        let pool = builder.control(Control::Fixed).build().map_err(io::Error::other)?;
+        let (ready, watch) = (Ready::new()?, Watch::new(JOBS));
         let (all, is_over) = (Mutex::default(), AtomicBool::new(false));
         let state = Arc::new(PoolState { shared, pool, ready, watch, all, is_over });
-        for seat in 0..SEATS {
+        for slot in 0..JOBS {
             let one = Arc::clone(&state);
-            let worker = Worker { seat, ready_list: ReadyList::new(), called: Vec::new() };
-            state
-                .pool
-                .execute(move || one.run_rounds(worker))
-                .map_err(|error| io::Error::other(error.to_string()))?;
+            let worker = Worker { slot, ready_list: ReadyList::new(), notified: Vec::new() };
+            state.pool.execute(move || one.run_rounds(worker)).map_err(io::Error::other)?;
         }
         Ok(Pool { state })
     }
-}
 
-impl Serve for Pool {
-    fn adopt(&self, peer: Arc<Peer>) -> Result<(), String> {
+    pub(super) fn adopt(&self, peer: Arc<Peer>) -> Result<(), String> {
         peer.socket.set_nonblocking(true).map_err(|error| format!("ERR {error}"))?;
         let number = peer.id;
         let connection = Connection::new(Arc::clone(&self.state.shared), Arc::clone(&peer))?;
         self.state.all().insert(number, Arc::new(Served::new(number, connection)));
-        // Behind it: the first event finds the connection.
+        // After the insertion, so that the first event finds the connection.
         self.state.ready.add(&peer.socket, number).map_err(|error| {
             self.state.all().remove(&number);
             format!("ERR {error}")
         })
     }
 
-    fn end(&mut self, timeout: Duration) {
+    pub(super) fn end(&self, timeout: Duration) {
         // Release: a thread that sees it sees that all connections have ended.
         self.state.is_over.store(true, Ordering::Release);
         self.state.ready.end();
@@ -131,21 +123,21 @@ impl PoolState {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Leads, or watches until there is something to do, for some rounds.
+    /// Leads, or watches until there is something to do, for [`ROUNDS`] rounds.
     fn run_rounds(self: Arc<PoolState>, mut worker: Worker) {
         for _ in 0..ROUNDS {
             if self.is_over() {
                 return;
             }
-            if self.watch.leads(worker.seat) {
+            if self.watch.leads(worker.slot) {
                 self.lead(&mut worker.ready_list);
             } else {
                 self.watch_leader(&mut worker);
             }
             self.collect(&mut worker);
-            self.share_out(&mut worker.called);
-            self.serve(&worker.called);
-            worker.called.clear();
+            self.share_out(&mut worker.notified);
+            self.serve(&worker.notified);
+            worker.notified.clear();
         }
         let state = Arc::clone(&self);
         // Refused only at the end.
@@ -157,46 +149,45 @@ impl PoolState {
         self.watch.begin_round();
         self.ready.look(ready_list);
         if ready_list.is_empty() {
-            self.watch.waits();
+            self.watch.begin_wait();
             block_in_place(|| self.ready.wait(ready_list));
-            // A follower is not to think that this one still waits, nor to park any more.
+            // So that followers see a round, and do not park.
             self.watch.begin_round();
-            self.watch.returns();
+            self.watch.end_wait();
         }
     }
 
-    /// Watches, until some are ready and the leader does not go on.
-    fn watch_leader(&self, Worker { seat, ready_list, .. }: &mut Worker) {
+    /// Watches until connections are ready and the leader does not go on.
+    fn watch_leader(&self, Worker { slot, ready_list, .. }: &mut Worker) {
         block_in_place(|| {
-            self.watch.attend(*seat, || {
+            self.watch.follow(*slot, || {
                 self.ready.look(ready_list);
-                // At the end `ready_list` has that; a connection's number it is not.
+                // At the end, `ready_list` has a number that is no connection's.
                 !ready_list.is_empty()
             });
         });
-        self.watch.take_over(*seat);
+        self.watch.take_over(*slot);
     }
 
-    /// Calls the connections that epoll has named.
-    fn collect(&self, Worker { ready_list, called, .. }: &mut Worker) {
+    /// Notifies the connections that epoll has named.
+    fn collect(&self, Worker { ready_list, notified, .. }: &mut Worker) {
         let all = self.all();
         for (number, is_ending) in ready_list.drain(..) {
             // A connection that is not there has ended meanwhile.
             let Some(served) = all.get(&number) else { continue };
-            if served.is_called(is_ending) {
-                called.push(Arc::clone(served));
+            if served.notify(is_ending) {
+                notified.push(Arc::clone(served));
             }
         }
     }
 
-    /// Leaves as many as are to be served together, and hands over the rest.
-    fn share_out(self: &Arc<PoolState>, called: &mut Vec<Arc<Served>>) {
-        // Commits that wait for a disk must not keep the leader from asking, nor those of one
-        // connection another one's.
+    /// Keeps the connections that this job serves, and hands over the rest.
+    fn share_out(self: &Arc<PoolState>, notified: &mut Vec<Arc<Served>>) {
+        // A commit that waits for a disk must delay neither the leader nor other connections.
         let (own, share) = if self.shared.options.durable { (0, 1) } else { (SHARE, SHARE) };
-        while called.len() > own {
-            let rest = called.len().saturating_sub(share).max(own);
-            self.hand_over(called.split_off(rest));
+        while notified.len() > own {
+            let rest = notified.len().saturating_sub(share).max(own);
+            self.hand_over(notified.split_off(rest));
         }
     }
 

@@ -4,7 +4,6 @@
 //! a client does not take its answers, its socket is made non-blocking, and the thread waits for
 //! either direction until all is sent. That needs no further descriptor; there may be none left.
 
-use super::Serve;
 use crate::connection::{Connection, Turn};
 use crate::peer::Peer;
 use crate::shared::Shared;
@@ -13,32 +12,17 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 /// The stack of a connection's thread.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// A thread for each connection.
-pub(super) struct Threads {
-    shared: Arc<Shared>,
-}
-
-impl Threads {
-    pub(super) fn new(shared: Arc<Shared>) -> Threads {
-        Threads { shared }
-    }
-}
-
-impl Serve for Threads {
-    fn adopt(&self, peer: Arc<Peer>) -> Result<(), String> {
-        peer.socket.set_nonblocking(false).map_err(|error| format!("ERR {error}"))?;
-        let connection = Connection::new(Arc::clone(&self.shared), peer)?;
-        let name = format!("manx-{}", connection.peer().id);
-        let started = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(|| serve(connection));
-        started.map(drop).map_err(|error| format!("ERR there is no thread for this connection: {error}"))
-    }
-
-    fn end(&mut self, _: Duration) {}
+/// Starts a thread that serves this connection until its end.
+pub(super) fn adopt(shared: Arc<Shared>, peer: Arc<Peer>) -> Result<(), String> {
+    peer.socket.set_nonblocking(false).map_err(|error| format!("ERR {error}"))?;
+    let connection = Connection::new(shared, peer)?;
+    let name = format!("manx-{}", connection.peer().id);
+    let started = thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(|| serve(connection));
+    started.map(drop).map_err(|error| format!("ERR there is no thread for this connection: {error}"))
 }
 
 fn serve(mut connection: Connection) {
@@ -64,8 +48,8 @@ fn wait_until_sent(connection: &mut Connection) -> io::Result<Turn> {
     loop {
         match connection.turn() {
             Turn::Again => {}
-            // The end of what the client sends can be read for ever, so a thread that has seen it
-            // waits for the other direction alone.
+            // After the client has closed its side, the socket is always readable, so the thread
+            // then waits for the other direction alone.
             Turn::Write => poll::wait_to_write(peer.socket.as_raw_fd(), connection.reads()),
             Turn::Read => {
                 peer.socket.set_nonblocking(false)?;

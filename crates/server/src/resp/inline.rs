@@ -90,11 +90,7 @@ fn single<'a>(mut rest: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], Unbal
 }
 
 fn digit(hex: u8) -> u8 {
-    match hex {
-        b'0'..=b'9' => hex - b'0',
-        b'a'..=b'f' => hex - b'a' + 10,
-        _ => hex - b'A' + 10,
-    }
+    char::from(hex).to_digit(16).map_or(0, |digit| digit as u8)
 }
 
 #[cfg(test)]

@@ -150,6 +150,14 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
+    /// Bytes, or no value.
+    pub(crate) fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
+    }
+
     /// Text for people.
     pub fn verbatim(&mut self, text: &str) {
         if self.version == Version::Two {

@@ -80,7 +80,7 @@ pub fn compilers() -> Vec<&'static str> {
     };
     let found: Vec<_> = ["cc", "clang"].into_iter().filter(works).collect();
     if found.is_empty() {
-        println!("skipped: neither cc nor clang is installed");
+        testing::skip("neither cc nor clang is installed");
     }
     found
 }

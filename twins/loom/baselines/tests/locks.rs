@@ -10,8 +10,8 @@ mod common;
 mod locks;
 
 use baselines_loom::lock::{Cna, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
-use common::check_no_more;
-use locks::{Guarded, places_of_two_queues_are_given_back_in_any_order, spawn};
+use common::{check_no_more, join, spawn};
+use locks::{Guarded, places_of_two_queues_are_given_back_in_any_order};
 use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx::lock::RawLock;
 
@@ -50,15 +50,13 @@ fn the_shuffle_lock_moves_one_of_four_and_loses_nobody() {
         guarded.add();
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(()) };
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done(4);
     });
 }
 
 #[test]
-fn who_comes_behind_one_that_was_the_last_is_not_lost() {
+fn a_waiter_behind_one_that_was_the_last_is_not_lost() {
     // This thread comes back and stands behind a little one, from behind which the head has moved a
     // big one, or is about to.
     check_no_more(1, || {
@@ -73,9 +71,7 @@ fn who_comes_behind_one_that_was_the_last_is_not_lost() {
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(()) };
         guarded.lock_and_add();
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done(4);
     });
 }
@@ -97,9 +93,7 @@ fn three_of_these_nodes<const LOCAL: u32>(homes: [u32; 3]) {
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(held) };
         guarded.lock_and_add();
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done(5);
     });
 }

@@ -11,7 +11,7 @@
 mod common;
 
 use baselines_loom::range::{SkipList, SkipListHeld};
-use common::{check, check_no_more};
+use common::{check, check_no_more, join, spawn};
 use loom::sync::Arc;
 use loom::thread;
 use manx::range::Span;
@@ -75,12 +75,6 @@ impl Guarded {
         assert_eq!(numbers, expected);
         self.release(all);
     }
-}
-
-/// Runs this in a thread that shares the lock.
-fn spawn<T: 'static>(guarded: &Arc<Guarded>, run: impl Fn(&Guarded) -> T + 'static) -> thread::JoinHandle<T> {
-    let guarded = Arc::clone(guarded);
-    thread::spawn(move || run(&guarded))
 }
 
 fn two_take_turns(height: usize, preemptions: usize) {
@@ -230,15 +224,13 @@ fn three_that_overlap_take_turns() {
         ];
         guarded.add(0, 4);
         guarded.release(held);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done([2, 2, 3, 2]);
     });
 }
 
 #[test]
-fn a_release_wakes_all_whom_it_concerns() {
+fn a_release_wakes_all_waiters_that_it_concerns() {
     check(1, || {
         let guarded = Guarded::new(1);
         let held = guarded.lock.acquire(&Span::all());
@@ -247,16 +239,14 @@ fn a_release_wakes_all_whom_it_concerns() {
             spawn(&guarded, |guarded| guarded.acquire_and_add(2, 4)),
         ];
         guarded.release(held);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done([1; KEYS]);
     });
 }
 
 /// The thread that waits for both ranges is woken in vain; the one behind it must not sleep on.
 #[test]
-fn who_is_woken_in_vain_wakes_the_next() {
+fn a_waiter_that_is_woken_in_vain_wakes_the_next() {
     check(1, || {
         let guarded = Guarded::new(1);
         let first = guarded.lock.acquire(&span(0, 1));

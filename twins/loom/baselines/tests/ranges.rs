@@ -12,7 +12,7 @@ mod common;
 
 use Access::{Exclusive, Shared};
 use baselines_loom::range::{Bitmap, IntervalTree, Kogan, KoganRw, Segments};
-use common::check;
+use common::{check, join, spawn};
 use loom::sync::Arc;
 use loom::thread;
 use manx::range::{Access, RawRangeLock, Span};
@@ -83,15 +83,6 @@ impl<L: RawRangeLock + 'static> Guarded<L> {
     }
 }
 
-/// Runs this in a thread that shares the lock.
-fn spawn<L: RawRangeLock + 'static, T: 'static>(
-    guarded: &Arc<Guarded<L>>,
-    run: impl Fn(&Guarded<L>) -> T + 'static,
-) -> thread::JoinHandle<T> {
-    let guarded = Arc::clone(guarded);
-    thread::spawn(move || run(&guarded))
-}
-
 /// Two threads take ranges that overlap, one of them twice, so that what was used is used again.
 fn two_overlap<L: RawRangeLock + 'static>(preemptions: usize) {
     check(preemptions, || {
@@ -133,9 +124,7 @@ fn three_overlap<L: RawRangeLock + 'static>(preemptions: usize) {
             spawn(&guarded, |guarded| guarded.lock((2, 4), Exclusive)),
         ];
         guarded.work((1, 3), Exclusive, held);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done([1, 2, 2, 1]);
     });
 }
@@ -187,9 +176,7 @@ fn two_share_and_one_writes<L: RawRangeLock + 'static>(preemptions: usize) {
             spawn(&guarded, |guarded| guarded.lock((1, 2), Exclusive)),
         ];
         guarded.lock((1, 3), Shared);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done([0, 1, 0, 0]);
     });
 }

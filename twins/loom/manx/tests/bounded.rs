@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::check;
+use common::{check, join, spawn};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -88,17 +88,10 @@ impl Lock {
 fn take_turns(preemptions: usize, waits: &'static [Wait]) {
     check(preemptions, move || {
         let lock = Lock::new();
-        let others: Vec<_> = waits[1..]
-            .iter()
-            .map(|wait| {
-                let lock = Arc::clone(&lock);
-                thread::spawn(move || assert!(lock.with_lock(wait)))
-            })
-            .collect();
+        let others: Vec<_> =
+            waits[1..].iter().map(|wait| spawn(&lock, move |lock| assert!(lock.with_lock(wait)))).collect();
         assert!(lock.with_lock(&waits[0]));
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         lock.assert_left(waits.len() as u32);
     });
 }
@@ -125,7 +118,7 @@ fn starving_and_barging_waiters_take_turns() {
 }
 
 #[test]
-fn those_who_trust_and_those_who_do_not_take_turns() {
+fn waiters_that_trust_and_waiters_that_do_not_take_turns() {
     take_turns(2, &[UNTRUSTING, UNTRUSTING]);
     take_turns(2, &[STARVING, UNTRUSTING, BARGING]);
 }
@@ -134,19 +127,13 @@ fn those_who_trust_and_those_who_do_not_take_turns() {
 /// (A wait with a timeout is never woken here: threads that poll and give up are
 /// `manx-shuttle`'s.)
 #[test]
-fn who_stands_by_forgets_no_sleeper() {
+fn a_thread_that_polls_forgets_no_sleeper() {
     check(2, || {
         let lock = Lock::with(0, bounded::about_to_poll());
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let lock = Arc::clone(&lock);
-                thread::spawn(move || assert!(lock.with_lock(&BARGING)))
-            })
-            .collect();
+        let others: Vec<_> =
+            (0..2).map(|_| spawn(&lock, move |lock| assert!(lock.with_lock(&BARGING)))).collect();
         (0..2).for_each(|_| assert!(lock.with_lock(&BARGING)));
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         lock.assert_left(4);
     });
 }
@@ -155,10 +142,7 @@ fn who_stands_by_forgets_no_sleeper() {
 fn the_lock_is_taken_again_and_again() {
     check(2, || {
         let lock = Lock::new();
-        let other = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || (0..2).for_each(|_| assert!(lock.with_lock(&STARVING)))
-        });
+        let other = spawn(&lock, move |lock| (0..2).for_each(|_| assert!(lock.with_lock(&STARVING))));
         (0..2).for_each(|_| assert!(lock.with_lock(&BARGING)));
         other.join().unwrap();
         lock.assert_left(4);
@@ -178,10 +162,7 @@ fn a_timeout_races_with_a_hand_off_and_nothing_is_left_behind() {
             let lock = Lock::new();
             let others: Vec<_> = [limited(window_ns), STARVING]
                 .into_iter()
-                .map(|wait| {
-                    let lock = Arc::clone(&lock);
-                    thread::spawn(move || lock.with_lock(&wait))
-                })
+                .map(|wait| spawn(&lock, move |lock| lock.with_lock(&wait)))
                 .collect();
             assert!(lock.with_lock(&BARGING));
             let passed: u32 = others.into_iter().map(|other| u32::from(other.join().unwrap())).sum();
@@ -192,7 +173,7 @@ fn a_timeout_races_with_a_hand_off_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn nobody_overtakes_who_is_starving() {
+fn no_thread_overtakes_a_starving_waiter() {
     check(3, || {
         let lock = Lock::new();
         let served = Arc::new(AtomicBool::new(false));

@@ -7,10 +7,9 @@
 
 mod common;
 
-use common::check;
+use common::{check, join, spawn};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex};
-use loom::thread;
 use manx_loom::lock::RawCondvar;
 use manx_loom::lock::condvar::Outcome;
 use platform::futex::{Clock, Deadline};
@@ -72,17 +71,8 @@ impl Shared {
     }
 }
 
-fn spawn(shared: &Arc<Shared>, run: impl Fn(&Shared) + Send + 'static) -> thread::JoinHandle<()> {
-    let shared = Arc::clone(shared);
-    thread::spawn(move || run(&shared))
-}
-
-fn join(threads: impl IntoIterator<Item = thread::JoinHandle<()>>) {
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-}
-
 #[test]
-fn a_signal_after_the_unlock_wakes_who_waits() {
+fn a_signal_after_the_unlock_wakes_the_waiter() {
     check(4, || {
         let shared = Shared::new();
         let waiter = spawn(&shared, |shared| shared.wait_while(|number| number == 0, |_| 2));
@@ -94,7 +84,7 @@ fn a_signal_after_the_unlock_wakes_who_waits() {
 }
 
 #[test]
-fn a_signal_under_the_mutex_wakes_who_waits() {
+fn a_signal_under_the_mutex_wakes_the_waiter() {
     check(4, || {
         let shared = Shared::new();
         let waiter = spawn(&shared, |shared| shared.wait_while(|number| number == 0, |_| 2));
@@ -166,7 +156,7 @@ fn two_pass_a_number_to_and_fro() {
 
 /// One gives up while a signal is on its way that another needs; the waiter that gives up passes
 /// one on itself, because the signal may have been meant for it.
-fn who_gives_up_takes_nothing_from(cancelled: bool) {
+fn a_waiter_that_gives_up_takes_nothing_from_others(cancelled: bool) {
     check(4, move || {
         let shared = Shared::new();
         let hasty = spawn(&shared, move |shared| {
@@ -184,16 +174,16 @@ fn who_gives_up_takes_nothing_from(cancelled: bool) {
 
 #[test]
 fn a_time_out_that_races_with_a_signal_takes_nobodys_token() {
-    who_gives_up_takes_nothing_from(false);
+    a_waiter_that_gives_up_takes_nothing_from_others(false);
 }
 
 #[test]
 fn a_cancelled_wait_that_races_with_a_signal_takes_nobodys_token() {
-    who_gives_up_takes_nothing_from(true);
+    a_waiter_that_gives_up_takes_nothing_from_others(true);
 }
 
 #[test]
-fn a_token_that_came_after_a_signal_is_not_taken_back_by_who_came_before() {
+fn a_token_that_came_after_a_signal_is_not_taken_back_by_an_earlier_waiter() {
     check(4, || {
         let shared = Shared::new();
         // Gives up while the first signal, which no waiter needs, is on its way.
@@ -208,7 +198,7 @@ fn a_token_that_came_after_a_signal_is_not_taken_back_by_who_came_before() {
 }
 
 #[test]
-fn who_was_woken_and_is_cancelled_passes_the_signal_on() {
+fn a_waiter_that_was_woken_and_is_cancelled_passes_the_signal_on() {
     check(3, || {
         let shared = Shared::new();
         let cancelled = spawn(&shared, |shared| shared.wait_and_be_cancelled(|number| number == 0));
@@ -241,13 +231,10 @@ fn loom_would_find_a_change_that_is_made_after_its_signal() {
         // The standard library's: loom's own cannot be dropped once an execution has failed.
         use std::sync::Arc;
         let shared = Arc::new((AtomicU32::new(0), RawCondvar::new()));
-        let waiter = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                while shared.0.load(Ordering::Acquire) == 0 {
-                    let ticket = shared.1.enter();
-                    shared.1.sleep(&ticket, None);
-                }
+        let waiter = spawn(&shared, move |shared| {
+            while shared.0.load(Ordering::Acquire) == 0 {
+                let ticket = shared.1.enter();
+                shared.1.sleep(&ticket, None);
             }
         });
         shared.1.signal();

@@ -31,10 +31,7 @@ struct Forgetful(platform::atomic::AtomicBool);
 unsafe impl RawLock for Forgetful {
     type Held = ();
     const NAME: &'static str = "forgetful";
-
-    fn new() -> Self {
-        Forgetful(platform::atomic::AtomicBool::new(false))
-    }
+    platform::initial! { Forgetful(platform::atomic::AtomicBool::new(false)) }
 
     fn lock(&self) {
         while self.try_lock().is_none() {

@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::check;
+use common::{check, join};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use manx_loom::pool::workers::{Call, Signal, Workers};
@@ -103,7 +103,7 @@ impl Pool {
             }
             self.workers.search();
         }
-        started.into_iter().for_each(|thread| thread.join().unwrap());
+        join(started);
     }
 
     fn told(&self, slot: usize) -> Signal {
@@ -142,7 +142,7 @@ fn a_worker_that_parks_misses_no_job() {
 }
 
 #[test]
-fn two_who_queue_and_one_worker() {
+fn two_threads_that_queue_and_one_worker() {
     check(2, || {
         let pool = Pool::new(1, 1);
         let worker = pool.push();
@@ -167,7 +167,7 @@ fn no_more_are_active_than_are_to_be() {
         workers.extend(pool.push());
         pool.until_done(3);
         pool.workers.close();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        join(workers);
         assert_eq!((pool.workers.active(), pool.most.load(Ordering::Relaxed)), (0, 1));
     });
 }
@@ -186,7 +186,7 @@ fn a_pool_that_grows_and_shrinks_meanwhile_does_all_jobs() {
         }
         pool.until_done(3);
         pool.workers.close();
-        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        join(workers);
         assert_eq!(pool.workers.active(), 0);
     });
 }

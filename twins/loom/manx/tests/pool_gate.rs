@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::check;
+use common::{check, join};
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::pool::gate::{Gate, Rank, Stay};
@@ -30,9 +30,7 @@ fn nobody_sleeps_through_its_call() {
         let workers = [worker(&gate, Rank::Free), worker(&gate, Rank::Urgent)];
         gate.set_active(2);
         gate.set_active(3);
-        for worker in workers {
-            worker.join().unwrap();
-        }
+        join(workers);
         assert_eq!((gate.active(), gate.parked()), (3, 0));
     });
 }
@@ -47,9 +45,7 @@ fn as_many_stay_as_are_too_many() {
         // One may be parked still; closing lets it go.
         assert!(gate.parked() <= 2);
         gate.close();
-        for worker in workers {
-            worker.join().unwrap();
-        }
+        join(workers);
         assert_eq!(gate.parked(), 0);
         assert!(!gate.try_park());
     });
@@ -95,7 +91,7 @@ fn a_check_and_a_lowering_do_not_miss_each_other() {
 }
 
 #[test]
-fn who_gives_up_is_told_to_look() {
+fn a_worker_that_gives_up_is_told_to_look() {
     check(3, || {
         let gate = Arc::new(Gate::new(2));
         gate.set_active(1);
@@ -105,7 +101,7 @@ fn who_gives_up_is_told_to_look() {
             thread::spawn(move || {
                 assert!(gate.try_park());
                 let stay = gate.stay_unless(Rank::Free, None, || over.load(Ordering::Relaxed) == 1);
-                assert_eq!(stay, Stay::TimeUp);
+                assert_eq!(stay, Stay::TimedOut);
                 gate.step_out();
             })
         };

@@ -7,23 +7,26 @@
 //! may be overtaken for ever (then a release tells them to look, and they sleep without a limit
 //! until then) or not at all (then it hands the range over): [`PATIENT`] and [`STARVING`].
 
-#[path = "range/ways.rs"]
-mod ways;
+#[path = "range/operations.rs"]
+mod operations;
 
+#[path = "common/block_on.rs"]
+mod block_on;
 mod common;
 
 use Access::{Exclusive, Shared};
-use common::check;
+use common::{check, join, spawn};
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::range::{Access, LockError, Options, Owner, RangeGuard, RangeLock, Span, SpanSet};
 use platform::cell::UnsafeCell;
 use platform::futex::{Clock, Deadline};
+use std::time::Duration;
 
 /// How long a waiter may be overtaken: for ever, …
-const PATIENT: u64 = u64::MAX;
+const PATIENT: Duration = Duration::MAX;
 /// … and not at all.
-const STARVING: u64 = 0;
+const STARVING: Duration = Duration::ZERO;
 /// Here a deadline passes as soon as a thread waits for it.
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 0 });
 
@@ -53,8 +56,8 @@ fn set(of: impl IntoIterator<Item = Keys>) -> SpanSet<u64> {
 }
 
 impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
-    fn new(window_ns: u64) -> Arc<Self> {
-        Guarded::with(Options::new().block_log2(0).window_ns(window_ns))
+    fn new(window: Duration) -> Arc<Self> {
+        Guarded::with(Options::new().block_log2(0).window(window))
     }
 
     fn with(options: Options) -> Arc<Self> {
@@ -75,7 +78,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     }
 
     fn hold(&self, keys: Keys, access: Access) -> RangeGuard<'_, u64, SHARDS, SLOTS> {
-        self.lock.lock_as(span(keys), access, None).expect("nothing but time is in the way")
+        self.lock.lock_as(span(keys), access).expect("nothing but time is in the way")
     }
 
     fn lock(&self, keys: Keys, access: Access) {
@@ -94,7 +97,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
 
     /// Whether it was had in time.
     fn lock_soon(&self, keys: Keys, access: Access) -> bool {
-        match self.lock.lock_as(span(keys), access, SOON) {
+        match self.lock.lock_by_deadline(span(keys), access, SOON) {
             Ok(held) => {
                 self.work(keys, access);
                 drop(held);
@@ -114,7 +117,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
         assert!(dump.held.is_empty() && dump.waiting.is_empty(), "{dump}");
         // Twice: what is in no holder's way but was closed would be refused by one of them.
         assert!(self.try_lock((1, 2), Shared) && self.try_lock((2, 3), Shared));
-        let all = self.lock.try_lock(..).expect("what is free is had without waiting");
+        let all = self.lock.try_lock(..).expect("what is free is acquired without waiting");
         // SAFETY: all are held.
         let found = self.numbers.each_ref().map(|number| number.with(|number| unsafe { *number }));
         drop(all);
@@ -122,19 +125,17 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     }
 }
 
-/// Runs this in a thread that shares the lock.
-fn spawn<const SHARDS: usize, const SLOTS: usize, T: 'static>(
-    guarded: &Arc<Guarded<SHARDS, SLOTS>>,
-    run: impl Fn(&Guarded<SHARDS, SLOTS>) -> T + 'static,
-) -> thread::JoinHandle<T> {
-    let guarded = Arc::clone(guarded);
-    thread::spawn(move || run(&guarded))
+/// Runs a model with waiters that may be overtaken for ever, and with waiters that may not.
+fn in_both_windows(preemptions: usize, model: impl Fn(Duration) + Copy + Send + Sync + 'static) {
+    for window in [PATIENT, STARVING] {
+        check(preemptions, move || model(window));
+    }
 }
 
 /// Two threads take ranges that overlap, one of them twice, so that a slot is used again.
-fn two_overlap<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
+fn two_overlap<const SHARDS: usize>(window: Duration, preemptions: usize) {
     check(preemptions, move || {
-        let guarded = Guarded::<SHARDS, 1>::new(window_ns);
+        let guarded = Guarded::<SHARDS, 1>::new(window);
         let other = spawn(&guarded, |guarded| guarded.lock((1, 3), Exclusive));
         guarded.lock((0, 2), Exclusive);
         guarded.lock((2, 4), Exclusive);
@@ -156,21 +157,16 @@ fn two_overlap_in_two_shards() {
 }
 
 /// A wide range and narrow ones.
-fn one_is_wide(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let guarded = Guarded::<2, 1>::new(window_ns);
+#[test]
+fn one_is_wide_and_the_others_narrow() {
+    in_both_windows(2, |window| {
+        let guarded = Guarded::<2, 1>::new(window);
         let other = spawn(&guarded, |guarded| guarded.lock(ALL, Exclusive));
         guarded.lock((0, 1), Exclusive);
         guarded.lock((3, 4), Exclusive);
         other.join().unwrap();
         guarded.assert_done([2, 1, 1, 2]);
     });
-}
-
-#[test]
-fn one_is_wide_and_the_others_narrow() {
-    one_is_wide(PATIENT, 2);
-    one_is_wide(STARVING, 2);
 }
 
 /// What was done under a wide range is seen by a thread that takes one of its keys, also if another
@@ -184,18 +180,16 @@ fn a_wide_range_is_seen_gone_by_two() {
             spawn(&guarded, |guarded| guarded.lock((0, 1), Exclusive)),
         ];
         guarded.lock((1, 2), Exclusive);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done([2, 2, 1, 1]);
     });
 }
 
 /// Two wait for one, each for a part of its range. (Two that spin for the same word could take
 /// turns for ever, as loom sees it; so this one is first.)
-fn two_wait_for_one<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
+fn two_wait_for_one<const SHARDS: usize>(window: Duration, preemptions: usize) {
     check(preemptions, move || {
-        let guarded = Guarded::<SHARDS, 1>::new(window_ns);
+        let guarded = Guarded::<SHARDS, 1>::new(window);
         let held = guarded.hold((1, 3), Exclusive);
         let others = [
             spawn(&guarded, |guarded| guarded.lock((0, 2), Exclusive)),
@@ -203,9 +197,7 @@ fn two_wait_for_one<const SHARDS: usize>(window_ns: u64, preemptions: usize) {
         ];
         guarded.work((1, 3), Exclusive);
         drop(held);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done([1, 3, 2, 1]);
     });
 }
@@ -224,9 +216,10 @@ fn a_wide_one_and_a_narrow_one_wait_for_one() {
 
 /// Sharing holders do not wait for each other, and a thread that wants the range alone gets it from
 /// the last of them.
-fn some_share(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let guarded = Guarded::<1, 2>::new(window_ns);
+#[test]
+fn readers_and_a_writer() {
+    in_both_windows(1, |window| {
+        let guarded = Guarded::<1, 2>::new(window);
         let held = guarded.hold((0, 2), Shared);
         let writer = spawn(&guarded, |guarded| guarded.lock((1, 3), Exclusive));
         let reader = spawn(&guarded, |guarded| guarded.lock((1, 2), Shared));
@@ -238,17 +231,12 @@ fn some_share(window_ns: u64, preemptions: usize) {
     });
 }
 
-#[test]
-fn readers_and_a_writer() {
-    some_share(PATIENT, 1);
-    some_share(STARVING, 1);
-}
-
 /// The second range is on the heap; its slots go as soon as they are free, while the other thread
 /// looks at them.
-fn ranges_on_the_heap(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let guarded = Guarded::<1, 1>::new(window_ns);
+#[test]
+fn the_second_range_of_a_shard_is_on_the_heap() {
+    in_both_windows(2, |window| {
+        let guarded = Guarded::<1, 1>::new(window);
         let other = spawn(&guarded, |guarded| guarded.lock((1, 3), Exclusive));
         let low = guarded.hold((0, 1), Exclusive);
         let high = guarded.hold((2, 3), Exclusive);
@@ -263,36 +251,26 @@ fn ranges_on_the_heap(window_ns: u64, preemptions: usize) {
     });
 }
 
-#[test]
-fn the_second_range_of_a_shard_is_on_the_heap() {
-    ranges_on_the_heap(PATIENT, 2);
-    ranges_on_the_heap(STARVING, 2);
-}
-
 /// A thread gives up while the range is released or handed to it: it has the range or leaves
 /// nothing behind.
-fn one_gives_up(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let guarded = Guarded::<1, 1>::new(window_ns);
+#[test]
+fn one_gives_up_while_the_range_is_released() {
+    in_both_windows(3, |window| {
+        let guarded = Guarded::<1, 1>::new(window);
         let held = guarded.hold((1, 2), Exclusive);
         let other = spawn(&guarded, |guarded| u32::from(guarded.lock_soon((0, 2), Exclusive)));
         guarded.work((1, 2), Exclusive);
         drop(held);
-        let had = other.join().unwrap();
-        guarded.assert_done([had, 1 + had, 0, 0]);
+        let acquired = other.join().unwrap();
+        guarded.assert_done([acquired, 1 + acquired, 0, 0]);
     });
 }
 
-#[test]
-fn one_gives_up_while_the_range_is_released() {
-    one_gives_up(PATIENT, 3);
-    one_gives_up(STARVING, 3);
-}
-
 /// A waiter that gives up lets the waiters behind it go on.
-fn who_is_behind_goes_on(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let guarded = Guarded::<1, 2>::new(window_ns);
+#[test]
+fn a_waiter_behind_one_that_gives_up_goes_on() {
+    in_both_windows(1, |window| {
+        let guarded = Guarded::<1, 2>::new(window);
         let held = guarded.hold((0, 1), Exclusive);
         // Wants what is held and what is not.
         let first = spawn(&guarded, |guarded| u32::from(guarded.lock_soon((0, 3), Exclusive)));
@@ -301,21 +279,16 @@ fn who_is_behind_goes_on(window_ns: u64, preemptions: usize) {
         second.join().unwrap();
         guarded.work((0, 1), Exclusive);
         drop(held);
-        let had = first.join().unwrap();
-        guarded.assert_done([1 + had, had, 1 + had, 0]);
+        let acquired = first.join().unwrap();
+        guarded.assert_done([1 + acquired, acquired, 1 + acquired, 0]);
     });
 }
 
-#[test]
-fn who_waits_behind_one_that_gives_up_goes_on() {
-    who_is_behind_goes_on(PATIENT, 1);
-    who_is_behind_goes_on(STARVING, 1);
-}
-
 /// Two want the same ranges, named in different orders, over two shards.
-fn two_want_many(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let guarded = Guarded::<2, 1>::new(window_ns);
+#[test]
+fn two_want_the_same_set_in_different_orders() {
+    in_both_windows(2, |window| {
+        let guarded = Guarded::<2, 1>::new(window);
         let both = |guarded: &Guarded<2, 1>, keys: [Keys; 2]| {
             let held = guarded.lock.lock_many(set(keys)).unwrap();
             for keys in keys {
@@ -331,12 +304,6 @@ fn two_want_many(window_ns: u64, preemptions: usize) {
     });
 }
 
-#[test]
-fn two_want_the_same_set_in_different_orders() {
-    two_want_many(PATIENT, 2);
-    two_want_many(STARVING, 2);
-}
-
 /// A third comes while one holds and one waits, and wants something of the waiter's that is free.
 fn one_comes_later<const SHARDS: usize>(preemptions: usize) {
     check(preemptions, move || {
@@ -347,8 +314,8 @@ fn one_comes_later<const SHARDS: usize>(preemptions: usize) {
         guarded.work((0, 1), Exclusive);
         drop(held);
         waiter.join().unwrap();
-        let had = later.join().unwrap();
-        guarded.assert_done([2, 1, 1 + had, 0]);
+        let acquired = later.join().unwrap();
+        guarded.assert_done([2, 1, 1 + acquired, 0]);
     });
 }
 
@@ -360,9 +327,10 @@ fn one_comes_while_shards_are_closed() {
 
 /// An owner that is waited for takes more of what the waiter wants: it does not queue behind a
 /// thread that waits for it.
-fn an_owner_is_waited_for(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let guarded = Guarded::<1, 4>::new(window_ns);
+#[test]
+fn an_owner_does_not_queue_behind_a_waiter_for_it() {
+    in_both_windows(2, |window| {
+        let guarded = Guarded::<1, 4>::new(window);
         let mut owner: Owner<'_, u64, 1, 4> = guarded.lock.owner();
         owner.lock_shared(0..1).unwrap();
         let waiter = spawn(&guarded, |guarded| guarded.lock((0, 3), Exclusive));
@@ -378,17 +346,12 @@ fn an_owner_is_waited_for(window_ns: u64, preemptions: usize) {
     });
 }
 
-#[test]
-fn an_owner_does_not_queue_behind_who_waits_for_it() {
-    an_owner_is_waited_for(PATIENT, 2);
-    an_owner_is_waited_for(STARVING, 2);
-}
-
 /// The most slots on the heap are held: the next range is refused, not lost, and no waiter is
 /// forgotten.
-fn there_is_no_room(window_ns: u64, preemptions: usize) {
-    check(preemptions, move || {
-        let options = Options::new().block_log2(0).window_ns(window_ns).spill_max(0);
+#[test]
+fn a_thread_that_finds_no_room_gets_an_error() {
+    in_both_windows(2, |window| {
+        let options = Options::new().block_log2(0).window(window).spill_max(0);
         let guarded = Guarded::<1, 1>::with(options);
         let other = spawn(&guarded, |guarded| match guarded.lock.lock(1..3) {
             Ok(held) => {
@@ -402,7 +365,7 @@ fn there_is_no_room(window_ns: u64, preemptions: usize) {
             }
         });
         let held = guarded.lock.lock(0..1);
-        let had = match held {
+        let acquired = match held {
             Ok(held) => {
                 guarded.work((0, 1), Exclusive);
                 drop(held);
@@ -413,16 +376,10 @@ fn there_is_no_room(window_ns: u64, preemptions: usize) {
                 0
             }
         };
-        let other_had = other.join().unwrap();
-        assert!(had + other_had > 0, "there is room for one");
-        guarded.assert_done([had, other_had, other_had, 0]);
+        let other_acquired = other.join().unwrap();
+        assert!(acquired + other_acquired > 0, "there is room for one");
+        guarded.assert_done([acquired, other_acquired, other_acquired, 0]);
     });
-}
-
-#[test]
-fn who_finds_no_room_is_told() {
-    there_is_no_room(PATIENT, 2);
-    there_is_no_room(STARVING, 2);
 }
 
 /// Loom finds what these tests look for: a lock that lets two in, and a lock that forgets a waiter.
@@ -445,7 +402,7 @@ fn two_holders_would_be_found() {
 fn a_waiter_that_is_forgotten_would_be_found() {
     check(1, || {
         // The standard library's: loom's own cannot be dropped once an execution has failed.
-        let lock = std::sync::Arc::new(RangeLock::<u64, 1, 1>::with(Options::new().window_ns(PATIENT)));
+        let lock = std::sync::Arc::new(RangeLock::<u64, 1, 1>::with(Options::new().window(PATIENT)));
         std::mem::forget(lock.lock(1..3));
         let waiter = thread::spawn({
             let lock = std::sync::Arc::clone(&lock);

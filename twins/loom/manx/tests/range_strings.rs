@@ -13,6 +13,7 @@ use loom::thread;
 use manx_loom::range::{Access, Options, RangeLock, Span};
 use platform::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const KEYS: [&[u8]; 5] =
     [b"d-common-prefix/1", b"d-common-prefix/2", b"d-common-prefix/3", b"d-common-prefix/4", b"e"];
@@ -29,9 +30,9 @@ unsafe impl<const SHARDS: usize> Send for Guarded<SHARDS> {}
 
 impl<const SHARDS: usize> Guarded<SHARDS> {
     /// A better scale is known, and not in use.
-    fn new(window_ns: u64) -> Arc<Self> {
+    fn new(window: Duration) -> Arc<Self> {
         let numbers = std::array::from_fn(|_| UnsafeCell::new(0));
-        let guarded = Guarded { lock: RangeLock::with(Options::new().window_ns(window_ns)), numbers };
+        let guarded = Guarded { lock: RangeLock::with(Options::new().window(window)), numbers };
         guarded.lock(0, 1);
         guarded.lock(3, 4);
         assert_eq!(guarded.lock.statistics().rescaled, 0);
@@ -40,7 +41,7 @@ impl<const SHARDS: usize> Guarded<SHARDS> {
 
     fn lock(&self, first: usize, end: usize) {
         let span = Span::new(KEYS[first], KEYS[end]).expect("it has a key");
-        let held = self.lock.lock_as(span, Access::Exclusive, None).expect("nothing is in the way for ever");
+        let held = self.lock.lock_as(span, Access::Exclusive).expect("nothing is in the way for ever");
         for number in &self.numbers[first..end] {
             // SAFETY: held alone.
             number.with_mut(|number| unsafe { *number += 1 });
@@ -66,10 +67,10 @@ impl<const SHARDS: usize> Guarded<SHARDS> {
 }
 
 /// Two take ranges that overlap while the scale is replaced, or cannot be.
-fn two_overlap<const SHARDS: usize>(window_ns: u64) {
+fn two_overlap<const SHARDS: usize>(window: Duration) {
     static RESCALED: AtomicU64 = AtomicU64::new(0);
     check(2, move || {
-        let guarded = Guarded::<SHARDS>::new(window_ns);
+        let guarded = Guarded::<SHARDS>::new(window);
         let other = Arc::clone(&guarded);
         let other = thread::spawn(move || other.lock(1, 3));
         guarded.lock(2, 3);
@@ -81,15 +82,15 @@ fn two_overlap<const SHARDS: usize>(window_ns: u64) {
 
 #[test]
 fn two_overlap_in_two_shards_while_the_scale_changes() {
-    two_overlap::<2>(u64::MAX);
+    two_overlap::<2>(Duration::MAX);
 }
 
 #[test]
-fn nobody_is_overtaken_in_two_shards_while_the_scale_changes() {
-    two_overlap::<2>(0);
+fn no_waiter_is_overtaken_in_two_shards_while_the_scale_changes() {
+    two_overlap::<2>(Duration::ZERO);
 }
 
 #[test]
 fn two_overlap_in_one_shard_while_the_scale_changes() {
-    two_overlap::<1>(u64::MAX);
+    two_overlap::<1>(Duration::MAX);
 }

@@ -4,16 +4,18 @@
 //! Time moves with each look at the clock here, so a window is a number of looks, and after that
 //! number the thread that stands by is in line. Loom reports an execution that does not end.
 
+mod common;
 #[path = "common/reorder.rs"]
 mod reorder;
 
+use common::{check_no_more, spawn};
 use loom::sync::Arc;
-use loom::thread;
 use manx_loom::cpu::{Class, set_class_of_this_thread};
-use manx_loom::lock::{Asl, Fifo, FutexMutex, Mcs, RawLock, Reorderable};
+use manx_loom::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
 use manx_loom::slo::set_window_ns_of_this_thread;
 use platform::cell::UnsafeCell;
-use reorder::{check, one_stands_by, two_stand_by};
+use reorder::{one_stands_by, two_stand_by};
+use std::time::Duration;
 
 #[test]
 fn over_the_mcs_lock() {
@@ -39,9 +41,9 @@ fn two_stand_by_for_different_windows() {
 /// A big one and a little one whose epoch has this window; each takes the lock twice.
 fn in_an_epoch<L: RawLock + 'static>() {
     for window_ns in [Some(0), Some(300), Some(12_000), None] {
-        check(move || {
+        check_no_more(3, move || {
             let lock = Asl::over(L::new());
-            lock.set_window_ns_max(Some(12_000));
+            lock.set_window_max(Some(Duration::from_micros(12)));
             let shared = Arc::new((lock, Cell(UnsafeCell::new(0))));
             let add = |(lock, number): &(Asl<L>, Cell)| {
                 let held = lock.lock();
@@ -51,14 +53,11 @@ fn in_an_epoch<L: RawLock + 'static>() {
                 unsafe { lock.unlock(held) };
             };
             add(&shared);
-            let other = thread::spawn({
-                let shared = Arc::clone(&shared);
-                move || {
-                    set_class_of_this_thread(Some(Class::Little));
-                    set_window_ns_of_this_thread(window_ns);
-                    add(&shared);
-                    add(&shared);
-                }
+            let other = spawn(&shared, move |shared| {
+                set_class_of_this_thread(Some(Class::Little));
+                set_window_ns_of_this_thread(window_ns);
+                add(shared);
+                add(shared);
             });
             add(&shared);
             add(&shared);
@@ -92,10 +91,7 @@ struct Occupied(std::sync::atomic::AtomicU64);
 unsafe impl RawLock for Occupied {
     type Held = ();
     const NAME: &'static str = "occupied";
-
-    fn new() -> Self {
-        Occupied(std::sync::atomic::AtomicU64::new(0))
-    }
+    platform::initial! { Occupied(std::sync::atomic::AtomicU64::new(0)) }
 
     fn lock(&self) {
         self.0.store(platform::clock::now_ns(), std::sync::atomic::Ordering::Relaxed);
@@ -115,7 +111,7 @@ unsafe impl RawLock for Occupied {
 /// Time is counted here, so the bound is exact: a thread that stands by is in line when its window
 /// is over, and a few looks at the clock later.
 #[test]
-fn who_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
+fn a_thread_that_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
     const LOOKS_NS: u64 = 100;
     for window_ns in [0, 1, 300, 20_000, 69_999, 70_001, 1_000_000, 99_999_999, u64::MAX] {
         let mut builder = loom::model::Builder::new();
@@ -125,38 +121,15 @@ fn who_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
             // A thread has passed, so the lock is in use.
             lock.lock_immediately();
             let began_ns = platform::clock::now_ns();
-            lock.lock_reorder(window_ns);
+            lock.lock_reorder(Duration::from_nanos(window_ns));
             let waited_ns = lock.beneath().0.load(std::sync::atomic::Ordering::Relaxed) - began_ns;
-            let window_ns = window_ns.min(manx_loom::slo::WINDOW_NS_MAX);
+            let window_ns = window_ns.min(platform::clock::duration_ns(manx_loom::slo::WINDOW_MAX));
             assert!((window_ns..=window_ns + LOOKS_NS).contains(&waited_ns), "{waited_ns} of {window_ns}");
         });
     }
 }
 
-/// The holder gives the lock back only once the little one stands in line: if its window did not
-/// end, this would not.
 #[test]
 fn a_little_one_is_in_line_after_its_window() {
-    check(|| {
-        let lock = Arc::new(Asl::over(Mcs::new()));
-        lock.set_window_ns_max(Some(300));
-        let held = lock.lock();
-        let before = lock.reorderable().beneath().last_in_line();
-        let other = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || {
-                set_class_of_this_thread(Some(Class::Little));
-                let held = lock.lock();
-                // SAFETY: just locked.
-                unsafe { lock.unlock(held) };
-            }
-        });
-        while lock.reorderable().beneath().last_in_line() == before {
-            platform::thread::yield_now();
-        }
-        // SAFETY: locked above.
-        unsafe { lock.unlock(held) };
-        other.join().unwrap();
-        assert!(!lock.is_locked());
-    });
+    reorder::a_little_one_is_in_line_after_its_window::<Mcs>();
 }

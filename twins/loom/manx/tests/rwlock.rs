@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{check, check_no_more};
+use common::{check, check_no_more, join, spawn};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,6 +17,7 @@ use loom::thread;
 use manx_loom::lock::RawRwLock;
 use manx_loom::lock::bounded::{UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
+use std::time::Duration;
 
 /// As the lock says.
 const NOT_TOLD: Wait = Wait { window_ns: None, each_ns: 0, deadline: None, trusting: false };
@@ -82,6 +83,40 @@ impl Shared {
         unsafe { self.lock.release_read() };
     }
 
+    /// Reads upgradably, and writes without leaving in between, unless that has a deadline which is
+    /// over.
+    fn upgrade(&self, wait: &Wait, upgrade: &Wait) {
+        if !self.lock.try_read_upgradably() && self.lock.read_upgradably_slow(wait).is_err() {
+            return;
+        }
+        let mine = self.look();
+        // SAFETY: this thread is the upgradable reader.
+        if unsafe { self.lock.try_upgrade() || self.lock.upgrade_slow(upgrade).is_ok() } {
+            assert_eq!(self.look(), mine, "no thread writes in between");
+            self.add_one();
+            // SAFETY: this thread is the writer.
+            unsafe { self.lock.downgrade_to_upgradable() };
+            assert_eq!(self.look(), mine + 1, "no thread writes in between");
+        }
+        assert!(!self.lock.try_read_upgradably(), "there is one at most");
+        // SAFETY: this thread is the upgradable reader.
+        unsafe { self.lock.release_upgradable() };
+    }
+
+    fn read_upgradably(&self, wait: &Wait) -> bool {
+        let entered = self.lock.try_read_upgradably() || self.lock.read_upgradably_slow(wait).is_ok();
+        if entered {
+            self.look();
+            // SAFETY: this thread is the upgradable reader, and then a reader.
+            unsafe {
+                self.lock.downgrade_upgradable();
+                self.look();
+                self.lock.release_read();
+            }
+        }
+        entered
+    }
+
     /// By the writer.
     fn add_one(&self) {
         // SAFETY: the caller is the only one under the lock.
@@ -101,9 +136,13 @@ enum Role {
     Read(Wait),
     Write(Wait),
     Downgrade(Wait),
+    /// Reads upgradably, and leaves as an ordinary reader.
+    Upgradable(Wait),
+    /// Reads upgradably, and upgrades by the second wait.
+    Upgrade(Wait, Wait),
 }
 
-use Role::{Downgrade, Read, Write};
+use Role::{Downgrade, Read, Upgradable, Upgrade, Write};
 
 /// Each role in a thread of its own, the first one in this.
 fn all_pass<const N: usize>(preemptions: usize, roles: [Role; N]) {
@@ -124,6 +163,11 @@ fn all_pass_by<const N: usize>(
                 shared.write_and_downgrade(&wait);
                 true
             }
+            Upgradable(wait) => shared.read_upgradably(&wait),
+            Upgrade(wait, upgrade) => {
+                shared.upgrade(&wait, &upgrade);
+                true
+            }
         };
         let others: Vec<_> = roles[1..]
             .iter()
@@ -133,9 +177,7 @@ fn all_pass_by<const N: usize>(
             })
             .collect();
         play(&shared, roles[0]);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         assert!(!shared.lock.is_held());
         assert!(shared.lock.try_write(), "no gate is left closed");
     });
@@ -191,7 +233,51 @@ fn a_writer_that_becomes_a_reader_lets_no_writer_in_between() {
 }
 
 #[test]
-fn who_gives_up_takes_nobodys_wake_up() {
+fn an_upgradable_reader_and_a_writer_exclude_each_other() {
+    for wait in [PATIENT, STARVING] {
+        all_pass(3, [Upgradable(wait), Write(PATIENT)]);
+        all_pass(3, [Upgradable(wait), Write(STARVING)]);
+        all_pass(3, [Upgradable(wait), Upgradable(PATIENT)]);
+        all_pass(3, [Upgrade(wait, PATIENT), Upgrade(STARVING, wait)]);
+        all_pass(3, [Upgrade(wait, PATIENT), Write(wait)]);
+    }
+}
+
+// With three threads, an upgrade has many interleavings: each case has one combination of waits.
+
+#[test]
+fn an_upgrade_waits_for_the_readers_and_no_thread_writes_in_between() {
+    for wait in [PATIENT, STARVING] {
+        all_pass(3, [Upgrade(PATIENT, wait), Read(PATIENT)]);
+        all_pass(3, [Upgrade(PATIENT, wait), Read(STARVING)]);
+    }
+    all_pass(2, [Upgrade(PATIENT, STARVING), Read(PATIENT), Read(STARVING)]);
+    all_pass(2, [Upgrade(STARVING, PATIENT), Read(PATIENT), Write(STARVING)]);
+    all_pass(2, [Upgrade(PATIENT, STARVING), Read(STARVING), Write(PATIENT)]);
+}
+
+#[test]
+fn three_with_upgradable_readers_all_pass() {
+    all_pass(2, [Upgradable(PATIENT), Upgradable(PATIENT), Write(PATIENT)]);
+    all_pass(2, [Upgradable(STARVING), Read(STARVING), Write(STARVING)]);
+    all_pass(2, [Upgradable(PATIENT), Upgradable(STARVING), Upgrade(PATIENT, STARVING)]);
+    all_pass(2, [Upgradable(STARVING), Upgrade(PATIENT, PATIENT), Read(PATIENT)]);
+    all_pass(2, [Write(STARVING), Upgradable(STARVING), Read(STARVING)]);
+}
+
+#[test]
+fn an_upgrade_that_gives_up_lets_the_others_in() {
+    for hasty in [HASTY, HASTY_STARVING] {
+        all_pass(3, [Upgrade(PATIENT, hasty), Read(PATIENT)]);
+    }
+    all_pass(2, [Upgrade(PATIENT, HASTY_STARVING), Read(PATIENT), Read(PATIENT)]);
+    all_pass(2, [Upgrade(PATIENT, HASTY), Read(PATIENT), Write(PATIENT)]);
+    all_pass(2, [Upgrade(HASTY_STARVING, PATIENT), Write(PATIENT), Read(STARVING)]);
+    all_pass(2, [Upgrade(HASTY, STARVING), Upgradable(PATIENT), Read(PATIENT)]);
+}
+
+#[test]
+fn a_waiter_that_gives_up_takes_no_wake_up_of_others() {
     all_pass(2, [Write(PATIENT), Write(PATIENT), Write(HASTY)]);
     all_pass(2, [Write(PATIENT), Read(PATIENT), Write(HASTY)]);
     all_pass(2, [Write(PATIENT), Write(PATIENT), Read(HASTY)]);
@@ -199,7 +285,7 @@ fn who_gives_up_takes_nobodys_wake_up() {
 }
 
 #[test]
-fn who_gives_up_opens_its_gate() {
+fn a_waiter_that_gives_up_opens_its_gate() {
     all_pass(3, [Read(PATIENT), Write(HASTY_STARVING)]);
     all_pass(2, [Read(PATIENT), Read(PATIENT), Write(HASTY_STARVING)]);
     all_pass(2, [Write(PATIENT), Read(PATIENT), Write(HASTY_STARVING)]);
@@ -247,6 +333,7 @@ fn the_last_holder_frees(first: Role, other: Option<Role>, last: Role) {
             match role {
                 Read(wait) => lock.read_slow(&wait).unwrap(),
                 Write(wait) | Downgrade(wait) => lock.write_slow(&wait).unwrap(),
+                Upgradable(_) | Upgrade(..) => unreachable!("these do not end alone"),
             };
             // Relaxed: the lock orders it.
             let is_last = passed.load(Ordering::Relaxed) == 1;
@@ -260,15 +347,10 @@ fn the_last_holder_frees(first: Role, other: Option<Role>, last: Role) {
         let others: Vec<_> = other
             .into_iter()
             .chain([last])
-            .map(|role| {
-                let passed = Arc::clone(&passed);
-                thread::spawn(move || pass(role, &passed))
-            })
+            .map(|role| spawn(&passed, move |passed| pass(role, passed)))
             .collect();
         leave(lock, first);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
     });
 }
 
@@ -291,6 +373,7 @@ fn leave(lock: &RawRwLock, role: Role) {
                 lock.downgrade();
                 lock.release_read();
             }
+            Upgradable(_) | Upgrade(..) => unreachable!("these do not end alone"),
         }
     }
 }
@@ -298,8 +381,8 @@ fn leave(lock: &RawRwLock, role: Role) {
 #[test]
 fn a_lock_with_a_window_of_its_own_loses_no_wake_up() {
     let roles = [Write(NOT_TOLD), Read(NOT_TOLD), Write(NOT_TOLD)];
-    for window_ns in [UNBOUNDED_NS, 5] {
-        all_pass_by(2, move || Shared::by(RawRwLock::with_window_ns(window_ns)), roles);
+    for window in [Duration::MAX, Duration::from_nanos(5)] {
+        all_pass_by(2, move || Shared::by(RawRwLock::with_window(window)), roles);
     }
 }
 
@@ -324,10 +407,7 @@ fn loom_would_find_a_wake_up_that_is_lost() {
 fn loom_would_find_a_write_among_readers() {
     check(2, || {
         let shared = Shared::new();
-        let reader = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.read(&PATIENT)
-        });
+        let reader = spawn(&shared, move |shared| shared.read(&PATIENT));
         shared.add_one();
         reader.join().unwrap();
     });

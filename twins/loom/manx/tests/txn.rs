@@ -93,7 +93,7 @@ fn what_is_in_use_is_kept() {
 
 /// A pinned snapshot's oldest id is never passed.
 #[test]
-fn the_oldest_id_waits_for_who_uses_a_snapshot() {
+fn the_oldest_id_waits_for_the_user_of_a_snapshot() {
     check(3, || {
         let coordinator = new(Protocol::Help);
         let mut writer = coordinator.session().unwrap();
@@ -131,6 +131,6 @@ fn late_help() {
 }
 
 #[test]
-fn who_helps_late_helps_nobody() {
+fn a_late_helper_changes_nothing() {
     check(3, late_help);
 }

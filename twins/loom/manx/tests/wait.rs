@@ -7,11 +7,14 @@
 
 mod common;
 
-use common::check;
+use common::{check, join, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use loom::thread;
 use manx_loom::wait::{Adaptive, Event, Mutable, Policy, Spin, Yield};
+use std::time::Duration;
+
+/// A limit that never ends a wait, but lets a waiter give up.
+const LIMIT: Duration = Duration::from_nanos(u64::MAX - 1);
 
 /// A lock made of a flag and a policy that is signalled, and a count of those inside.
 struct Lock<P> {
@@ -44,28 +47,19 @@ impl<P: Policy> Lock<P> {
 fn three_take_turns(preemptions: usize) {
     check(preemptions, || {
         let lock = Lock::new(Mutable::new());
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let lock = Arc::clone(&lock);
-                thread::spawn(move || lock.with(Mutable::signal_one))
-            })
-            .collect();
+        let others: Vec<_> =
+            (0..2).map(|_| spawn(&lock, move |lock| lock.with(Mutable::signal_one))).collect();
         lock.with(Mutable::signal_one);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         assert_eq!((lock.freed.spinners(), lock.freed.parked()), (0, 0));
     });
 }
 
 #[test]
-fn an_event_wakes_who_waits() {
+fn an_event_wakes_a_waiter() {
     check(3, || {
         let shared = Arc::new((AtomicBool::new(false), Event::new()));
-        let waiter = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.1.until(|| shared.0.load(Ordering::Acquire))
-        });
+        let waiter = spawn(&shared, move |shared| shared.1.until(|| shared.0.load(Ordering::Acquire)));
         shared.0.store(true, Ordering::Release);
         shared.1.signal_one();
         waiter.join().unwrap();
@@ -74,13 +68,12 @@ fn an_event_wakes_who_waits() {
 }
 
 #[test]
-fn an_event_wakes_all_who_wait_and_shows_what_was_written() {
+fn an_event_wakes_all_waiters_and_shows_what_was_written() {
     check(2, || {
         let shared = Arc::new((AtomicU32::new(0), AtomicBool::new(false), Event::new()));
         let waiters: Vec<_> = (0..2)
             .map(|_| {
-                let shared = Arc::clone(&shared);
-                thread::spawn(move || {
+                spawn(&shared, move |shared| {
                     shared.2.until(|| shared.1.load(Ordering::Acquire));
                     assert_eq!(shared.0.load(Ordering::Relaxed), 7);
                 })
@@ -89,9 +82,7 @@ fn an_event_wakes_all_who_wait_and_shows_what_was_written() {
         shared.0.store(7, Ordering::Relaxed);
         shared.1.store(true, Ordering::Release);
         shared.2.signal_all();
-        for waiter in waiters {
-            waiter.join().unwrap();
-        }
+        join(waiters);
     });
 }
 
@@ -99,13 +90,10 @@ fn an_event_wakes_all_who_wait_and_shows_what_was_written() {
 fn two_events_in_turn_do_not_lose_each_other() {
     check(3, || {
         let shared = Arc::new((AtomicU32::new(0), Event::new()));
-        let other = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                shared.1.until(|| shared.0.load(Ordering::Acquire) == 1);
-                shared.0.store(2, Ordering::Release);
-                shared.1.signal_all();
-            }
+        let other = spawn(&shared, move |shared| {
+            shared.1.until(|| shared.0.load(Ordering::Acquire) == 1);
+            shared.0.store(2, Ordering::Release);
+            shared.1.signal_all();
         });
         shared.0.store(1, Ordering::Release);
         shared.1.signal_all();
@@ -118,40 +106,27 @@ fn two_events_in_turn_do_not_lose_each_other() {
 fn a_signal_to_one_reaches_the_next_in_turn() {
     check(2, || {
         let lock = Lock::new(Event::new());
-        let others: Vec<_> = (0..2)
-            .map(|_| {
-                let lock = Arc::clone(&lock);
-                thread::spawn(move || lock.with(Event::signal_one))
-            })
-            .collect();
+        let others: Vec<_> = (0..2).map(|_| spawn(&lock, move |lock| lock.with(Event::signal_one))).collect();
         lock.with(Event::signal_one);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         assert_eq!(lock.freed.parked(), 0);
     });
 }
 
 #[test]
-fn who_gives_up_hands_its_wake_up_on() {
+fn a_waiter_that_gives_up_hands_its_wake_up_on() {
     check(2, || {
         let lock = Lock::new(Event::new());
         assert!(lock.try_lock());
-        let patient = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || lock.with(Event::signal_one)
-        });
-        let hasty = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || {
-                // It may give up (its first round has a limit), and does so once it was woken: the
-                // lock is left to the patient one, and the only signal has not reached that one
-                // then.
-                let mut backoff = lock.freed.start();
-                backoff.wait_at_most(u64::MAX - 1);
-                if lock.taken.load(Ordering::Acquire) {
-                    backoff.wait();
-                }
+        let patient = spawn(&lock, move |lock| lock.with(Event::signal_one));
+        let hasty = spawn(&lock, move |lock| {
+            // It may give up (its first round has a limit), and does so once it was woken: the
+            // lock is left to the patient one, and the only signal has not reached that one
+            // then.
+            let mut backoff = lock.freed.start();
+            backoff.wait_at_most(LIMIT);
+            if lock.taken.load(Ordering::Acquire) {
+                backoff.wait();
             }
         });
         lock.taken.store(false, Ordering::Release);
@@ -165,10 +140,7 @@ fn who_gives_up_hands_its_wake_up_on() {
 fn a_mutable_wait_is_woken_and_leaves_no_spinner_behind() {
     check(3, || {
         let lock = Lock::new(Mutable::new());
-        let other = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || lock.with(Mutable::signal_one)
-        });
+        let other = spawn(&lock, move |lock| lock.with(Mutable::signal_one));
         lock.with(Mutable::signal_one);
         other.join().unwrap();
         assert_eq!((lock.freed.spinners(), lock.freed.parked()), (0, 0));
@@ -181,24 +153,18 @@ fn a_mutable_wait_with_three_leaves_no_spinner_behind() {
 }
 
 #[test]
-fn who_leaves_a_mutable_wait_after_spinning_hands_the_signal_on() {
+fn a_waiter_that_leaves_a_mutable_wait_after_spinning_hands_the_signal_on() {
     check(3, || {
         let lock = Lock::new(Mutable::new());
         assert!(lock.try_lock());
-        let patient = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || lock.with(Mutable::signal_one)
-        });
-        let hasty = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || {
-                // It spins, stops, and leaves without a look, whether or not the only signal relied
-                // on it.
-                let mut backoff = lock.freed.start();
-                backoff.wait_at_most(u64::MAX - 1);
-                if lock.taken.load(Ordering::Acquire) {
-                    backoff.wait_at_most(u64::MAX - 1);
-                }
+        let patient = spawn(&lock, move |lock| lock.with(Mutable::signal_one));
+        let hasty = spawn(&lock, move |lock| {
+            // It spins, stops, and leaves without a look, whether or not the only signal relied
+            // on it.
+            let mut backoff = lock.freed.start();
+            backoff.wait_at_most(LIMIT);
+            if lock.taken.load(Ordering::Acquire) {
+                backoff.wait_at_most(LIMIT);
             }
         });
         lock.taken.store(false, Ordering::Release);
@@ -213,16 +179,11 @@ fn a_mutable_signal_to_all_reaches_all() {
     check(2, || {
         let shared = Arc::new((AtomicBool::new(false), Mutable::new()));
         let waiters: Vec<_> = (0..2)
-            .map(|_| {
-                let shared = Arc::clone(&shared);
-                thread::spawn(move || shared.1.until(|| shared.0.load(Ordering::Acquire)))
-            })
+            .map(|_| spawn(&shared, move |shared| shared.1.until(|| shared.0.load(Ordering::Acquire))))
             .collect();
         shared.0.store(true, Ordering::Release);
         shared.1.signal_all();
-        for waiter in waiters {
-            waiter.join().unwrap();
-        }
+        join(waiters);
         assert_eq!((shared.1.spinners(), shared.1.parked()), (0, 0));
     });
 }
@@ -231,12 +192,9 @@ fn a_mutable_signal_to_all_reaches_all() {
 fn ends<P: Policy + Send + Sync + Clone + 'static>(policy: P) {
     check(3, move || {
         let shared = Arc::new((AtomicU32::new(0), AtomicBool::new(false)));
-        let other = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                shared.0.store(7, Ordering::Relaxed);
-                shared.1.store(true, Ordering::Release);
-            }
+        let other = spawn(&shared, move |shared| {
+            shared.0.store(7, Ordering::Relaxed);
+            shared.1.store(true, Ordering::Release);
         });
         policy.until(|| shared.1.load(Ordering::Acquire));
         assert_eq!(shared.0.load(Ordering::Relaxed), 7);
@@ -270,10 +228,7 @@ fn loom_would_find_a_signal_that_comes_before_its_condition() {
         // The standard library's: loom's own cannot be dropped once an execution has failed.
         use std::sync::Arc;
         let shared = Arc::new((AtomicBool::new(false), Event::new()));
-        let waiter = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.1.until(|| shared.0.load(Ordering::Acquire))
-        });
+        let waiter = spawn(&shared, move |shared| shared.1.until(|| shared.0.load(Ordering::Acquire)));
         shared.1.signal_all();
         shared.0.store(true, Ordering::Release);
         waiter.join().unwrap();

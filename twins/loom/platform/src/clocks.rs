@@ -1,6 +1,7 @@
 //! The clocks that are one and the same here.
 
 use crate::clock::{SECOND_NS, now_ns};
+pub use crate::duration::duration_ns;
 
 /// Nanoseconds since 1970; no better than [`now_ns`] here.
 pub fn unix_time_ns() -> u64 {

@@ -11,7 +11,8 @@
 //! first: a wait with a timeout never helps a lost wake-up to be found, one without does.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-pub use crate::queue::{ANY_SET, Clock, Deadline, Outcome, upper};
+pub use crate::deadline::{ANY_SET, Clock, Deadline, Outcome};
+pub use crate::queue::upper;
 use crate::queue::{Waiter, compare, enter, leave, place, queues};
 use loom::thread;
 

@@ -19,6 +19,10 @@ pub mod cell;
 pub mod clock;
 mod clocks;
 pub mod cpu;
+#[path = "../../../../crates/platform/src/deadline.rs"]
+mod deadline;
+#[path = "../../../../crates/platform/src/duration.rs"]
+mod duration;
 pub mod fork;
 pub mod futex;
 mod macros;

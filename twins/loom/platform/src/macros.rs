@@ -9,6 +9,19 @@ macro_rules! const_fn {
     };
 }
 
+/// What a lock begins as: a constant on the machine, and a function here.
+#[macro_export]
+macro_rules! initial {
+    ($value:expr) => {
+        fn new() -> Self {
+            $value
+        }
+    };
+    ($inner:ident => $over:path) => {
+        $crate::initial! { $over(<$inner>::new()) }
+    };
+}
+
 /// Items that exist on the machine only: none here.
 #[macro_export]
 macro_rules! os_only {

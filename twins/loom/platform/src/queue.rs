@@ -5,47 +5,6 @@ use crate::atomic::{AtomicU32, AtomicU64};
 use crate::checker::thread::{self, Thread};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Somebody woke this thread.
-    Woken,
-    /// The time was up.
-    TimedOut,
-    /// The word had another value to begin with.
-    Changed,
-    /// A signal handler ran.
-    Interrupted,
-}
-
-/// The clock that a [`Deadline`] is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// [`crate::clock::now_ns`]
-    Monotonic,
-    /// [`crate::clock::unix_time_ns`]
-    Realtime,
-}
-
-/// A point in time at which a wait ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline {
-    /// The clock that says so; there is one time only here.
-    pub clock: Clock,
-    /// Nanoseconds of that clock.
-    pub ns: u64,
-}
-
-impl Deadline {
-    /// How long it is until then, in nanoseconds; 0 if it is over.
-    pub fn remaining_ns(self) -> u64 {
-        self.ns.saturating_sub(crate::clock::now_ns())
-    }
-}
-
-/// Every set: whoever waits with it is woken by everybody, and the other way round.
-pub const ANY_SET: u32 = u32::MAX;
-
 /// A thread in a queue. Places stand for words; a ticket is nobody else's in its execution.
 pub(crate) struct Waiter {
     pub place: usize,

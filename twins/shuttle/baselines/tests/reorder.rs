@@ -4,7 +4,6 @@
 // The shared tests call the twin of manx by its own name.
 extern crate manx as manx_shuttle;
 
-#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 #[path = "../../manx/tests/common/mod.rs"]
 mod common;
 #[path = "../../manx/tests/common/reorder.rs"]

@@ -4,7 +4,6 @@
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests/bounded.rs`).
 
-#[allow(dead_code, reason = "each test uses a part of what they share")]
 mod common;
 
 use common::together;
@@ -153,7 +152,7 @@ fn timeouts_race_with_hand_offs_and_leave_nothing_behind() {
 /// Sleepers that nothing but a wake-up ends, beside some that poll and give up, or become
 /// starving.
 #[test]
-fn who_stands_by_forgets_no_sleeper() {
+fn a_thread_that_polls_forgets_no_sleeper() {
     check(site!(), || {
         let lock = Lock::new(0, bounded::about_to_poll());
         together(THREADS, &lock, |lock, number| {

@@ -3,15 +3,14 @@
 //!
 //! A lost wake-up is a deadlock here: a wait without a deadline has nothing else to save it.
 
-#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 
-use common::together;
+use common::{join, spawn, start, together};
 use manx_shuttle::lock::RawCondvar;
 use manx_shuttle::lock::condvar::Outcome;
 use platform::explore::check;
 use platform::futex::{Clock, Deadline};
-use platform::{clock, site, thread};
+use platform::{clock, site};
 use shuttle::sync::{Arc, Mutex};
 
 const THREADS: u32 = 6;
@@ -68,21 +67,16 @@ impl Shared {
 fn each_signal_finds_a_taker() {
     check(site!(), || {
         let shared = Shared::new();
-        let takers = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                together(THREADS, &shared, |shared, _| {
-                    for _ in 0..ROUNDS {
-                        assert!(shared.wait(false, |number| number == 0, |number| number - 1));
-                    }
-                });
+        let takers = start(THREADS, &shared, |shared, _| {
+            for _ in 0..ROUNDS {
+                assert!(shared.wait(false, |number| number == 0, |number| number - 1));
             }
         });
         for _ in 0..THREADS * ROUNDS {
             shared.add_one();
             shared.changed.signal();
         }
-        takers.join().unwrap();
+        join(takers);
         assert_eq!(*shared.number.lock().unwrap(), 0);
     });
 }
@@ -91,13 +85,10 @@ fn each_signal_finds_a_taker() {
 fn broadcasts_reach_all_in_every_round() {
     check(site!(), || {
         let shared = Shared::new();
-        let teller = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                for _ in 0..ROUNDS {
-                    shared.add_one();
-                    shared.changed.broadcast();
-                }
+        let signaller = spawn(&shared, move |shared| {
+            for _ in 0..ROUNDS {
+                shared.add_one();
+                shared.changed.broadcast();
             }
         });
         together(THREADS, &shared, |shared, _| {
@@ -105,7 +96,7 @@ fn broadcasts_reach_all_in_every_round() {
                 assert!(shared.wait(false, |number| number < round, |number| number));
             }
         });
-        teller.join().unwrap();
+        signaller.join().unwrap();
     });
 }
 
@@ -150,49 +141,39 @@ fn deadlines_that_race_with_signals_take_nobodys_wake_up() {
     check(site!(), || {
         // As many signals as the patient ones need; what a hasty one takes, it gives back.
         let shared = Shared::new();
-        let takers = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                together(THREADS, &shared, |shared, number| {
-                    if number % 2 == 0 {
-                        assert!(shared.wait(false, |number| number == 0, |number| number - 1));
-                    } else if shared.wait(true, |number| number == 0, |number| number - 1) {
-                        shared.add_one();
-                        shared.changed.signal();
-                    }
-                });
+        let takers = start(THREADS, &shared, |shared, number| {
+            if number % 2 == 0 {
+                assert!(shared.wait(false, |number| number == 0, |number| number - 1));
+            } else if shared.wait(true, |number| number == 0, |number| number - 1) {
+                shared.add_one();
+                shared.changed.signal();
             }
         });
         for _ in 0..THREADS / 2 {
             shared.add_one();
             shared.changed.signal();
         }
-        takers.join().unwrap();
+        join(takers);
         assert_eq!(*shared.number.lock().unwrap(), 0);
     });
 }
 
 #[test]
-fn who_is_cancelled_passes_on_what_it_may_have_had() {
+fn a_cancelled_waiter_passes_on_a_signal_that_it_may_have_got() {
     check(site!(), || {
         let shared = Shared::new();
-        let takers = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                together(THREADS, &shared, |shared, number| {
-                    if number % 2 == 0 {
-                        assert!(shared.wait(false, |number| number == 0, |number| number - 1));
-                    } else {
-                        shared.be_cancelled();
-                    }
-                });
+        let takers = start(THREADS, &shared, |shared, number| {
+            if number % 2 == 0 {
+                assert!(shared.wait(false, |number| number == 0, |number| number - 1));
+            } else {
+                shared.be_cancelled();
             }
         });
         for _ in 0..THREADS / 2 {
             shared.add_one();
             shared.changed.signal();
         }
-        takers.join().unwrap();
+        join(takers);
     });
 }
 
@@ -212,16 +193,13 @@ fn time_outs_leave_no_tokens_behind() {
 fn one_signal_for_two_would_be_found() {
     check(site!(), || {
         let shared = Shared::new();
-        let teller = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                shared.add_one();
-                shared.changed.signal();
-            }
+        let signaller = spawn(&shared, move |shared| {
+            shared.add_one();
+            shared.changed.signal();
         });
         together(2, &shared, |shared, _| {
             shared.wait(false, |number| number == 0, |number| number);
         });
-        teller.join().unwrap();
+        signaller.join().unwrap();
     });
 }

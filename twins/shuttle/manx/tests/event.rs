@@ -7,17 +7,18 @@
 
 mod common;
 
-use common::{Lock, together};
+use common::{Lock, join, some_give_up, spawn, start, together};
 use manx_shuttle::wait::{Event, Policy};
 use platform::explore::check;
-use platform::{site, thread};
+use platform::site;
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 const THREADS: u32 = 6;
 const ROUNDS: u32 = 3;
 /// Some limits pass soon and some late.
-const LIMIT_NS: u64 = 20_000;
+const LIMIT: Duration = Duration::from_micros(20);
 
 /// A number that grows, and an event for its growth.
 struct Counter {
@@ -50,13 +51,10 @@ impl Counter {
 }
 
 #[test]
-fn an_event_wakes_who_waits_in_every_round() {
+fn an_event_wakes_a_waiter_in_every_round() {
     check(site!(), || {
         let counter = Counter::new();
-        let waiter = thread::spawn({
-            let counter = Arc::clone(&counter);
-            move || (1..=ROUNDS).for_each(|round| counter.wait_for(round))
-        });
+        let waiter = spawn(&counter, move |counter| (1..=ROUNDS).for_each(|round| counter.wait_for(round)));
         for _ in 0..ROUNDS {
             counter.number.fetch_add(1, Ordering::Release);
             counter.grown.signal_one();
@@ -67,16 +65,13 @@ fn an_event_wakes_who_waits_in_every_round() {
 }
 
 #[test]
-fn an_event_wakes_all_who_wait_and_shows_what_was_written() {
+fn an_event_wakes_all_waiters_and_shows_what_was_written() {
     check(site!(), || {
         let counter = Counter::new();
-        let teller = thread::spawn({
-            let counter = Arc::clone(&counter);
-            move || {
-                for round in 1..=ROUNDS {
-                    counter.shown.store(round * 7, Ordering::Relaxed);
-                    counter.grow();
-                }
+        let signaller = spawn(&counter, move |counter| {
+            for round in 1..=ROUNDS {
+                counter.shown.store(round * 7, Ordering::Relaxed);
+                counter.grow();
             }
         });
         together(THREADS, &counter, |counter, _| {
@@ -85,7 +80,7 @@ fn an_event_wakes_all_who_wait_and_shows_what_was_written() {
                 assert!(counter.shown.load(Ordering::Relaxed) >= round * 7);
             }
         });
-        teller.join().unwrap();
+        signaller.join().unwrap();
         assert_eq!(counter.grown.parked(), 0);
     });
 }
@@ -117,29 +112,24 @@ fn a_signal_to_one_reaches_the_next_in_turn() {
 }
 
 #[test]
-fn who_gives_up_hands_its_wake_up_on() {
+fn a_waiter_that_gives_up_hands_its_wake_up_on() {
     check(site!(), || {
         let lock = Lock::new(Event::new());
         assert!(lock.try_lock());
-        let others = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || {
-                together(THREADS, &lock, |lock, number| {
-                    if number % 2 == 0 {
-                        lock.with(Event::signal_one);
-                    } else {
-                        // It gives up after it was woken: the only signal has not reached the
-                        // patient ones then.
-                        let mut backoff = lock.freed.start_spinning(0);
-                        backoff.wait_at_most(LIMIT_NS);
-                        backoff.wait_at_most(LIMIT_NS);
-                    }
-                });
+        let others = start(THREADS, &lock, |lock, number| {
+            if number % 2 == 0 {
+                lock.with(Event::signal_one);
+            } else {
+                // It gives up after it was woken: the only signal has not reached the
+                // patient ones then.
+                let mut backoff = lock.freed.start_spinning(0);
+                backoff.wait_at_most(LIMIT);
+                backoff.wait_at_most(LIMIT);
             }
         });
         lock.taken.store(false, Ordering::Release);
         lock.freed.signal_one();
-        others.join().unwrap();
+        join(others);
         assert_eq!((lock.passed(), lock.freed.parked()), (THREADS / 2, 0));
     });
 }
@@ -148,19 +138,7 @@ fn who_gives_up_hands_its_wake_up_on() {
 fn limits_that_race_with_signals_lose_neither_the_lock_nor_a_wake_up() {
     check(site!(), || {
         let lock = Lock::new(Event::new());
-        let hasty = Arc::new(AtomicU32::new(0));
-        let shared = Arc::new((Arc::clone(&lock), Arc::clone(&hasty)));
-        together(THREADS, &shared, |(lock, hasty), number| {
-            for _ in 0..ROUNDS {
-                if number % 2 == 0 {
-                    lock.with(Event::signal_one);
-                } else if lock.with_in(LIMIT_NS, Event::signal_one) {
-                    hasty.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
-        assert_eq!(lock.passed(), THREADS / 2 * ROUNDS + hasty.load(Ordering::Relaxed));
-        assert!(lock.try_lock(), "somebody still holds it");
+        some_give_up(&lock, [THREADS, ROUNDS], LIMIT, Event::signal_one);
         assert_eq!(lock.freed.parked(), 0);
     });
 }
@@ -170,30 +148,24 @@ fn tokens_find_takers_though_some_give_up() {
     check(site!(), || {
         // As many tokens as the patient threads need; what a hasty one takes, it gives back.
         let counter = Counter::new();
-        let takers = thread::spawn({
-            let counter = Arc::clone(&counter);
-            move || {
-                together(THREADS, &counter, |counter, number| {
-                    let take = || {
-                        let one_less = |tokens: u32| tokens.checked_sub(1);
-                        let update =
-                            counter.number.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
-                        update.is_ok()
-                    };
-                    if number % 2 == 0 {
-                        counter.grown.until(take);
-                    } else if counter.grown.until_for(LIMIT_NS, take) {
-                        counter.number.fetch_add(1, Ordering::Release);
-                        counter.grown.signal_one();
-                    }
-                });
+        let takers = start(THREADS, &counter, |counter, number| {
+            let take = || {
+                let one_less = |tokens: u32| tokens.checked_sub(1);
+                let update = counter.number.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less);
+                update.is_ok()
+            };
+            if number % 2 == 0 {
+                counter.grown.until(take);
+            } else if counter.grown.until_for(LIMIT, take) {
+                counter.number.fetch_add(1, Ordering::Release);
+                counter.grown.signal_one();
             }
         });
         for _ in 0..THREADS / 2 {
             counter.number.fetch_add(1, Ordering::Release);
             counter.grown.signal_one();
         }
-        takers.join().unwrap();
+        join(takers);
         assert_eq!((counter.number.load(Ordering::Relaxed), counter.grown.parked()), (0, 0));
     });
 }
@@ -203,10 +175,7 @@ fn tokens_find_takers_though_some_give_up() {
 fn a_signal_that_comes_before_its_condition_would_be_found() {
     check(site!(), || {
         let counter = Counter::new();
-        let waiter = thread::spawn({
-            let counter = Arc::clone(&counter);
-            move || counter.wait_for(1)
-        });
+        let waiter = spawn(&counter, move |counter| counter.wait_for(1));
         counter.grown.signal_all();
         counter.number.store(1, Ordering::Release);
         waiter.join().unwrap();
@@ -218,14 +187,11 @@ fn a_signal_that_comes_before_its_condition_would_be_found() {
 fn a_signal_to_one_that_two_need_would_be_found() {
     check(site!(), || {
         let counter = Counter::new();
-        let teller = thread::spawn({
-            let counter = Arc::clone(&counter);
-            move || {
-                counter.number.store(1, Ordering::Release);
-                counter.grown.signal_one();
-            }
+        let signaller = spawn(&counter, move |counter| {
+            counter.number.store(1, Ordering::Release);
+            counter.grown.signal_one();
         });
         together(2, &counter, |counter, _| counter.wait_for(1));
-        teller.join().unwrap();
+        signaller.join().unwrap();
     });
 }

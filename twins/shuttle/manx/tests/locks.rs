@@ -3,7 +3,6 @@
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests`). A lock that lets two in, forgets a waiter, or never ends is found.
 
-#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 #[path = "common/locks.rs"]
 mod locks;
@@ -38,9 +37,7 @@ fn a_lock_that_lets_two_in_would_be_found() {
     unsafe impl RawLock for Open {
         type Held = ();
         const NAME: &'static str = "open";
-        fn new() -> Self {
-            Open
-        }
+        platform::initial! { Open }
         fn lock(&self) {}
         fn try_lock(&self) -> Option<()> {
             Some(())

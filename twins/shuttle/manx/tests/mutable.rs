@@ -6,17 +6,18 @@
 
 mod common;
 
-use common::{Lock, together};
+use common::{Lock, join, some_give_up, spawn, start, together};
 use manx_shuttle::wait::{Mutable, Policy, set_short_of_cpus};
 use platform::explore::check;
 use platform::{site, thread};
 use shuttle::rand::{RngCore, thread_rng};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 const THREADS: u32 = 6;
 const ROUNDS: u32 = 3;
-const LIMIT_NS: u64 = 20_000;
+const LIMIT: Duration = Duration::from_micros(20);
 
 /// Checks that no waiter is left behind once all are done.
 fn assert_empty(policy: &Mutable) {
@@ -39,13 +40,10 @@ fn a_mutable_lock_passes_to_all_and_leaves_no_spinner_behind() {
 fn a_mutable_signal_to_all_reaches_all_in_every_round() {
     check(site!(), || {
         let shared = Arc::new((AtomicU32::new(0), Mutable::new()));
-        let teller = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || {
-                for _ in 0..ROUNDS {
-                    shared.0.fetch_add(1, Ordering::Release);
-                    shared.1.signal_all();
-                }
+        let signaller = spawn(&shared, move |shared| {
+            for _ in 0..ROUNDS {
+                shared.0.fetch_add(1, Ordering::Release);
+                shared.1.signal_all();
             }
         });
         together(THREADS, &shared, |(number, grown), _| {
@@ -53,7 +51,7 @@ fn a_mutable_signal_to_all_reaches_all_in_every_round() {
                 grown.until(|| number.load(Ordering::Acquire) >= round);
             }
         });
-        teller.join().unwrap();
+        signaller.join().unwrap();
         assert_empty(&shared.1);
     });
 }
@@ -62,48 +60,31 @@ fn a_mutable_signal_to_all_reaches_all_in_every_round() {
 fn mutable_waits_that_give_up_leave_the_lock_to_the_others() {
     check(site!(), || {
         let lock = Lock::new(Mutable::new());
-        let hasty = Arc::new(AtomicU32::new(0));
-        let shared = Arc::new((Arc::clone(&lock), Arc::clone(&hasty)));
-        together(THREADS, &shared, |(lock, hasty), number| {
-            for _ in 0..ROUNDS {
-                if number % 2 == 0 {
-                    lock.with(Mutable::signal_one);
-                } else if lock.with_in(LIMIT_NS, Mutable::signal_one) {
-                    hasty.fetch_add(1, Ordering::Relaxed);
-                }
-            }
-        });
-        assert_eq!(lock.passed(), THREADS / 2 * ROUNDS + hasty.load(Ordering::Relaxed));
-        assert!(lock.try_lock(), "somebody still holds it");
+        some_give_up(&lock, [THREADS, ROUNDS], LIMIT, Mutable::signal_one);
         assert_empty(&lock.freed);
     });
 }
 
 #[test]
-fn who_leaves_a_mutable_wait_hands_the_only_signal_on() {
+fn a_waiter_that_leaves_a_mutable_wait_hands_the_only_signal_on() {
     // No other thread could take the lock and signal again, so all depends on the hand-over.
     const PATIENT: u32 = 1;
     check(site!(), || {
         let lock = Lock::new(Mutable::new());
         assert!(lock.try_lock());
-        let others = thread::spawn({
-            let lock = Arc::clone(&lock);
-            move || {
-                together(THREADS, &lock, |lock, number| {
-                    if number < PATIENT {
-                        lock.with(Mutable::signal_one);
-                    } else {
-                        // It leaves once it sees the lock free, which it has no use for, or without
-                        // another look after a number of rounds: spinning, about to park, or just
-                        // woken.
-                        let mut backoff = lock.freed.start();
-                        let mut rounds_left = 1 + thread_rng().next_u64() % 5;
-                        while rounds_left > 0 && lock.taken.load(Ordering::Acquire) {
-                            backoff.wait_at_most(LIMIT_NS);
-                            rounds_left -= 1;
-                        }
-                    }
-                });
+        let others = start(THREADS, &lock, |lock, number| {
+            if number < PATIENT {
+                lock.with(Mutable::signal_one);
+            } else {
+                // It leaves once it sees the lock free, which it has no use for, or without
+                // another look after a number of rounds: spinning, about to park, or just
+                // woken.
+                let mut backoff = lock.freed.start();
+                let mut rounds_left = 1 + thread_rng().next_u64() % 5;
+                while rounds_left > 0 && lock.taken.load(Ordering::Acquire) {
+                    backoff.wait_at_most(LIMIT);
+                    rounds_left -= 1;
+                }
             }
         });
         for _ in 0..2 * THREADS {
@@ -114,7 +95,7 @@ fn who_leaves_a_mutable_wait_hands_the_only_signal_on() {
         }
         lock.taken.store(false, Ordering::Release);
         lock.freed.signal_one();
-        others.join().unwrap();
+        join(others);
         assert_eq!(lock.passed(), PATIENT);
         assert_empty(&lock.freed);
     });

@@ -11,6 +11,7 @@ use platform::explore::{Site, check};
 use platform::{SPINS_MAX, clock, site};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 const THREADS: u32 = 5;
 const ROUNDS: u32 = 3;
@@ -22,7 +23,7 @@ fn passes<P: Policy + Send + Sync + Clone + 'static>(site: Site, policy: P) {
         together(THREADS, &lock, |lock, _| {
             for round in 0..ROUNDS {
                 // In between a thread may give up, and tries again without a limit.
-                if round != 1 || !lock.with_in(100_000, |_| ()) {
+                if round != 1 || !lock.with_in(Duration::from_micros(100), |_| ()) {
                     lock.with(|_| ());
                 }
             }
@@ -43,7 +44,7 @@ fn yielding_ends() {
 
 #[test]
 fn sleeping_ends() {
-    passes(site!(), FixedSleep::new(50_000));
+    passes(site!(), FixedSleep::new(Duration::from_micros(50)));
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn adaptive_waits_go_through_their_stages_while_others_run() {
             let counts = backoff.counts();
             assert_eq!((counts.spins, counts.yields, counts.sleeps), (u64::from(SPINS_MAX), 2, 2));
             // 100 µs and 200 µs, by default.
-            assert!(backoff.times().sleeping_ns >= 300_000);
+            assert!(backoff.times().sleeping >= Duration::from_micros(300));
         });
     });
 }
@@ -70,7 +71,7 @@ fn adaptive_waits_go_through_their_stages_while_others_run() {
 /// never.
 fn keeps_its_limit<P: Policy + Send + Sync + 'static>(site: Site, policy: fn() -> P, signal: fn(&P)) {
     check(site, move || {
-        const LIMIT_NS: u64 = 120_000;
+        const LIMIT: Duration = Duration::from_micros(120);
         let shared = Arc::new((AtomicBool::new(false), policy(), signal));
         together(THREADS, &shared, |(ready, policy, signal), number| {
             if number == 0 {
@@ -79,12 +80,12 @@ fn keeps_its_limit<P: Policy + Send + Sync + 'static>(site: Site, policy: fn() -
                 return;
             }
             let began_ns = clock::now_ns();
-            let was = policy.until_for(LIMIT_NS, || ready.load(Ordering::Acquire));
-            assert!(was || clock::now_ns() - began_ns >= LIMIT_NS, "gave up too soon");
-            assert!(policy.until_for(0, || true));
+            let was = policy.until_for(LIMIT, || ready.load(Ordering::Acquire));
+            assert!(was || clock::now_ns() - began_ns >= clock::duration_ns(LIMIT), "gave up too soon");
+            assert!(policy.until_for(Duration::ZERO, || true));
         });
-        assert!(shared.1.until_for(0, || shared.0.load(Ordering::Acquire)));
-        assert!(!shared.1.until_for(LIMIT_NS, || false));
+        assert!(shared.1.until_for(Duration::ZERO, || shared.0.load(Ordering::Acquire)));
+        assert!(!shared.1.until_for(LIMIT, || false));
     });
 }
 

@@ -130,7 +130,7 @@ impl Pool {
 }
 
 #[test]
-fn all_jobs_are_done_whoever_queues_them_and_however_many_are_to_be_active() {
+fn all_jobs_are_done_from_all_threads_and_with_any_number_of_active_workers() {
     check(site!(), || {
         let pool = Pool::new(2);
         let submitters: Vec<_> = (0..SUBMITTERS)

@@ -8,10 +8,12 @@
 //! sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests`).
 
-#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
+#[path = "../../../loom/manx/tests/common/block_on.rs"]
+mod block_on;
 mod common;
 
 use Access::{Exclusive, Shared};
+use block_on::{Flag, block_on};
 use common::together;
 use manx_shuttle::range::{
     Access, LockError, LockFuture, Options, RangeGuard, RangeLock, Span, SpanSet, task,
@@ -19,14 +21,15 @@ use manx_shuttle::range::{
 use platform::cell::UnsafeCell;
 use platform::clock;
 use platform::explore::check;
-use platform::futex::{self, Clock, Deadline};
+use platform::futex::{Clock, Deadline};
 use platform::site;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU32, Ordering};
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 const THREADS: u32 = 4;
 const ROUNDS: u32 = 3;
@@ -78,14 +81,14 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     /// With blocks of one or two keys, and a window that is drawn.
     fn with(options: Options) -> Arc<Self> {
         let window_ns = [0, 20_000, 200_000, u64::MAX][draw(4) as usize];
-        let options = options.block_log2(draw(2) as u32).window_ns(window_ns);
+        let options = options.block_log2(draw(2) as u32).window(Duration::from_nanos(window_ns));
         let keys = std::array::from_fn(|_| UnsafeCell::new(0));
         Arc::new(Guarded { lock: RangeLock::with(options), keys, written: AtomicU32::new(0) })
     }
 
     /// Works with keys that are held.
     fn work(&self, span: &Span<u64>, access: Access) {
-        for (key, cell) in (0..).zip(&self.keys).filter(|(key, _)| span.has(key)) {
+        for (key, cell) in (0..).zip(&self.keys).filter(|(key, _)| span.contains(key)) {
             match access {
                 Exclusive => {
                     // SAFETY: held alone.
@@ -112,14 +115,21 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
         let (span, access) = (span(), access());
         match draw(4) {
             0 => self.lock.try_lock_as(span, access).ok(),
-            1 => match self.lock.lock_as(span, access, Self::deadline()) {
+            1 => match self.lock.lock_by_deadline(span, access, Self::deadline()) {
                 Ok(guard) => Some(guard),
                 Err(error) => {
                     assert_eq!(error, LockError::TimedOut);
                     None
                 }
             },
-            _ => Some(self.lock.lock_as(span, access, None).expect("nothing but time is in the way")),
+            _ => Some(self.lock.lock_as(span, access).expect("nothing but time is in the way")),
+        }
+    }
+
+    /// Takes ranges of all kinds in all ways, one at a time.
+    fn take_turns(&self) {
+        for _ in 0..ROUNDS {
+            self.take().into_iter().for_each(|guard| self.use_up(guard));
         }
     }
 
@@ -141,46 +151,43 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     }
 }
 
-/// Each takes ranges of all kinds in all ways, one at a time.
-fn holders_are_alone<const SHARDS: usize, const SLOTS: usize>() {
-    let guarded = Guarded::<SHARDS, SLOTS>::new();
-    together(THREADS, &guarded, |guarded, _| {
-        for _ in 0..ROUNDS {
-            guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
-        }
-    });
-    guarded.assert_done();
+/// What threads do, by their numbers, with keys that they share; in the end nothing is left behind.
+fn all_do<const SHARDS: usize, const SLOTS: usize>(
+    run: impl Fn(&Guarded<SHARDS, SLOTS>, u32) + Send + Sync + Copy + 'static,
+) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let guarded = Guarded::new();
+        together(THREADS, &guarded, run);
+        guarded.assert_done();
+    }
 }
 
 #[test]
 fn holders_are_alone_with_their_keys() {
-    check(site!(), holders_are_alone::<4, 1>);
+    check(site!(), all_do::<4, 1>(|guarded, _| guarded.take_turns()));
 }
 
 #[test]
 fn holders_in_one_shard_are_alone_with_their_keys() {
-    check(site!(), holders_are_alone::<1, 2>);
+    check(site!(), all_do::<1, 2>(|guarded, _| guarded.take_turns()));
 }
 
 /// Each holds several at once, what it takes beside the first without waiting, and gives them back
 /// in any order.
 #[test]
 fn several_at_once() {
-    check(site!(), || {
-        let guarded = Guarded::<2, 1>::new();
-        together(THREADS, &guarded, |guarded, _| {
-            for _ in 0..ROUNDS {
-                let mut held: Vec<_> = guarded.take().into_iter().collect();
-                for _ in 0..3 {
-                    held.extend(guarded.lock.try_lock_as(span(), access()));
-                }
-                while !held.is_empty() {
-                    guarded.use_up(held.swap_remove(draw(held.len() as u64) as usize));
-                }
+    let run = all_do::<2, 1>(|guarded, _| {
+        for _ in 0..ROUNDS {
+            let mut held: Vec<_> = guarded.take().into_iter().collect();
+            for _ in 0..3 {
+                held.extend(guarded.lock.try_lock_as(span(), access()));
             }
-        });
-        guarded.assert_done();
+            while !held.is_empty() {
+                guarded.use_up(held.swap_remove(draw(held.len() as u64) as usize));
+            }
+        }
     });
+    check(site!(), run);
 }
 
 /// Changes a guard in one of the ways there are.
@@ -212,55 +219,48 @@ fn changed<'a, const SHARDS: usize, const SLOTS: usize>(
 /// Guards are cut, made smaller, shared and had alone while others wait for parts of them.
 #[test]
 fn guards_change_while_others_wait() {
-    check(site!(), || {
-        let guarded = Guarded::<4, 1>::new();
-        together(THREADS, &guarded, |guarded, number| {
-            for _ in 0..ROUNDS {
-                let Some(guard) = guarded.take() else { continue };
-                if number % 2 == 0 {
-                    guarded.use_up(guard);
-                    continue;
-                }
-                guarded.work(guard.span(), guard.access());
-                let mut parts = changed(guarded, guard);
-                // A thread that upgrades holds one range only: otherwise two could wait for each
-                // other's second.
-                if parts.len() == 1 {
-                    parts = parts.into_iter().flat_map(|part| changed(guarded, part)).collect();
-                }
-                parts.into_iter().for_each(|part| guarded.use_up(part));
+    let run = all_do::<4, 1>(|guarded, number| {
+        for _ in 0..ROUNDS {
+            let Some(guard) = guarded.take() else { continue };
+            if number % 2 == 0 {
+                guarded.use_up(guard);
+                continue;
             }
-        });
-        guarded.assert_done();
+            guarded.work(guard.span(), guard.access());
+            let mut parts = changed(guarded, guard);
+            // A thread that upgrades holds one range only: otherwise two could wait for each
+            // other's second.
+            if parts.len() == 1 {
+                parts = parts.into_iter().flat_map(|part| changed(guarded, part)).collect();
+            }
+            parts.into_iter().for_each(|part| guarded.use_up(part));
+        }
     });
+    check(site!(), run);
 }
 
 /// Sets of ranges, and ranges, by threads that hold nothing else.
 #[test]
 fn sets_are_all_or_nothing() {
-    check(site!(), || {
-        let guarded = Guarded::<4, 1>::new();
-        together(THREADS, &guarded, |guarded, number| {
-            for _ in 0..ROUNDS {
-                if number == 0 {
-                    guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
-                    continue;
-                }
-                let set =
-                    SpanSet::merged([span(), Span::point(draw(KEYS)), Span::point(draw(KEYS))]).unwrap();
-                let access = access();
-                let held = match draw(3) {
-                    0 => guarded.lock.try_lock_many(set, access).ok(),
-                    1 => guarded.lock.lock_many_as(set, access, Guarded::<4, 1>::deadline()).ok(),
-                    _ => Some(guarded.lock.lock_many_as(set, access, None).expect("all of them, in the end")),
-                };
-                if let Some(held) = held {
-                    held.spans().iter().for_each(|span| guarded.work(span, access));
-                }
+    let run = all_do::<4, 1>(|guarded, number| {
+        for _ in 0..ROUNDS {
+            if number == 0 {
+                guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
+                continue;
             }
-        });
-        guarded.assert_done();
+            let set = SpanSet::merged([span(), Span::point(draw(KEYS)), Span::point(draw(KEYS))]).unwrap();
+            let access = access();
+            let held = match draw(3) {
+                0 => guarded.lock.try_lock_many(set, access).ok(),
+                1 => guarded.lock.lock_many_by_deadline(set, access, Guarded::<4, 1>::deadline()).ok(),
+                _ => Some(guarded.lock.lock_many_as(set, access).expect("all of them, in the end")),
+            };
+            if let Some(held) = held {
+                held.spans().iter().for_each(|span| guarded.work(span, access));
+            }
+        }
     });
+    check(site!(), run);
 }
 
 /// Owners lock ascending keys, some of them again, and give parts back; others want ranges that
@@ -268,58 +268,33 @@ fn sets_are_all_or_nothing() {
 /// keys is enough.
 #[test]
 fn owners_lock_in_the_order_of_keys() {
-    check(site!(), || {
-        let guarded = Guarded::<4, 1>::new();
-        together(THREADS, &guarded, |guarded, number| {
-            if number == 0 {
-                for _ in 0..ROUNDS {
-                    guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
-                }
-                return;
-            }
-            let mut owner = guarded.lock.owner();
-            let mut key = draw(3);
-            while key < KEYS {
-                let end = (key + 1 + draw(3)).min(KEYS);
-                let span = Span::new(key, end).unwrap();
-                owner.lock_as(span.clone(), Exclusive, None).expect("nobody locks downwards");
-                guarded.work(&span, Exclusive);
-                // Again, and shared: both count.
-                owner.try_lock_shared(key..end).expect("its own");
-                match draw(4) {
-                    0 => owner.release(key..key + 1).expect("held"),
-                    1 => owner.unlock(key..end).expect("held"),
-                    2 => drop(owner.escalate()),
-                    _ => {}
-                }
-                key = end + draw(2);
-            }
-            if coin() {
-                owner.release_all();
-                assert_eq!(owner.held().count(), 0);
-            }
-        });
-        guarded.assert_done();
-    });
-}
-
-/// Wakes a thread that waits for it on a futex.
-struct Flag(platform::atomic::AtomicU32);
-
-impl Flag {
-    /// Returns once the flag was set, and takes it down.
-    fn wait(&self) {
-        while self.0.swap(0, Ordering::Acquire) == 0 {
-            futex::wait(&self.0, 0);
+    let run = all_do::<4, 1>(|guarded, number| {
+        if number == 0 {
+            return guarded.take_turns();
         }
-    }
-}
-
-impl Wake for Flag {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.store(1, Ordering::Release);
-        futex::wake(&self.0, 1);
-    }
+        let mut owner = guarded.lock.owner();
+        let mut key = draw(3);
+        while key < KEYS {
+            let end = (key + 1 + draw(3)).min(KEYS);
+            let span = Span::new(key, end).unwrap();
+            owner.lock_as(span.clone(), Exclusive).expect("nobody locks downwards");
+            guarded.work(&span, Exclusive);
+            // Again, and shared: both count.
+            owner.try_lock_shared(key..end).expect("its own");
+            match draw(4) {
+                0 => owner.release(key..key + 1).expect("held"),
+                1 => owner.unlock(key..end).expect("held"),
+                2 => drop(owner.escalate()),
+                _ => {}
+            }
+            key = end + draw(2);
+        }
+        if coin() {
+            owner.release_all();
+            assert_eq!(owner.held().count(), 0);
+        }
+    });
+    check(site!(), run);
 }
 
 type Task<'a, const SHARDS: usize, const SLOTS: usize> = Pin<Box<LockFuture<'a, u64, SHARDS, SLOTS>>>;
@@ -328,56 +303,37 @@ type Task<'a, const SHARDS: usize, const SLOTS: usize> = Pin<Box<LockFuture<'a, 
 /// instead.
 #[test]
 fn tasks_wait_and_are_cancelled() {
-    check(site!(), || {
-        let guarded = Guarded::<4, 1>::new();
-        together(THREADS, &guarded, |guarded, number| {
-            if number == 0 {
-                for _ in 0..ROUNDS {
-                    guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
-                }
+    let run = all_do::<4, 1>(|guarded, number| {
+        if number == 0 {
+            return guarded.take_turns();
+        }
+        let flag = Flag::new();
+        let waker = Waker::from(std::sync::Arc::clone(&flag));
+        let mut context = Context::from_waker(&waker);
+        let mut begun = 0;
+        let mut tasks: Vec<Task<'_, 4, 1>> = Vec::new();
+        loop {
+            while tasks.len() < 2 && begun < ROUNDS {
+                begun += 1;
+                tasks.push(Box::pin(guarded.lock.lock_async(span(), access())));
+            }
+            if tasks.is_empty() {
                 return;
             }
-            let flag = std::sync::Arc::new(Flag(platform::atomic::AtomicU32::new(0)));
-            let waker = Waker::from(std::sync::Arc::clone(&flag));
-            let mut context = Context::from_waker(&waker);
-            let mut begun = 0;
-            let mut tasks: Vec<Task<'_, 4, 1>> = Vec::new();
-            loop {
-                while tasks.len() < 2 && begun < ROUNDS {
-                    begun += 1;
-                    tasks.push(Box::pin(guarded.lock.lock_async(span(), access())));
+            let before = tasks.len();
+            tasks.retain_mut(|task| match task.as_mut().poll(&mut context) {
+                Poll::Ready(guard) => {
+                    guarded.use_up(guard.expect("nothing but time is in the way"));
+                    false
                 }
-                if tasks.is_empty() {
-                    return;
-                }
-                let before = tasks.len();
-                tasks.retain_mut(|task| match task.as_mut().poll(&mut context) {
-                    Poll::Ready(guard) => {
-                        guarded.use_up(guard.expect("nothing but time is in the way"));
-                        false
-                    }
-                    Poll::Pending => draw(4) != 0,
-                });
-                if tasks.len() == before {
-                    flag.wait();
-                }
+                Poll::Pending => draw(4) != 0,
+            });
+            if tasks.len() == before {
+                flag.wait();
             }
-        });
-        guarded.assert_done();
-    });
-}
-
-/// Runs a future on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = std::pin::pin!(future);
-    let flag = std::sync::Arc::new(Flag(platform::atomic::AtomicU32::new(0)));
-    let waker = Waker::from(std::sync::Arc::clone(&flag));
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
         }
-        flag.wait();
-    }
+    });
+    check(site!(), run);
 }
 
 /// A future that is given up if it is not done by the first poll, or, as chance has it, at all.
@@ -397,40 +353,37 @@ async fn perhaps<F: Future>(future: F) -> Option<F::Output> {
 /// waiter that waits for it, so the order of keys is enough.
 #[test]
 fn tasks_lock_in_the_order_of_keys() {
-    check(site!(), || {
-        let guarded = Guarded::<4, 1>::new();
-        together(THREADS, &guarded, |guarded, number| {
-            if number == 0 {
-                for _ in 0..ROUNDS {
-                    guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
-                    let set = SpanSet::merged([Span::point(draw(KEYS)), Span::point(draw(KEYS))]).unwrap();
-                    drop(guarded.lock.lock_many(set).expect("both of them, in the end"));
-                }
-                return;
+    let run = all_do::<4, 1>(|guarded, number| {
+        if number == 0 {
+            for _ in 0..ROUNDS {
+                guarded.take().into_iter().for_each(|guard| guarded.use_up(guard));
+                let set = SpanSet::merged([Span::point(draw(KEYS)), Span::point(draw(KEYS))]).unwrap();
+                drop(guarded.lock.lock_many(set).expect("both of them, in the end"));
             }
-            block_on(task(async {
-                let mut owner = coin().then(|| guarded.lock.owner());
-                let mut guards = Vec::new();
-                let mut key = draw(3);
-                while key < KEYS {
-                    let end = (key + 1 + draw(3)).min(KEYS);
-                    let span = Span::new(key, end).unwrap();
-                    let answer = match &mut owner {
-                        Some(owner) => perhaps(owner.lock_as_async(span.clone(), Exclusive)).await,
-                        None => perhaps(guarded.lock.lock_async(span.clone(), Exclusive))
-                            .await
-                            .map(|answer| answer.map(|guard| guards.push(guard))),
-                    };
-                    if let Some(answer) = answer {
-                        answer.expect("nobody locks downwards");
-                        guarded.work(&span, Exclusive);
-                    }
-                    key = end + draw(2);
+            return;
+        }
+        block_on(task(async {
+            let mut owner = coin().then(|| guarded.lock.owner());
+            let mut guards = Vec::new();
+            let mut key = draw(3);
+            while key < KEYS {
+                let end = (key + 1 + draw(3)).min(KEYS);
+                let span = Span::new(key, end).unwrap();
+                let answer = match &mut owner {
+                    Some(owner) => perhaps(owner.lock_as_async(span.clone(), Exclusive)).await,
+                    None => perhaps(guarded.lock.lock_async(span.clone(), Exclusive))
+                        .await
+                        .map(|answer| answer.map(|guard| guards.push(guard))),
+                };
+                if let Some(answer) = answer {
+                    answer.expect("nobody locks downwards");
+                    guarded.work(&span, Exclusive);
                 }
-            }));
-        });
-        guarded.assert_done();
+                key = end + draw(2);
+            }
+        }));
     });
+    check(site!(), run);
 }
 
 /// Few may be held. A refused thread is told so, and no waiter is forgotten.
@@ -450,7 +403,7 @@ fn there_is_room_for_few() {
                 }
             }
             held.into_iter().for_each(|guard| guarded.use_up(guard));
-            match guarded.lock.lock_as(span(), access(), None) {
+            match guarded.lock.lock_as(span(), access()) {
                 Ok(guard) => guarded.use_up(guard),
                 Err(error) => assert_eq!(error, LockError::TooMany { limit: 8 }),
             }

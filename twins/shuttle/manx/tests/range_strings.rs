@@ -5,7 +5,6 @@
 //! so that it changes in the midst of a run: between a taker's look at the scale and its look under
 //! the word. Each key has a cell that reports two that use it at once.
 
-#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 
 use common::together;
@@ -18,6 +17,7 @@ use platform::site;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const THREADS: u32 = 3;
 const ROUNDS: usize = 6;
@@ -50,7 +50,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
     fn new() -> Arc<Self> {
         let window_ns = [0, 20_000, u64::MAX][draw(3)];
         let cells = std::array::from_fn(|_| UnsafeCell::new(0));
-        let lock = RangeLock::with(Options::new().window_ns(window_ns));
+        let lock = RangeLock::with(Options::new().window(Duration::from_nanos(window_ns)));
         Arc::new(Guarded { lock, cells })
     }
 
@@ -83,7 +83,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
             }
             1 => {
                 let soon = Deadline { clock: Clock::Monotonic, ns: clock::now_ns() + draw(100_000) as u64 };
-                if let Ok(held) = self.lock.lock_as(span, Access::Exclusive, Some(soon)) {
+                if let Ok(held) = self.lock.lock_by_deadline(span, Access::Exclusive, Some(soon)) {
                     self.work(rows);
                     drop(held);
                 }
@@ -99,7 +99,7 @@ impl<const SHARDS: usize, const SLOTS: usize> Guarded<SHARDS, SLOTS> {
             }
             _ => {
                 let held =
-                    self.lock.lock_as(span, Access::Exclusive, None).expect("nothing is in the way for ever");
+                    self.lock.lock_as(span, Access::Exclusive).expect("nothing is in the way for ever");
                 self.work(rows);
                 drop(held);
             }

@@ -1,6 +1,5 @@
 //! The reorderable lock and the asymmetry-aware one under randomized schedules.
 
-#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 #[path = "common/reorder.rs"]
 mod reorder;
@@ -28,9 +27,7 @@ fn a_lock_beneath_that_lets_newcomers_in_first_would_be_found() {
     unsafe impl RawLock for Barging {
         type Held = ();
         const NAME: &'static str = "barging";
-        fn new() -> Self {
-            Barging(shuttle::sync::atomic::AtomicUsize::new(0), FutexMutex::new())
-        }
+        platform::initial! { Barging(shuttle::sync::atomic::AtomicUsize::new(0), FutexMutex::new()) }
         fn lock(&self) {
             self.0.fetch_add(1, shuttle::sync::atomic::Ordering::SeqCst);
             self.1.lock();

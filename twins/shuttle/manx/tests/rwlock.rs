@@ -5,7 +5,6 @@
 //! A lost wake-up is a deadlock here, and an execution that goes on for ever is reported, so
 //! starvation is found as well.
 
-#[allow(dead_code, reason = "the lock made of a flag is for the tests of policies")]
 mod common;
 
 use common::together;
@@ -76,6 +75,30 @@ impl Shared {
         true
     }
 
+    /// Reads upgradably, and writes without leaving in between; or leaves as a reader.
+    fn read_upgradably(&self, wait: &Wait, upgrade: bool) -> bool {
+        if !self.lock.try_read_upgradably() && self.lock.read_upgradably_slow(wait).is_err() {
+            return false;
+        }
+        let mine = self.number();
+        // SAFETY: this thread is the upgradable reader.
+        if upgrade && unsafe { self.lock.upgrade_slow(wait) }.is_ok() {
+            assert_eq!(self.number(), mine, "no thread writes in between");
+            // SAFETY: this thread is the writer.
+            unsafe {
+                self.number.with_mut(|number| *number += 1);
+                self.lock.release_write();
+            }
+            return true;
+        }
+        // SAFETY: this thread is the upgradable reader, and then a reader.
+        unsafe {
+            self.lock.downgrade_upgradable();
+            self.lock.release_read();
+        }
+        false
+    }
+
     /// Under the lock, or when the others have ended.
     fn number(&self) -> u32 {
         // SAFETY: no thread writes.
@@ -116,17 +139,17 @@ fn all_pass(windows: [Option<u64>; 3]) -> impl Fn() + Send + Sync {
 }
 
 #[test]
-fn all_pass_who_may_be_overtaken_for_ever() {
+fn threads_that_may_be_overtaken_for_ever_all_pass() {
     check(site!(), all_pass([PATIENT; 3]));
 }
 
 #[test]
-fn all_pass_who_are_starving() {
+fn starving_threads_all_pass() {
     check(site!(), all_pass([STARVING; 3]));
 }
 
 #[test]
-fn all_pass_whose_windows_end_somewhere() {
+fn threads_whose_windows_end_somewhere_all_pass() {
     check(site!(), all_pass([SHORT; 3]));
 }
 
@@ -136,7 +159,28 @@ fn all_pass_whatever_their_windows() {
 }
 
 #[test]
-fn who_gives_up_takes_nobodys_wake_up_and_leaves_no_gate_closed() {
+fn all_pass_beside_upgradable_readers() {
+    check(site!(), || {
+        let shared = Shared::new();
+        together(THREADS, &shared, |shared, number| {
+            let window_ns = [PATIENT, STARVING, SHORT][number as usize % 3];
+            for round in 0..ROUNDS {
+                match number {
+                    0 | 1 => assert!(shared.write(&wait(window_ns), round == 1)),
+                    2 => assert!(shared.read(&wait(window_ns))),
+                    3 | 4 => assert!(shared.read_upgradably(&wait(window_ns), true)),
+                    _ => _ = shared.read_upgradably(&wait_briefly(window_ns), round == 1),
+                }
+            }
+        });
+        let written = shared.number();
+        assert!((4 * ROUNDS..=4 * ROUNDS + 1).contains(&written), "{written}");
+        shared.assert_free();
+    });
+}
+
+#[test]
+fn a_waiter_that_gives_up_takes_no_wake_up_of_others_and_leaves_no_gate_closed() {
     check(site!(), || {
         let shared = Shared::new();
         together(THREADS, &shared, |shared, number| {
@@ -156,15 +200,24 @@ fn who_gives_up_takes_nobodys_wake_up_and_leaves_no_gate_closed() {
 
 #[test]
 fn a_writer_passes_though_readers_never_leave_the_lock_free() {
-    check(site!(), || {
+    check(site!(), passes_among_readers(|shared| assert!(shared.write(&wait(SHORT), false))));
+}
+
+#[test]
+fn an_upgrade_passes_though_readers_never_leave_the_lock_free() {
+    check(site!(), passes_among_readers(|shared| assert!(shared.read_upgradably(&wait(SHORT), true))));
+}
+
+fn passes_among_readers(writes: fn(&Shared)) -> impl Fn() + Send + Sync {
+    move || {
         // Two readers hand the lock to each other: one enters before the other leaves. They do so
         // until the writer has been there. If it were never served, this would go on for ever,
         // which is reported.
         let shared = Shared::new();
         assert!(shared.lock.try_read());
-        together(3, &shared, |shared, number| {
+        together(3, &shared, move |shared, number| {
             if number == 0 {
-                assert!(shared.write(&wait(SHORT), false));
+                writes(shared);
                 return;
             }
             while shared.lock.try_read() {
@@ -184,5 +237,5 @@ fn a_writer_passes_though_readers_never_leave_the_lock_free() {
         });
         assert_eq!(shared.number(), 1);
         shared.assert_free();
-    });
+    }
 }

@@ -40,9 +40,9 @@ struct Ledger {
 
 impl Ledger {
     fn new(protocol: Protocol, sessions: usize) -> Arc<Ledger> {
-        // A seat is left before it is taken again, so there are never more than that.
+        // A slot is left before it is taken again, so there are never more than that.
         Arc::new(Ledger {
-            coordinator: Coordinator::new(protocol, sessions as u32),
+            coordinator: Coordinator::with_protocol(protocol, sessions as u32),
             states: Mutex::new(BTreeMap::new()),
             snapshots: Mutex::new(Vec::new()),
             pinned: (0..sessions).map(|_| AtomicU64::new(UNPINNED)).collect(),
@@ -99,7 +99,7 @@ impl Ledger {
     }
 
     fn live(&self, number: usize, rounds: usize) {
-        let mut session = self.coordinator.session().expect("a seat for each");
+        let mut session = self.coordinator.session().expect("a session for each");
         for round in 0..rounds {
             if (number + round).is_multiple_of(3) {
                 self.look(&mut session, number);
@@ -114,7 +114,7 @@ impl Ledger {
             self.oldest(&session);
             if number == 1 {
                 drop(session);
-                session = self.coordinator.session().expect("it has left its seat");
+                session = self.coordinator.session().expect("its slot is free");
             }
         }
         self.look(&mut session, number);
@@ -149,18 +149,18 @@ fn sessions(protocol: Protocol, sessions: usize, rounds: usize) {
 }
 
 #[test]
-fn who_helps() {
+fn sessions_that_help() {
     check(site!(), || sessions(Protocol::Help, 4, 2));
 }
 
 #[test]
-fn many_who_help() {
+fn many_sessions_that_help() {
     check(site!(), || sessions(Protocol::Help, 6, 1));
 }
 
 /// By any of the other protocols, drawn each time.
 #[test]
-fn who_waits() {
+fn sessions_that_wait() {
     check(site!(), || {
         let yielding = Protocol::Wait(|is_taken| {
             Yield.until(is_taken);

@@ -23,7 +23,8 @@
 use crate::atomic::{AtomicU32, AtomicU64};
 use crate::chance::{self, step};
 use crate::clock;
-pub use crate::queue::{ANY_SET, Clock, Deadline, Outcome, upper};
+pub use crate::deadline::{ANY_SET, Clock, Deadline, Outcome};
+pub use crate::queue::upper;
 use crate::queue::{Waiter, compare, enter, leave, place, queues};
 use crate::thread::yield_now;
 use shuttle::thread::{self, Thread};

@@ -31,6 +31,10 @@ pub mod clock;
 #[path = "../../../loom/platform/src/clocks.rs"]
 mod clocks;
 pub mod cpu;
+#[path = "../../../../crates/platform/src/deadline.rs"]
+mod deadline;
+#[path = "../../../../crates/platform/src/duration.rs"]
+mod duration;
 pub mod explore;
 #[path = "../../../loom/platform/src/fork.rs"]
 pub mod fork;

@@ -70,7 +70,7 @@ fn a_timeout_ends_before_a_wake_up_or_after_it_and_takes_the_clock_along() {
 }
 
 #[test]
-fn any_of_those_who_wait_is_woken_and_no_more_than_were_asked_for() {
+fn any_waiter_is_woken_and_no_more_than_were_asked_for() {
     let (seen, note) = Seen::new();
     check(site!(), move || {
         let word = Arc::new(AtomicU32::new(0));
@@ -139,7 +139,7 @@ fn a_reader_and_a_writer_of_a_cell_may_not() {
 }
 
 #[test]
-fn an_advance_wakes_one_of_those_before_it_and_nobody_who_came_for_the_new_value() {
+fn an_advance_wakes_one_earlier_waiter_and_none_that_came_for_the_new_value() {
     let (seen, note) = Seen::new();
     check(site!(), move || {
         let word = Arc::new(AtomicU32::new(7));

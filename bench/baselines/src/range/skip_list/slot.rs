@@ -123,18 +123,16 @@ pub(super) const fn pinned(epoch: u64) -> u64 {
 }
 
 platform::os_only! {
+    use crate::range::xorshift::{self, xorshift};
+
     /// The first state of a slot's generator, which is not 0.
     fn seed(slot: usize) -> u64 {
-        (slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        xorshift::seed(slot as u64 + 1)
     }
 
-    /// Marsaglia's xorshift.
     #[inline(always)]
-    pub(super) const fn rolled(mut dice: u64) -> u64 {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        dice
+    pub(super) const fn rolled(dice: u64) -> u64 {
+        xorshift(dice)
     }
 }
 

@@ -1,7 +1,7 @@
 //! From runs to tables and verdicts: each version beside the C library's locks, and each class of
 //! threads by itself.
 
-use super::{FIRST, GLIBC};
+use super::version::{FIRST, GLIBC};
 use crate::engines::Subject;
 use crate::verdict::{self, Figure};
 use report::cell::number;
@@ -137,7 +137,7 @@ fn missed_percent(report: &Report, case: &str, version: &str) -> Option<f64> {
 pub(super) mod tests {
     use super::*;
     use crate::engines::choose;
-    use crate::engines::unequal::ASL;
+    use crate::engines::unequal::version::ASL;
     use report::Machine;
     use report::target::Outcome;
 

@@ -5,7 +5,7 @@
 //! the targets, with the line on which a percentile is its target.
 
 use super::conclude::versions;
-use super::{ASL, GLIBC};
+use super::version::{ASL, GLIBC};
 use crate::drawing::{CLASSES, Charts, LATENCY, chart, diagonal, dot, dots, duration, rates, shares, times};
 use crate::engine::Output;
 use crate::engines::Subject;

@@ -5,25 +5,23 @@ use serde::Serialize;
 use std::fs;
 
 use super::super::apart::run_apart;
+use super::super::case::{BLOB, THESIS, blob as case, scaled};
 use super::super::competitor::Competitor;
-use super::super::conclude::scaled;
-use super::super::{Plan, Variant};
+use super::super::plan::{Plan, expected, names};
+use super::super::variant::Variant;
 use super::{
     Assembly, Measurement, Run,
     pool::{PAGE, Pool},
 };
 use crate::error::Error;
-use crate::harness::{Bench, Case, Sample};
+use crate::harness::{Bench, Sample};
 use baselines::range::{Bitmap, Segments};
+use report::Histogram;
 use report::cell::size;
-use report::{Histogram, Report};
 
-/// What every case of this part begins with.
-pub(in crate::range) const BLOB: &str = "blob";
 /// Sizes of records. The thesis' is 1 MiB.
 const SIZES: [usize; 6] = [4 << 10, 32 << 10, 256 << 10, THESIS, 2 << 20, 4 << 20];
 const SIZES_QUICK: [usize; 2] = [4 << 10, THESIS];
-const THESIS: usize = 1 << 20;
 /// The number of records, as in the thesis, and the largest number of bytes that they may take.
 const RECORDS: usize = 1000;
 const POOL_BYTES_MAX: usize = 1 << 30;
@@ -36,16 +34,6 @@ const PLACES: usize = 4;
 struct Output {
     reserve: Histogram,
     read: Histogram,
-}
-
-/// The name of the cases with records of this size.
-fn case(record_bytes: usize) -> String {
-    format!("{BLOB}, {}", size(record_bytes as f64))
-}
-
-/// The cases of the thesis.
-pub(in crate::range) fn thesis() -> String {
-    case(THESIS)
 }
 
 /// A run as figures by name.
@@ -117,15 +105,9 @@ impl Plan {
 
     fn objects(&self, bench: &mut Bench, case: &str, run: &Run) -> Result<(), Error> {
         let competitors = Variant::locks();
-        let names: Vec<&str> = competitors.iter().map(|variant| variant.name.as_str()).collect();
-        let watch = |report: &Report| self.watched(report, case);
-        let compared = Case { name: case, variants: &names, expected: run.time * 3 / 2 };
-        bench.compare(compared, watch, |at, _| {
+        self.compare_by(bench, case, &names(&competitors), expected(run.time), |at| {
             let variant = &competitors[at];
-            let failed = |what| Error::Failed {
-                what: format!("{}, {case}: {what}", variant.name),
-                stderr: String::new(),
-            };
+            let failed = |what| Error::failed(format!("{}, {case}: {what}", variant.name));
             let found = run_apart(variant.competitor.leaks(), || match variant.competitor {
                 // In their own unit: a bit, or a word, for each place.
                 Competitor::Bitmap => run.with_lock(&Bitmap::of_width(run.space(), run.keys())),
@@ -149,12 +131,12 @@ impl Plan {
 mod tests {
     use super::super::super::{conclude, draw};
     use super::*;
-    use report::Machine;
+    use report::{Machine, Report};
 
     #[test]
     fn objects_have_a_table_a_picture_and_are_judged_against_the_bitmap() {
         let mut report = Report::new("range", Machine::default(), 0);
-        let case = scaled(&thesis(), 8);
+        let case = scaled(&case(THESIS), 8);
         for (name, reads_per_s) in [("manx", 300.0), ("bitmap", 200.0), ("map", 100.0)] {
             report.add(&case, name, 0, &[("reads_per_s", reads_per_s)]);
         }

@@ -1,16 +1,14 @@
 //! The part `counters`: what an operation takes of the processor, by the number of threads.
 
 use super::super::apart::run_apart;
-use super::super::competitor::Competitor;
-use super::super::conclude::scaled;
-use super::super::{Plan, REFERENCE};
+use super::super::case::{COUNTERS, scaled};
+use super::super::competitor::{Competitor, REFERENCE};
+use super::super::plan::Plan;
 use super::Source;
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
 use std::time::Duration;
 
-/// What every case of this part begins with.
-pub(in crate::range) const COUNTERS: &str = "counters";
 /// What counting is thought to take, with one lock: by the processor, and by callgrind.
 const EXPECTED: Duration = Duration::from_millis(500);
 const EXPECTED_EMULATED: Duration = Duration::from_secs(4);
@@ -40,10 +38,8 @@ impl Plan {
             bench.rounds(case, rounds, |at, _| {
                 let count = || source.count(&program, competitors[at], threads, self.setup.quick);
                 let found = run_apart(competitors[at].leaks() && source == Source::Processor, count);
-                let found = found.map_err(|what| Error::Failed {
-                    what: format!("{}, {COUNTERS}: {what}", names[at]),
-                    stderr: String::new(),
-                })?;
+                let found =
+                    found.map_err(|what| Error::failed(format!("{}, {COUNTERS}: {what}", names[at])))?;
                 let values = found.values().map(|(name, value)| (name.to_owned(), value)).collect();
                 Ok(Sample { values, output: None })
             })?;

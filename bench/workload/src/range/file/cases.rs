@@ -4,15 +4,14 @@
 use serde::Serialize;
 
 use super::super::apart::run_apart;
-use super::super::conclude::scaled;
-use super::super::{Plan, Variant};
+use super::super::case::{FILE, scaled};
+use super::super::plan::{Plan, expected, names};
+use super::super::variant::Variant;
 use super::{Kernel, Measurement, Regions, Run, Whole, place};
 use crate::error::Error;
-use crate::harness::{Bench, Case, Sample};
-use report::{Histogram, Report};
+use crate::harness::{Bench, Sample};
+use report::Histogram;
 
-/// What every case of this part begins with.
-pub(in crate::range) const FILE: &str = "file";
 /// The keepers that are no range lock of the process.
 pub(in crate::range) const KERNEL: &str = "fcntl OFD";
 pub(in crate::range) const WHOLE: &str = "one mutex";
@@ -65,15 +64,10 @@ impl Plan {
 
     fn writes(&self, bench: &mut Bench, case: &str, run: &Run) -> Result<(), Error> {
         let competitors = Variant::locks();
-        let mut names: Vec<&str> = competitors.iter().map(|variant| variant.name.as_str()).collect();
+        let mut names = names(&competitors);
         names.extend([KERNEL, WHOLE]);
-        let watch = |report: &Report| self.watched(report, case);
-        let compared = Case { name: case, variants: &names, expected: run.time * 3 / 2 };
-        bench.compare(compared, watch, |at, _| {
-            let failed = |what| Error::Failed {
-                what: format!("{}, {case}: {what}", names[at]),
-                stderr: String::new(),
-            };
+        self.compare_by(bench, case, &names, expected(run.time), |at| {
+            let failed = |what| Error::failed(format!("{}, {case}: {what}", names[at]));
             let found = match names[at] {
                 KERNEL => run.with_keeper(&Kernel),
                 WHOLE => run.with_keeper(&Whole::default()),

@@ -1,8 +1,8 @@
 //! The grid as tables and as a picture.
 
-use super::super::judge::OWN;
+use super::super::competitor::OWN;
+use super::cell::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
 use super::standing::{self, FAIR, Measured, measured};
-use super::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
 use report::cell::{number, throughput};
 use report::chart::heat::{self, Block, Heat};
 use report::figure::interval;
@@ -180,7 +180,7 @@ pub fn heat(report: &Report) -> Option<Heat> {
         let row = |row| THREADS.map(|threads| cell(row, threads)).to_vec();
         Block { name: format!("{}, by threads", access(readers_percent)), cells: rows().map(row).collect() }
     };
-    let middle = standing::middle(report).map_or(f64::NAN, |ratio| ratio.ratio);
+    let middle = standing::median_ratio(report).map_or(f64::NAN, |ratio| ratio.ratio);
     let mut notes = MARKS.map(str::to_owned).to_vec();
     notes.push(format!(
         "{} cells, median {}; {}, {} CPUs",

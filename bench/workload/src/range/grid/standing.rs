@@ -16,10 +16,10 @@
 //! to it is a little too small rather than too large. The least cell is the least of many and is
 //! too small for the same reason.
 
-use super::super::judge::{OWN, PAIRS, peer};
-use super::super::sample::Counted;
-use super::Cell;
-use crate::crew::slowest_share;
+use super::super::competitor::{OWN, peer};
+use super::super::sample::{Counted, PAIRS};
+use super::cell::{Cell, GRID};
+use crate::workers::slowest_share;
 use report::{Compared, Ratio, Report, median};
 use std::collections::BTreeMap;
 
@@ -166,7 +166,7 @@ pub(super) fn measured(report: &Report) -> Vec<Measured> {
 }
 
 /// The median of the ratios of all cells to their best fair peers, round by round.
-pub(in super::super) fn middle(report: &Report) -> Option<Ratio> {
+pub(in super::super) fn median_ratio(report: &Report) -> Option<Ratio> {
     let mut rounds: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     let found = measured(report);
     for cell in &found {
@@ -181,7 +181,7 @@ pub(in super::super) fn middle(report: &Report) -> Option<Ratio> {
     rounds.retain(|_, ratios| ratios.len() as f64 >= COMPLETE * found.len() as f64);
     let medians: Vec<f64> = rounds.values().map(|ratios| median(ratios)).collect();
     let ones = vec![1.0; medians.len()];
-    Ratio::new(super::GRID, (OWN, &medians), ("best fair peer of each cell", &ones), PAIRS)
+    Ratio::new(GRID, (OWN, &medians), ("best fair peer of each cell", &ones), PAIRS)
 }
 
 /// The cell with the least ratio, and which it is in words.
@@ -307,7 +307,7 @@ pub(super) mod tests {
     #[test]
     fn the_median_is_that_of_the_cells_and_the_least_is_named() {
         let report = report(2);
-        let middle = middle(&report).unwrap();
+        let middle = median_ratio(&report).unwrap();
         assert_eq!((middle.ratio, middle.pairs.len()), (1.0, 5), "of 0.75 and 1.25");
         let (least, words) = least(&report).unwrap();
         assert_eq!(report.ratio(&least).unwrap().ratio, 0.75);

@@ -10,7 +10,7 @@ use std::path::Path;
 /// A server with nothing in it; none, and a line that says so, where there is none to start.
 fn redis() -> Option<(Running, Remote)> {
     if let Some(why) = missing("redis-server") {
-        eprintln!("skipped: {why}");
+        testing::skip(why);
         return None;
     }
     let port = free_port().unwrap();

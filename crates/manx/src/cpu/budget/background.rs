@@ -49,7 +49,7 @@ impl BudgetWatch {
     ) -> std::io::Result<BackgroundWatch> {
         let state = Arc::new(AtomicU32::new(RUNS));
         let word = Arc::clone(&state);
-        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).min(i64::MAX as u64 / 2);
+        let every_ns = clock::duration_ns(every).min(i64::MAX as u64 / 2);
         let thread = spawn_named("manx-budget", 0, move || {
             let mut next_ns = clock::now_ns().saturating_add(every_ns);
             // Relaxed, here and below: the word is all there is to see.

@@ -70,7 +70,8 @@ impl Layout {
         };
         if found.is_empty() {
             let why = memberships.as_ref().err().map_or("is empty".into(), |&error| words(error));
-            layout.warning(format!("/proc/self/cgroup {why}: the group is taken for the one that is mounted"));
+            layout
+                .warning(format!("/proc/self/cgroup {why}: the group is taken for the one that is mounted"));
         }
         let mounts = match files.read(MOUNTS) {
             Ok(text) => mounts::parse(&text),

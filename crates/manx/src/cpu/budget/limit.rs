@@ -13,6 +13,7 @@ use std::fmt;
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Limit {
     /// What it is.
     pub kind: LimitKind,
@@ -23,7 +24,18 @@ pub struct Limit {
 }
 
 /// What can limit how many CPUs a process can use.
+///
+/// ```
+/// use manx::cpu::{CpuBudget, LimitKind};
+///
+/// match CpuBudget::now().source() {
+///     LimitKind::Quota { quota, group } => println!("{} CPUs, by the quota of {group:?}", quota.cpus()),
+///     LimitKind::Cpuset { cpus, .. } | LimitKind::Affinity { cpus } => println!("bound to {cpus}"),
+///     _ => println!("all CPUs"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LimitKind {
     /// The machine has no more CPUs that are online.
     Online {

@@ -10,6 +10,7 @@ use super::groups::Place;
 use super::open::{FileChanged, Open};
 use super::quota::{self, Malformed, Quota, Throttled};
 use crate::cpu::fields::value_of;
+use std::time::Duration;
 
 /// The files of a group are short; `cpu.stat` is the longest.
 const SHORT: usize = 1024;
@@ -52,14 +53,14 @@ impl Meter {
         }
     }
 
-    /// The CPU time that the group has used, in ns.
-    pub(super) fn usage_ns(&self) -> Option<u64> {
+    /// The CPU time that the group has used.
+    pub(super) fn usage(&self) -> Option<Duration> {
         let mut buffer = [0; SHORT];
         match &self.usage {
-            Some(usage) => quota::number(usage.read(&mut buffer).ok()?).ok(),
+            Some(usage) => quota::number(usage.read(&mut buffer).ok()?).ok().map(Duration::from_nanos),
             None => {
                 let stat = self.stat.as_ref()?.read(&mut buffer).ok()?;
-                value_of(stat, "usage_usec").map(|us| us.saturating_mul(1000))
+                value_of(stat, "usage_usec").map(Duration::from_micros)
             }
         }
     }
@@ -95,7 +96,7 @@ impl OpenGroup {
         if self.period.is_none() {
             return if quota::cpu_max(text)? == self.now { Ok(()) } else { self.read_thoroughly() };
         }
-        let same = quota::cfs_quota(text)? == self.now.map(|now| now.quota_us);
+        let same = quota::cfs_quota(text)? == self.now.map(|now| now.time);
         if same { Ok(()) } else { self.read_thoroughly() }
     }
 
@@ -106,9 +107,7 @@ impl OpenGroup {
         let now = match &self.period {
             None => quota::cpu_max(text)?,
             Some(period) => match quota::cfs_quota(text)? {
-                Some(quota_us) => {
-                    Some(quota::in_period(quota_us, quota::number(period.read(&mut buffer)?)?)?)
-                }
+                Some(time) => Some(quota::in_period(time, quota::microseconds(period.read(&mut buffer)?)?)?),
                 None => None,
             },
         };

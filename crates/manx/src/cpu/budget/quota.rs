@@ -16,39 +16,46 @@
 use crate::cpu::fields::value_of;
 use crate::cpu::text;
 use std::fmt;
+use std::time::Duration;
 
-/// So much CPU time in each period, for all threads of a group together.
+/// A group's CPU time in each period, for all its threads together.
 ///
 /// ```
 /// use manx::cpu::Quota;
+/// use std::time::Duration;
 ///
-/// let quota = Quota { quota_us: 150_000, period_us: 100_000, burst_us: 0 };
+/// let quota = Quota::new(Duration::from_millis(150), Duration::from_millis(100));
 /// assert_eq!(quota.cpus(), 1.5);
-/// assert_eq!(quota.to_string(), "150000/100000");
+/// assert_eq!(quota.to_string(), "150000/100000"); // in microseconds, as in the kernel's files
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// The CPU time in a period, in µs.
-    pub quota_us: u64,
-    /// The period, in µs: not 0.
-    pub period_us: u64,
-    /// How much of what earlier periods left may be used on top, in µs. It says nothing about the
+    /// The CPU time in a period.
+    pub time: Duration,
+    /// The period: not 0.
+    pub period: Duration,
+    /// The CPU time that earlier periods left and that may be used on top. It does not change the
     /// average.
-    pub burst_us: u64,
+    pub burst: Duration,
 }
 
 impl Quota {
-    /// How many CPUs this is on average.
+    /// Returns a quota of `time` in each `period`, which is not 0, without a burst.
+    pub const fn new(time: Duration, period: Duration) -> Quota {
+        Quota { time, period, burst: Duration::ZERO }
+    }
+
+    /// The number of CPUs that the quota pays for, on average.
     pub fn cpus(&self) -> f64 {
-        self.quota_us as f64 / self.period_us as f64
+        self.time.as_nanos() as f64 / self.period.as_nanos() as f64
     }
 }
 
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.quota_us, self.period_us)?;
-        if self.burst_us > 0 {
-            write!(f, " with bursts of {}", self.burst_us)?;
+        write!(f, "{}/{}", self.time.as_micros(), self.period.as_micros())?;
+        if !self.burst.is_zero() {
+            write!(f, " with bursts of {}", self.burst.as_micros())?;
         }
         Ok(())
     }
@@ -63,6 +70,7 @@ impl fmt::Display for Quota {
 /// assert_eq!(Weight::Shares(512).to_string(), "512 shares (1024 unless set)");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Weight {
     /// cgroup v1: `cpu.shares`, 1024 unless set.
     Shares(u64),
@@ -85,17 +93,20 @@ impl fmt::Display for Weight {
 /// How often a group had used up its quota, since it was made.
 ///
 /// ```
-/// let throttled = manx::cpu::Throttled { periods: 30, throttled: 29, throttled_ns: 1_400_000_000 };
-/// assert!(throttled.throttled <= throttled.periods);
+/// if let Some(throttled) = manx::cpu::Pressure::read().throttled {
+///     println!("in {} of {} periods", throttled.throttled, throttled.periods);
+///     # assert!(throttled.throttled <= throttled.periods);
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Throttled {
     /// Periods in which a thread of the group wanted to run.
     pub periods: u64,
     /// Periods in which a thread of the group had to stop.
     pub throttled: u64,
-    /// For how long, in ns, summed over the CPUs.
-    pub throttled_ns: u64,
+    /// For how long, summed over the CPUs.
+    pub throttled_time: Duration,
 }
 
 /// Text that is not what it should be.
@@ -107,39 +118,44 @@ pub(super) fn number(text: &[u8]) -> Result<u64, Malformed> {
     text::number(text.trim_ascii()).ok_or(Malformed)
 }
 
+/// A number of microseconds.
+pub(super) fn microseconds(text: &[u8]) -> Result<Duration, Malformed> {
+    number(text).map(Duration::from_micros)
+}
+
 /// `cpu.max`: the quota, `None` if there is none.
 pub(super) fn cpu_max(text: &[u8]) -> Result<Option<Quota>, Malformed> {
     let mut words = text.trim_ascii().split(u8::is_ascii_whitespace);
     let (quota, period) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let period_us = number(period)?;
-    if words.next().is_some() || period_us == 0 {
+    let period = microseconds(period)?;
+    if words.next().is_some() || period.is_zero() {
         return Err(Malformed);
     }
     if quota == b"max" {
         return Ok(None);
     }
-    in_period(number(quota)?, period_us).map(Some)
+    in_period(microseconds(quota)?, period).map(Some)
 }
 
 /// `cpu.cfs_quota_us`: the quota, `None` if there is none.
-pub(super) fn cfs_quota(text: &[u8]) -> Result<Option<u64>, Malformed> {
-    if text.trim_ascii() == b"-1" { Ok(None) } else { number(text).map(Some) }
+pub(super) fn cfs_quota(text: &[u8]) -> Result<Option<Duration>, Malformed> {
+    if text.trim_ascii() == b"-1" { Ok(None) } else { microseconds(text).map(Some) }
 }
 
 /// A quota of the kernel's is at least 1 ms: 0 is none of these.
-pub(super) fn in_period(quota_us: u64, period_us: u64) -> Result<Quota, Malformed> {
-    let sound = quota_us > 0 && period_us > 0;
-    if sound { Ok(Quota { quota_us, period_us, burst_us: 0 }) } else { Err(Malformed) }
+pub(super) fn in_period(time: Duration, period: Duration) -> Result<Quota, Malformed> {
+    let sound = !time.is_zero() && !period.is_zero();
+    if sound { Ok(Quota::new(time, period)) } else { Err(Malformed) }
 }
 
 /// `cpu.stat` of either version.
 pub(super) fn throttled(text: &[u8]) -> Option<Throttled> {
-    let ns = value_of(text, "throttled_time");
-    let throttled_ns = ns.or_else(|| value_of(text, "throttled_usec").map(|us| us.saturating_mul(1000)))?;
+    let ns = value_of(text, "throttled_time").map(Duration::from_nanos);
+    let throttled_time = ns.or_else(|| value_of(text, "throttled_usec").map(Duration::from_micros))?;
     Some(Throttled {
         periods: value_of(text, "nr_periods")?,
         throttled: value_of(text, "nr_throttled")?,
-        throttled_ns,
+        throttled_time,
     })
 }
 
@@ -149,7 +165,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn quota(quota_us: u64, period_us: u64) -> Option<Quota> {
-        Some(Quota { quota_us, period_us, burst_us: 0 })
+        Some(Quota::new(Duration::from_micros(quota_us), Duration::from_micros(period_us)))
     }
 
     #[test]
@@ -176,17 +192,18 @@ mod tests {
     #[test]
     fn a_quota_of_minus_1_is_none() {
         assert_eq!(cfs_quota(b"-1\n"), Ok(None));
-        assert_eq!(cfs_quota(b"50000\n"), Ok(Some(50_000)));
+        assert_eq!(cfs_quota(b"50000\n"), Ok(Some(Duration::from_millis(50))));
         for text in ["", "\n", "-2", "1 2", "max"] {
             assert_eq!(cfs_quota(text.as_bytes()), Err(Malformed), "{text:?}");
         }
     }
 
     #[test]
-    fn throttling_is_in_ns_in_either_version() {
+    fn throttling_is_read_from_either_version() {
         let v1 = b"nr_periods 30\nnr_throttled 29\nthrottled_time 1400000000\nnr_bursts 0\n";
         let v2 = b"usage_usec 5\nuser_usec 3\nnr_periods 30\nnr_throttled 29\nthrottled_usec 1400000\n";
-        let found = Some(Throttled { periods: 30, throttled: 29, throttled_ns: 1_400_000_000 });
+        let throttled_time = Duration::from_millis(1_400);
+        let found = Some(Throttled { periods: 30, throttled: 29, throttled_time });
         assert_eq!((throttled(v1), throttled(v2)), (found, found));
         assert_eq!(value_of(v2, "usage_usec"), Some(5));
         assert_eq!(throttled(b"usage_usec 5\n"), None);
@@ -195,7 +212,8 @@ mod tests {
 
     #[test]
     fn bursts_are_told_and_do_not_count() {
-        let quota = Quota { quota_us: 50_000, period_us: 100_000, burst_us: 20_000 };
+        let burst = Duration::from_millis(20);
+        let quota = Quota { burst, ..Quota::new(Duration::from_millis(50), Duration::from_millis(100)) };
         assert_eq!((quota.cpus(), quota.to_string()), (0.5, "50000/100000 with bursts of 20000".into()));
     }
 

@@ -32,6 +32,12 @@ pub enum Rounding {
 
 impl Rounding {
     /// Returns the count for this number of CPUs: at least 1.
+    ///
+    /// ```
+    /// use manx::cpu::Rounding;
+    ///
+    /// assert_eq!((Rounding::Floor.count(2.9), Rounding::Ceil.count(2.1), Rounding::Floor.count(0.3)), (2, 3, 1));
+    /// ```
     pub fn count(self, cpus: f64) -> usize {
         let rounded = match self {
             Rounding::Floor => cpus.floor(),
@@ -71,7 +77,7 @@ impl fmt::Display for Rounding {
 /// assert_eq!(error.to_string(), "`up` is no rounding: write `floor`, `ceil` or `exact`");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseRoundingError(pub String);
+pub struct ParseRoundingError(String);
 
 impl FromStr for Rounding {
     type Err = ParseRoundingError;

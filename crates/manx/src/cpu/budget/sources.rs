@@ -70,20 +70,21 @@ pub(super) fn quotas(files: &Files, layout: &Layout, warnings: &mut Vec<String>)
 
 /// The quota of one group, with its burst; `None` if it has none. An error says what cannot be
 /// read.
-fn quota(files: &Files, place: &Place) -> Result<Option<Quota>, String> {
-    let number = |text: &[u8]| quota::number(text).map(Some);
+pub(super) fn quota(files: &Files, place: &Place) -> Result<Option<Quota>, String> {
+    let microseconds = |text: &[u8]| quota::microseconds(text).map(Some);
     let (found, burst) = if place.group.unified {
         (value(files, place, "cpu.max", quota::cpu_max)?, "cpu.max.burst")
     } else {
-        let quota_us = value(files, place, "cpu.cfs_quota_us", quota::cfs_quota)?;
-        let Some(quota_us) = quota_us else { return Ok(None) };
-        let period_us = value(files, place, "cpu.cfs_period_us", number)?.unwrap_or(0);
-        let quota = quota::in_period(quota_us, period_us);
+        let time = value(files, place, "cpu.cfs_quota_us", quota::cfs_quota)?;
+        let Some(time) = time else { return Ok(None) };
+        let period = value(files, place, "cpu.cfs_period_us", microseconds)?.unwrap_or_default();
+        let quota = quota::in_period(time, period);
         (Some(quota.map_err(|_| nonsense(place, "cpu.cfs_period_us"))?), "cpu.cfs_burst_us")
     };
     let burst = |quota: Quota| {
-        let burst_us = files.read_piece(&place.file(burst)).ok().and_then(|text| quota::number(&text).ok());
-        Quota { burst_us: burst_us.unwrap_or(0), ..quota }
+        let text = files.read_piece(&place.file(burst)).ok();
+        let burst = text.and_then(|text| quota::microseconds(&text).ok()).unwrap_or_default();
+        Quota { burst, ..quota }
     };
     Ok(found.map(burst))
 }

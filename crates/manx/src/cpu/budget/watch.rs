@@ -19,13 +19,14 @@
 //! one for each group that may have a quota.
 
 use super::files::{Files, read_piece};
-use super::open_group::{OpenGroup, Meter};
 use super::layout::{self, Layout};
 use super::open::Open;
+use super::open_group::{Meter, OpenGroup};
 use super::{CpuBudget, Quota, Throttled};
 use crate::cpu::CpuSet;
 use platform::clock::now_ns;
 use std::path::Path;
+use std::time::Duration;
 
 /// How long a move to another group may stay unseen while a caller reads: to look costs more than
 /// all else.
@@ -75,20 +76,23 @@ struct Look {
 }
 
 impl BudgetWatch {
-    /// The first reading so long after another one sees that the process was moved to another
-    /// group, in ns. All else is seen at once, but for a group that gets the controller: that takes
-    /// ten times as long.
+    /// After this time a reading sees that the process was moved to another group. Other changes
+    /// are seen at once. Only a group that gets the controller is seen later, after ten times as
+    /// long.
     ///
     /// ```
-    /// assert!(manx::cpu::BudgetWatch::MOVES_SEEN_NS <= 100_000_000);
+    /// use manx::cpu::BudgetWatch;
+    /// use std::time::Duration;
+    ///
+    /// assert!(BudgetWatch::MOVES_SEEN_AFTER <= Duration::from_millis(100));
     /// ```
-    pub const MOVES_SEEN_NS: u64 = MOVES_NS;
+    pub const MOVES_SEEN_AFTER: Duration = Duration::from_nanos(MOVES_NS);
 
     /// Watches the calling process. Its groups are those of the calling thread, and the affinity is
     /// that of the thread that asks.
     #[expect(clippy::new_without_default, reason = "it opens files")]
     pub fn new() -> BudgetWatch {
-        BudgetWatch::of(Files::new("/".as_ref()), || CpuSet::from_words(platform::cpu::allowed()))
+        BudgetWatch::of(Files::new("/".as_ref()), CpuSet::of_this_thread)
     }
 
     /// Watches a process whose `/proc` and `/sys` are below `root`; nothing is known of its
@@ -144,7 +148,16 @@ impl BudgetWatch {
         Some(budget)
     }
 
-    /// A number that grows whenever the budget was found to be another one.
+    /// A number that grows whenever a reading has found another number of CPUs than the one before.
+    ///
+    /// ```
+    /// let mut watch = manx::cpu::BudgetWatch::new();
+    /// let before = watch.version();
+    /// let cpus = watch.cpus();
+    /// if watch.version() != before {
+    ///     println!("now {cpus} CPUs");
+    /// }
+    /// ```
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -159,20 +172,33 @@ impl BudgetWatch {
         }
     }
 
-    /// The quota that is the least of all that hold for the process, as it was read last.
+    /// The least of all quotas that hold for the process, as it was read last.
+    ///
+    /// ```
+    /// let mut watch = manx::cpu::BudgetWatch::new();
+    /// if let (Some(quota), Some(used)) = (watch.quota(), watch.group_usage()) {
+    ///     println!("{quota}, and {used:?} used");
+    /// }
+    /// ```
     pub fn quota(&self) -> Option<Quota> {
         self.look.least_quota()?.now
     }
 
-    /// The CPU time that the group of [`BudgetWatch::quota`] has used, in ns, read now.
+    /// The CPU time that the group of [`BudgetWatch::quota`] has used, read now.
     ///
     /// With cgroup v1 it is in another hierarchy, `cpuacct`. If that is not mounted together with
     /// `cpu`, and the process' group has another name there, the time is not known.
-    pub fn group_usage_ns(&mut self) -> Option<u64> {
-        self.look.meter(&self.files)?.usage_ns()
+    pub fn group_usage(&mut self) -> Option<Duration> {
+        self.look.meter(&self.files)?.usage()
     }
 
     /// How often the group of [`BudgetWatch::quota`] had used it up, read now.
+    ///
+    /// ```
+    /// if let Some(throttled) = manx::cpu::BudgetWatch::new().throttled() {
+    ///     println!("{throttled:?}");
+    /// }
+    /// ```
     pub fn throttled(&mut self) -> Option<Throttled> {
         self.look.meter(&self.files)?.throttled()
     }

@@ -54,7 +54,7 @@ impl NumaNodes {
     /// ```
     /// use manx::cpu::{CpuSet, NumaNodes};
     ///
-    /// let own = CpuSet::from_words(platform::cpu::allowed());
+    /// let own = CpuSet::of_this_thread();
     /// let nodes = NumaNodes::detect("/sys".as_ref()).of_set(&own);
     /// assert!(!nodes.is_empty());
     /// ```
@@ -91,7 +91,8 @@ impl NumaNodes {
 /// use manx::cpu::{NumaNodes, numa_node_of_this_cpu};
 ///
 /// # platform::cpu::restrict(1); // it stays where it is between the two calls
-/// let node = NumaNodes::detect("/sys".as_ref()).of(platform::cpu::current());
+/// # let cpu = platform::cpu::current();
+/// let node = NumaNodes::detect("/sys".as_ref()).of(cpu);
 /// assert_eq!(numa_node_of_this_cpu(), node);
 /// ```
 #[inline]

@@ -1,27 +1,32 @@
 //! What two readings say together: rates, in numbers of threads and CPUs.
 
 use super::Pressure;
-use platform::clock::SECOND_NS;
+use platform::clock::{SECOND_NS, duration_ns};
 use std::fmt;
+use std::time::Duration;
 
 /// What happened between two readings of [`Pressure`]; what either of them lacks is absent.
 ///
 /// ```
 /// use manx::cpu::{MachineTicks, Pressure};
+/// use std::time::Duration;
 ///
-/// let machine = |busy, idle| Some(MachineTicks { busy, idle, steal: 0 });
-/// let tick_ns = 10_000_000;
-/// let before = Pressure { read_ns: 0, machine: machine(0, 0), tick_ns, ..Pressure::default() };
-/// let now = Pressure { read_ns: 1_000_000_000, machine: machine(250, 150), preempted: 30, tick_ns, ..Pressure::default() };
+/// let (mut before, mut now) = (Pressure::default(), Pressure::default());
+/// before.machine = Some(MachineTicks::default());
+/// let mut ticks = MachineTicks::default();
+/// (ticks.busy, ticks.idle) = (250, 150);
+/// (now.machine, now.tick) = (Some(ticks), Duration::from_millis(10));
+/// (now.read_at, now.preempted) = (Duration::from_secs(1), 30);
 /// let between = now.since(&before);
 /// assert_eq!(between.idle_cpus, Some(1.5));
 /// assert_eq!(between.preempted_per_s, 30.0);
 /// assert_eq!(between.to_string(), "1.50 CPUs idle, 0.00 stolen; 30 preemptions/s");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct PressureDelta {
-    /// How long it was, in ns.
-    pub span_ns: u64,
+    /// The time between the two readings.
+    pub span: Duration,
     /// How many threads of the process waited for a CPU, on average.
     pub waiting: Option<f64>,
     /// How many ran. It lags by a tick of the scheduler.
@@ -47,31 +52,37 @@ pub struct PressureDelta {
 impl Pressure {
     /// What has happened since an earlier reading.
     pub fn since(&self, earlier: &Pressure) -> PressureDelta {
-        let span_ns = self.read_ns.saturating_sub(earlier.read_ns);
+        let span = self.read_at.saturating_sub(earlier.read_at);
+        let span_ns = duration_ns(span);
         let of_span = |ns: u64| if span_ns == 0 { 0.0 } else { ns as f64 / span_ns as f64 };
-        // What two readings have, in which the counter never goes back.
-        let grown = |before: Option<u64>, now: Option<u64>| Some(now?.saturating_sub(before?));
-        let stalled = |before, now| grown(before, now).map(|us| of_span(us.saturating_mul(1000)).min(1.0));
-        let threads = self.threads.as_ref().zip(earlier.threads.as_ref()).map(|(now, before)| now.since(before));
+        let stalled = |before: Option<Duration>, now: Option<Duration>| {
+            Some(of_span(duration_ns(now?.saturating_sub(before?))).min(1.0))
+        };
+        let threads =
+            self.threads.as_ref().zip(earlier.threads.as_ref()).map(|(now, before)| now.since(before));
         let machine = self.machine.zip(earlier.machine);
-        let cpus = |ticks: u64| of_span(ticks.saturating_mul(self.tick_ns));
+        let tick_ns = duration_ns(self.tick);
+        let cpus = |ticks: u64| of_span(ticks.saturating_mul(tick_ns));
         let throttled = self.throttled.zip(earlier.throttled);
         PressureDelta {
-            span_ns,
-            waiting: threads.map(|times| of_span(times.wait_ns)),
-            running: threads.map(|times| of_span(times.run_ns)),
-            preempted_per_s: of_span(self.preempted.saturating_sub(earlier.preempted).saturating_mul(SECOND_NS)),
+            span,
+            waiting: threads.map(|times| of_span(duration_ns(times.wait_time))),
+            running: threads.map(|times| of_span(duration_ns(times.run_time))),
+            preempted_per_s: of_span(
+                self.preempted.saturating_sub(earlier.preempted).saturating_mul(SECOND_NS),
+            ),
             throttled: throttled.map(|(now, before)| {
                 let periods = now.periods.saturating_sub(before.periods);
                 let throttled = now.throttled.saturating_sub(before.throttled);
                 if periods == 0 { 0.0 } else { (throttled as f64 / periods as f64).min(1.0) }
             }),
-            throttled_cpus: throttled
-                .map(|(now, before)| of_span(now.throttled_ns.saturating_sub(before.throttled_ns))),
+            throttled_cpus: throttled.map(|(now, before)| {
+                of_span(duration_ns(now.throttled_time.saturating_sub(before.throttled_time)))
+            }),
             idle_cpus: machine.map(|(now, before)| cpus(now.idle.saturating_sub(before.idle))),
             stolen_cpus: machine.map(|(now, before)| cpus(now.steal.saturating_sub(before.steal))),
-            stalled: stalled(earlier.stalled_us, self.stalled_us),
-            group_stalled: stalled(earlier.group_stalled_us, self.group_stalled_us),
+            stalled: stalled(earlier.stalled, self.stalled),
+            group_stalled: stalled(earlier.group_stalled, self.group_stalled),
             idle_cpus_now: self.idle_cpus(),
         }
     }
@@ -87,7 +98,7 @@ impl PressureDelta {
     /// ```
     pub fn parts(&self) -> [(&'static str, Option<f64>); 11] {
         [
-            ("span_ns", Some(self.span_ns as f64)),
+            ("span_ns", Some(duration_ns(self.span) as f64)),
             ("waiting", self.waiting),
             ("running", self.running),
             ("preempted_per_s", Some(self.preempted_per_s)),
@@ -129,21 +140,24 @@ mod tests {
     use crate::cpu::{ThreadTimes, Throttled};
 
     fn reading(read_ns: u64, factor: u64) -> Pressure {
-        let times =
-            ThreadTimes { run_ns: 200_000_000 * factor, wait_ns: 50_000_000 * factor, slices: factor };
+        let times = ThreadTimes {
+            run_time: Duration::from_millis(200 * factor),
+            wait_time: Duration::from_millis(50 * factor),
+            slices: factor,
+        };
         Pressure {
-            read_ns,
+            read_at: Duration::from_nanos(read_ns),
             threads: Some([(1, times), (2, times)].into_iter().collect::<ThreadsTimes>()),
             preempted: 40 * factor,
             throttled: Some(Throttled {
                 periods: 10 * factor,
                 throttled: 4 * factor,
-                throttled_ns: 25_000_000 * factor,
+                throttled_time: Duration::from_millis(25 * factor),
             }),
             machine: Some(MachineTicks { busy: 60 * factor, idle: 30 * factor, steal: 10 * factor }),
-            tick_ns: 10_000_000,
-            stalled_us: Some(125_000 * factor),
-            group_stalled_us: Some(250_000 * factor),
+            tick: Duration::from_millis(10),
+            stalled: Some(Duration::from_millis(125 * factor)),
+            group_stalled: Some(Duration::from_millis(250 * factor)),
             runnable: Some(3),
             online: Some(4),
         }
@@ -153,7 +167,7 @@ mod tests {
     fn each_rate_is_per_second_of_the_span() {
         let between = reading(1_500_000_000, 2).since(&reading(1_000_000_000, 1));
         let expected = PressureDelta {
-            span_ns: 500_000_000,
+            span: Duration::from_millis(500),
             waiting: Some(0.2),
             running: Some(0.8),
             preempted_per_s: 80.0,

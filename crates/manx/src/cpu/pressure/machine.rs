@@ -8,8 +8,17 @@ use crate::cpu::fields::lines;
 use crate::cpu::text::{number, words};
 
 /// What the machine's CPUs did since it was started, summed over them, in ticks
-/// ([`Pressure::tick_ns`](super::Pressure::tick_ns)).
+/// ([`Pressure::tick`](super::Pressure::tick)).
+///
+/// ```
+/// let pressure = manx::cpu::Pressure::read();
+/// if let Some(machine) = pressure.machine {
+///     let all = machine.busy + machine.idle + machine.steal;
+///     println!("{} % of the time since the start, the host ran something else", machine.steal * 100 / all.max(1));
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MachineTicks {
     /// They ran something, interrupts included.
     pub busy: u64,

@@ -6,6 +6,7 @@ use platform::file::File;
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 /// What is read of a file: the beginning of `/proc/stat`, and all of the others.
 pub(super) const BYTES: usize = 4096;
@@ -24,10 +25,10 @@ pub(super) fn read_into<'a>(file: &File, text: &'a mut [u8]) -> Option<&'a [u8]>
     Some(&text[..length])
 }
 
-/// `/proc/pressure/cpu` and `cpu.pressure`: for how long some thread waited, in µs.
-pub(super) fn stalled_us(text: &[u8]) -> Option<u64> {
+/// `/proc/pressure/cpu` and `cpu.pressure`: for how long some thread waited.
+pub(super) fn stalled(text: &[u8]) -> Option<Duration> {
     let some = lines(text).find(|line| line.starts_with(b"some "))?;
-    words(some).find_map(|word| word.strip_prefix(b"total=")).and_then(number)
+    words(some).find_map(|word| word.strip_prefix(b"total=")).and_then(number).map(Duration::from_micros)
 }
 
 /// The file of a group of the unified hierarchy, where that is mounted in a usual place. The root
@@ -45,9 +46,9 @@ mod tests {
     #[test]
     fn the_total_of_some_is_read() {
         let text = b"some avg10=10.53 avg60=3.65 avg300=4.50 total=16207326520\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
-        assert_eq!(stalled_us(text), Some(16_207_326_520));
+        assert_eq!(stalled(text), Some(Duration::from_micros(16_207_326_520)));
         for text in ["", "full avg10=0.00 total=7", "some avg10=1.00", "some total=x"] {
-            assert_eq!(stalled_us(text.as_bytes()), None, "{text}");
+            assert_eq!(stalled(text.as_bytes()), None, "{text}");
         }
     }
 
@@ -55,7 +56,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(text: Vec<u8>) {
             for text in [text.clone(), [b"some total=", &text[..]].concat()] {
-                stalled_us(&text);
+                stalled(&text);
             }
         }
     }

@@ -12,6 +12,18 @@ use std::ffi::CString;
 use std::path::Path;
 
 /// The times of the threads that a process had at one moment.
+///
+/// ```
+/// use manx::cpu::PressureWatch;
+///
+/// let mut watch = PressureWatch::new();
+/// let before = watch.read();
+/// // … a while later:
+/// let after = watch.read();
+/// if let (Some(before), Some(after)) = (before.threads, after.threads) {
+///     println!("waited for CPUs: {:?}", after.since(&before).wait_time);
+/// }
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadsTimes {
     /// By thread number, in rising order.
@@ -33,15 +45,15 @@ impl ThreadsTimes {
     ///
     /// ```
     /// if let Some(threads) = manx::cpu::Pressure::read().threads {
-    ///     println!("{} ns spent waiting", threads.sum().wait_ns);
+    ///     println!("{:?} spent waiting", threads.sum().wait_time);
     /// }
     /// ```
     pub fn sum(&self) -> ThreadTimes {
         self.each.iter().fold(ThreadTimes::default(), |sum, (_, times)| add(&sum, times))
     }
 
-    /// What these threads have run and waited since an earlier reading; of threads that were not
-    /// there yet, all.
+    /// How long these threads have run and waited since an earlier reading. Of a thread that was
+    /// not there yet, all its time counts.
     #[must_use]
     pub fn since(&self, earlier: &ThreadsTimes) -> ThreadTimes {
         let before = |thread: u32| {
@@ -50,7 +62,8 @@ impl ThreadsTimes {
         };
         self.each.iter().fold(ThreadTimes::default(), |sum, (thread, times)| {
             // A thread that has run less than one of its number had is another one.
-            let before = before(*thread).filter(|before| before.run_ns <= times.run_ns).unwrap_or_default();
+            let before =
+                before(*thread).filter(|before| before.run_time <= times.run_time).unwrap_or_default();
             add(&sum, &times.since(&before))
         })
     }
@@ -67,8 +80,8 @@ impl FromIterator<(u32, ThreadTimes)> for ThreadsTimes {
 
 fn add(one: &ThreadTimes, other: &ThreadTimes) -> ThreadTimes {
     ThreadTimes {
-        run_ns: one.run_ns.saturating_add(other.run_ns),
-        wait_ns: one.wait_ns.saturating_add(other.wait_ns),
+        run_time: one.run_time.saturating_add(other.run_time),
+        wait_time: one.wait_time.saturating_add(other.wait_time),
         slices: one.slices.saturating_add(other.slices),
     }
 }
@@ -94,9 +107,11 @@ pub(super) fn read(root: &Path) -> Option<ThreadsTimes> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::time::Duration;
 
     const fn times(run_ns: u64, wait_ns: u64, slices: u64) -> ThreadTimes {
-        ThreadTimes { run_ns, wait_ns, slices }
+        let (run_time, wait_time) = (Duration::from_nanos(run_ns), Duration::from_nanos(wait_ns));
+        ThreadTimes { run_time, wait_time, slices }
     }
 
     #[test]
@@ -141,8 +156,8 @@ mod tests {
             let began = |thread: u32| before.get(&thread).copied().unwrap_or(0);
             let now = all(&|thread| began(thread) + added[thread as usize]);
             let since = now.since(&all(&began));
-            prop_assert_eq!(since.wait_ns, added.iter().sum::<u64>());
-            prop_assert_eq!(since.run_ns, since.wait_ns);
+            prop_assert_eq!(since.wait_time, Duration::from_nanos(added.iter().sum()));
+            prop_assert_eq!(since.run_time, since.wait_time);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Outcome, RawCondvar};
 use lock_api::{MutexGuard, RawMutex};
-use platform::clock;
+use platform::clock::{self, duration_ns};
 use platform::futex::{Clock, Deadline};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ impl WaitTimeoutResult {
 
 /// A condition variable for [`Mutex`](crate::lock::Mutex), or any other mutex of `lock_api`; it may
 /// be used with several. There is no poisoning. A wait may end for no reason, though rarely: look
-/// again, or use [`Condvar::wait_while`], which does. See [`RawCondvar`].
+/// again, or use [`Condvar::wait_while`], which does. Eight bytes.
 ///
 /// ```
 /// use manx::lock::{Condvar, Mutex};
@@ -63,6 +63,21 @@ impl Condvar {
     }
 
     /// Unlocks the mutex, waits to be notified, and locks it again.
+    ///
+    /// ```
+    /// # use manx::lock::{Condvar, Mutex};
+    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         *ready.lock() = true;
+    ///         changed.notify_one();
+    ///     });
+    ///     let mut guard = ready.lock();
+    ///     while !*guard {
+    ///         changed.wait(&mut guard);
+    ///     }
+    /// });
+    /// ```
     #[track_caller]
     pub fn wait<R: RawMutex, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
         self.sleep(guard, None);
@@ -86,7 +101,15 @@ impl Condvar {
         self.sleep(guard, Some(after(timeout)))
     }
 
-    /// As [`Condvar::wait`], but until this time at most.
+    /// As [`Condvar::wait`], but not after `end`.
+    ///
+    /// ```
+    /// # use manx::lock::{Condvar, Mutex};
+    /// # use std::time::{Duration, Instant};
+    /// let mutex = Mutex::new(0);
+    /// let end = Instant::now() + Duration::from_millis(1);
+    /// assert!(Condvar::new().wait_until(&mut mutex.lock(), end).timed_out());
+    /// ```
     #[track_caller]
     pub fn wait_until<R: RawMutex, T: ?Sized>(
         &self,
@@ -144,12 +167,43 @@ impl Condvar {
         WaitTimeoutResult(false)
     }
 
-    /// Wakes one waiter. Returns whether there was one; a waiter that is just giving up may count.
+    /// As [`Condvar::wait_while_for`], but not after `end`.
+    ///
+    /// ```
+    /// # use manx::lock::{Condvar, Mutex};
+    /// # use std::time::Instant;
+    /// let mutex = Mutex::new(0);
+    /// let result = Condvar::new().wait_while_until(&mut mutex.lock(), |number| *number == 0, Instant::now());
+    /// assert!(result.timed_out());
+    /// ```
+    #[track_caller]
+    pub fn wait_while_until<R: RawMutex, T: ?Sized>(
+        &self,
+        guard: &mut MutexGuard<'_, R, T>,
+        condition: impl FnMut(&mut T) -> bool,
+        end: Instant,
+    ) -> WaitTimeoutResult {
+        self.wait_while_for(guard, condition, end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Wakes one waiter. Returns whether there was one. A waiter that is about to time out may
+    /// count.
+    ///
+    /// ```
+    /// let changed = manx::lock::Condvar::new();
+    /// assert!(!changed.notify_one(), "no thread waits");
+    /// ```
     pub fn notify_one(&self) -> bool {
         self.0.signal()
     }
 
-    /// Wakes all waiters; returns how many there were. Waiters that are just giving up may count.
+    /// Wakes all waiters. Returns how many there were. Waiters that are about to time out may
+    /// count.
+    ///
+    /// ```
+    /// let changed = manx::lock::Condvar::new();
+    /// assert_eq!(changed.notify_all(), 0, "no thread waits");
+    /// ```
     pub fn notify_all(&self) -> usize {
         self.0.broadcast()
     }
@@ -173,6 +227,6 @@ impl Condvar {
 /// Returns the time `timeout` from now; a time that never comes if that is beyond what the clock
 /// can say.
 fn after(timeout: Duration) -> Deadline {
-    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-    Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(timeout_ns) }
+    let ns = clock::now_ns().saturating_add(duration_ns(timeout));
+    Deadline { clock: Clock::Monotonic, ns }
 }

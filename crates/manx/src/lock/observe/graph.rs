@@ -80,7 +80,7 @@ impl Graph {
         self.give_up();
         let holders = self.holders.entry(address).or_default();
         // No other thread can hold it, or not alone, whatever was not seen.
-        holders.retain(|other| access == Access::Shared && other.access == Access::Shared);
+        holders.retain(|other| !access.waits_for(other.access));
         holders.push(Holder { who: ThreadLabel::me(), place, access });
     }
 
@@ -103,11 +103,10 @@ impl Graph {
         }
     }
 
-    /// Its holder is about to share a lock.
-    pub(super) fn downgrade(&mut self, address: usize) {
-        for holder in self.holders.get_mut(&address).into_iter().flatten() {
-            holder.access = Access::Shared;
-        }
+    /// The holder that has a lock as `from` has it as `to` from now on.
+    pub(super) fn change(&mut self, address: usize, from: Access, to: Access) {
+        let holders = self.holders.get_mut(&address).into_iter().flatten();
+        holders.filter(|holder| holder.access == from).for_each(|holder| holder.access = to);
     }
 
     /// Adds a wait of the calling thread. Returns a deadlock if the wait would never end; then it
@@ -131,12 +130,11 @@ impl Graph {
     /// Returns the threads that a waiter waits for.
     fn waits_for(&self, waiter: &Waiter) -> Vec<Next> {
         let holders = self.holders.get(&waiter.address).into_iter().flatten();
-        let reads = |access| access == Access::Shared;
-        let in_its_way = |holder: &&Holder| !(reads(waiter.access) && reads(holder.access));
+        let in_its_way = |holder: &&Holder| waiter.access.waits_for(holder.access);
         let mut next: Vec<Next> = holders.filter(in_its_way).cloned().map(Next::Holder).collect();
-        if reads(waiter.access) {
+        if waiter.access.is_read() {
             let writers = self.waiters.values();
-            let writers = writers.filter(|other| other.address == waiter.address && !reads(other.access));
+            let writers = writers.filter(|other| other.address == waiter.address && !other.access.is_read());
             next.extend(writers.cloned().map(Next::Writer));
         }
         next
@@ -182,12 +180,12 @@ impl fmt::Display for Deadlock {
             count => writeln!(f, "deadlock: {count} threads would wait for each other")?,
         }
         for Link { waiter, next } in &self.path {
-            let verb = if waiter.access == Access::Shared { "read" } else { "take" };
+            let verb = if waiter.access.is_read() { "read" } else { "take" };
             let lock = Lock(waiter.address);
             writeln!(f, "  {} waits at {} to {verb} {lock},", waiter.who, waiter.place)?;
             match next {
                 Next::Holder(holder) => {
-                    let how = if holder.access == Access::Shared { "reads" } else { "holds" };
+                    let how = if holder.access.is_read() { "reads" } else { "holds" };
                     writeln!(f, "    which {} {how} since {}", holder.who, holder.place)?;
                 }
                 Next::Writer(writer) => {

@@ -1,7 +1,9 @@
-//! How long waits and holds took: a histogram of [`slo::histogram`](crate::slo::histogram), and the
+//! How long waits and holds took: a histogram as that of [`slo`](crate::slo::Histogram), and the
 //! exact sum of its durations.
 
-use crate::slo::histogram::{self, highest_ns, lowest_ns};
+use crate::slo::histogram::{self, filled};
+use core::ops::RangeInclusive;
+use core::time::Duration;
 use platform::atomic::{AtomicU64, Ordering};
 
 /// A histogram that any thread may add to.
@@ -36,7 +38,19 @@ impl Counts {
     }
 }
 
-/// How often a duration was how long, at the moment when it was asked.
+/// How long the waits for a lock took, or the holds of it: see
+/// [`LockStatistics`](super::LockStatistics). It does not change any more.
+///
+/// ```
+/// use manx::lock::{Mutex, Observe};
+///
+/// manx::lock::observe(Observe::STATISTICS);
+/// let mutex = Mutex::new(0);
+/// *mutex.lock() += 1;
+/// let statistics = manx::lock::statistics();
+/// let holds = &statistics.locks[0].hold;
+/// assert!(holds.count() >= 1 && holds.sum() >= holds.max());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     counts: Box<[u64]>,
@@ -45,7 +59,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// How many durations were added.
+    /// Returns the number of durations.
     ///
     /// ```
     /// assert_eq!(manx::lock::Histogram::default().count(), 0);
@@ -54,36 +68,34 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Returns the sum of all durations, in nanoseconds.
-    pub const fn sum_ns(&self) -> u64 {
-        self.sum_ns
+    /// Returns the sum of all durations.
+    pub const fn sum(&self) -> Duration {
+        Duration::from_nanos(self.sum_ns)
     }
 
-    /// The longest one, in nanoseconds, exactly; 0 if there is none.
-    pub const fn max_ns(&self) -> u64 {
-        self.max_ns
+    /// Returns the longest duration, exactly; zero if there is none.
+    pub const fn max(&self) -> Duration {
+        Duration::from_nanos(self.max_ns)
     }
 
-    /// The duration that this share of them (0 to 1) did not exceed, in nanoseconds: the end of its
-    /// bucket, so at most an eighth too long, and never above the longest. `None` if there are
-    /// none.
+    /// Returns the duration that this share of them (0 to 1) did not exceed: the end of its bucket,
+    /// so at most an eighth too long, and never above the longest. `None` if there are none.
     ///
     /// ```
-    /// assert_eq!(manx::lock::Histogram::default().percentile_ns(0.99), None);
+    /// assert_eq!(manx::lock::Histogram::default().percentile(0.99), None);
     /// ```
-    pub fn percentile_ns(&self, share: f64) -> Option<u64> {
-        histogram::percentile_ns(&self.counts, self.max_ns, share)
+    pub fn percentile(&self, share: f64) -> Option<Duration> {
+        histogram::percentile_ns(&self.counts, self.max_ns, share).map(Duration::from_nanos)
     }
 
-    /// Returns the buckets that are not empty: for each its start and its end (not included), in
-    /// nanoseconds, and its count.
+    /// Returns the buckets that are not empty, shortest first: the durations that each is for, and
+    /// its count.
     ///
     /// ```
     /// assert_eq!(manx::lock::Histogram::default().buckets().count(), 0);
     /// ```
-    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        filled.map(|(bucket, count)| (lowest_ns(bucket), highest_ns(bucket).saturating_add(1), *count))
+    pub fn buckets(&self) -> impl Iterator<Item = (RangeInclusive<Duration>, u64)> + '_ {
+        filled(self.counts.iter().copied())
     }
 
     /// Adds another histogram's durations.

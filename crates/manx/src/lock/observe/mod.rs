@@ -60,7 +60,7 @@ mod names;
 mod snapshot;
 mod table;
 
-pub(crate) use event::{Access, WaitOutcome, Place};
+pub(crate) use event::{Access, Place, WaitOutcome};
 pub use histogram::Histogram;
 pub use names::{Nameable, name, unname};
 pub use snapshot::{LockStatistics, Statistics, statistics};
@@ -78,7 +78,17 @@ const LOOKING: u32 = 2;
 static STATE: AtomicU32 = AtomicU32::new(0);
 
 /// What [`observe`] switches on: statistics, the search for deadlocks, or both.
+///
+/// ```
+/// use manx::lock::Observe;
+///
+/// manx::lock::observe(Observe::STATISTICS);
+/// // … work with locks …
+/// println!("{}", manx::lock::statistics());
+/// manx::lock::observe(Observe::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Observe {
     /// Keep statistics: see [`statistics`].
     pub statistics: bool,
@@ -201,16 +211,16 @@ pub(crate) fn released(address: usize, access: Access) {
     });
 }
 
-/// The lock at `address`, held exclusively, is about to be shared by its holder.
+/// The holder of the lock at `address`, which has it as `from`, is about to have it as `to`.
 #[cold]
-pub(crate) fn downgraded(address: usize) {
+pub(crate) fn downgraded(address: usize, from: Access, to: Access) {
     without_reentry(|state| {
         if state & COUNTING != 0 {
-            table::released(address, Access::Exclusive);
+            table::released(address, from);
             table::shared_from_now(address);
         }
         if state & LOOKING != 0 {
-            graph::exclusively(|graph| graph.downgrade(address));
+            graph::exclusively(|graph| graph.change(address, from, to));
         }
     });
 }
@@ -235,7 +245,8 @@ impl Waiting {
                 table::acquired(self.address, self.place, self.access, Some((waited_ns, how)));
             }
             if state & LOOKING != 0 {
-                graph::exclusively(|graph| graph.hold(self.address, self.place, self.access));
+                let access = if self.access == Access::Upgrade { Access::Exclusive } else { self.access };
+                graph::exclusively(|graph| graph.hold(self.address, self.place, access));
             }
         });
     }

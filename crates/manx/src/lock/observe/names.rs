@@ -13,6 +13,17 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 pub const NAMES_MAX: usize = 65_536;
 
 /// A lock that can be named: a [`lock_api::Mutex`] or [`lock_api::RwLock`] of any kind.
+///
+/// ```
+/// use manx::lock::{Mutex, Nameable};
+///
+/// fn named<L: Nameable>(lock: L, name: &'static str) -> L {
+///     // A name belongs to an address: name a lock where it stays.
+///     manx::lock::name(&lock, name);
+///     lock
+/// }
+/// assert_ne!(named(Mutex::new(0), "counter").address(), 0);
+/// ```
 pub trait Nameable {
     /// The address by which the lock is known.
     fn address(&self) -> usize;

@@ -4,11 +4,20 @@ use super::histogram::Histogram;
 use super::names::named;
 use super::table::{self, Slot};
 use platform::atomic::{AtomicU64, Ordering};
+use platform::clock::duration_ns;
 use std::fmt;
 use std::panic::Location;
+use std::time::Duration;
 
 /// The statistics of all locks: sorted by the total time of their waiters, longest first.
+///
+/// ```
+/// for lock in manx::lock::statistics().locks {
+///     println!("{}: {} times, of these {} after a wait", lock.label(), lock.acquisitions, lock.contended);
+/// }
+/// ```
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct Statistics {
     /// One row for each name, and one for each lock without a name.
     pub locks: Vec<LockStatistics>,
@@ -17,7 +26,21 @@ pub struct Statistics {
 }
 
 /// The statistics of one lock, or of all locks with the same name.
+///
+/// ```
+/// use manx::lock::{Mutex, Observe};
+///
+/// static TABLE: Mutex<u32> = Mutex::new(0);
+/// manx::lock::observe(Observe::STATISTICS);
+/// manx::lock::name(&TABLE, "table");
+/// *TABLE.lock() += 1;
+/// let statistics = manx::lock::statistics();
+/// let table = statistics.locks.iter().find(|row| row.name.as_deref() == Some("table")).unwrap();
+/// assert_eq!((table.acquisitions, table.contended), (1, 0));
+/// assert_eq!((table.label(), table.contended_share()), ("table".into(), 0.0));
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct LockStatistics {
     /// Its name, if it was given one.
     pub name: Option<String>,
@@ -99,6 +122,15 @@ impl LockStatistics {
 }
 
 /// The statistics of all locks that were used since [`super::observe`] switched them on.
+///
+/// ```
+/// use manx::lock::{Mutex, Observe};
+///
+/// manx::lock::observe(Observe::STATISTICS);
+/// drop(Mutex::new(0).lock());
+/// // A table: a row for each lock, the longest waits first.
+/// println!("{}", manx::lock::statistics());
+/// ```
 pub fn statistics() -> Statistics {
     let (slots, dropped) = table::known();
     let mut locks: Vec<LockStatistics> = Vec::new();
@@ -109,7 +141,7 @@ pub fn statistics() -> Statistics {
             None => locks.push(row),
         }
     }
-    locks.sort_by_key(|row| std::cmp::Reverse((row.wait.sum_ns(), row.acquisitions)));
+    locks.sort_by_key(|row| std::cmp::Reverse((row.wait.sum(), row.acquisitions)));
     Statistics { locks, dropped }
 }
 
@@ -132,7 +164,7 @@ const COLUMNS: [Column; 12] = [
 ];
 
 fn percentile(histogram: &Histogram, share: f64) -> String {
-    histogram.percentile_ns(share).map_or_else(|| "-".to_owned(), duration)
+    histogram.percentile(share).map_or_else(|| "-".to_owned(), duration)
 }
 
 fn longest(histogram: &Histogram) -> String {
@@ -140,7 +172,8 @@ fn longest(histogram: &Histogram) -> String {
 }
 
 /// Three digits and a unit.
-fn duration(ns: u64) -> String {
+fn duration(duration: Duration) -> String {
+    let ns = duration_ns(duration);
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
@@ -189,8 +222,9 @@ mod tests {
         let cases =
             [(0, "0 ns"), (999, "999 ns"), (1_000, "1.00 µs"), (12_340, "12.3 µs"), (123_400, "123 µs")];
         for (ns, text) in cases {
-            assert_eq!(duration(ns), text);
+            assert_eq!(duration(Duration::from_nanos(ns)), text);
         }
-        assert_eq!((duration(2_500_000), duration(61_000_000_000)), ("2.50 ms".into(), "61.0 s".into()));
+        assert_eq!(duration(Duration::from_micros(2_500)), "2.50 ms");
+        assert_eq!(duration(Duration::from_secs(61)), "61.0 s");
     }
 }

@@ -9,7 +9,7 @@
 //! ninth at once, is not timed. Numbers are relaxed atomics: each is right, and two of them are not
 //! of the same instant.
 
-use super::event::{Access, WaitOutcome, Place};
+use super::event::{Access, Place, WaitOutcome};
 use super::histogram::Counts;
 use platform::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use platform::clock;
@@ -166,7 +166,7 @@ pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Opt
         }
     };
     add(&slot.acquisitions, true);
-    add(&slot.shared, access == Access::Shared);
+    add(&slot.shared, access.is_read());
     match waited {
         None => add(&slot.overtakes, slot.waiting.load(Ordering::Relaxed) > 0),
         Some((waited_ns, how)) => {
@@ -178,8 +178,8 @@ pub(super) fn acquired(address: usize, place: Place, access: Access, waited: Opt
         }
     }
     match access {
-        Access::Exclusive => slot.held_since_ns.store(clock::now_ns(), Ordering::Relaxed),
-        Access::Shared => shared_from_now(address),
+        Access::Exclusive | Access::Upgrade => slot.held_since_ns.store(clock::now_ns(), Ordering::Relaxed),
+        Access::Shared | Access::Upgradable => shared_from_now(address),
     }
 }
 
@@ -208,8 +208,8 @@ fn leave(slot: &Slot) {
 pub(super) fn released(address: usize, access: Access) {
     let Some((table, slot)) = slot(address, None) else { return };
     let since_ns = match access {
-        Access::Exclusive => slot.held_since_ns.swap(0, Ordering::Relaxed),
-        Access::Shared => shared_since(address),
+        Access::Exclusive | Access::Upgrade => slot.held_since_ns.swap(0, Ordering::Relaxed),
+        Access::Shared | Access::Upgradable => shared_since(address),
     };
     if since_ns >= table.began_ns.load(Ordering::Relaxed) {
         slot.hold.add(clock::now_ns().saturating_sub(since_ns));

@@ -5,18 +5,22 @@ use platform::futex;
 
 /// One reader.
 pub(super) const READER: u64 = 1;
-/// All readers: 26 bits.
-pub(super) const READERS: u64 = (1 << 26) - 1;
+/// All readers: 22 bits.
+pub(super) const READERS: u64 = (1 << 22) - 1;
 /// No more readers than this.
-pub(super) const READERS_MAX: u64 = 1 << 25;
+pub(super) const READERS_MAX: u64 = 1 << 21;
+/// An upgradable reader holds the lock.
+pub(super) const UPGRADABLE: u64 = 1 << 22;
+/// It waits to be the writer, and its window is over.
+pub(super) const UPGRADING: u64 = 1 << 23;
 /// One starving reader, and all of them: 12 bits.
-pub(super) const STARVING_READER: u64 = 1 << 26;
-pub(super) const STARVING_READERS: u64 = 0xfff << 26;
-/// One starving writer, and all of them: 12 bits.
-pub(super) const STARVING_WRITER: u64 = 1 << 38;
-pub(super) const STARVING_WRITERS: u64 = 0xfff << 38;
+pub(super) const STARVING_READER: u64 = 1 << 24;
+pub(super) const STARVING_READERS: u64 = 0xfff << 24;
+/// One starving writer, and all of them: 12 bits. Starving upgradable readers are counted here.
+pub(super) const STARVING_WRITER: u64 = 1 << 36;
+pub(super) const STARVING_WRITERS: u64 = 0xfff << 36;
 /// A writer holds the lock.
-pub(super) const WRITER: u64 = 1 << 50;
+pub(super) const WRITER: u64 = 1 << 48;
 /// With starving waiters of both kinds: the readers go first.
 pub(super) const READERS_TURN: u64 = 1 << 55;
 /// The lock's own window: the upper eight bits, as in a mutex's second word
@@ -53,27 +57,54 @@ pub(super) struct Rank {
 }
 
 const READERS_WAIT: Rank = Rank {
-    asleep: 1 << 51,
+    asleep: 1 << 49,
     set: 1,
-    barred_by: WRITER | STARVING_WRITERS,
-    barred_by_in_turn: WRITER | STARVING_WRITERS,
+    barred_by: WRITER | UPGRADING | STARVING_WRITERS,
+    barred_by_in_turn: WRITER | UPGRADING | STARVING_WRITERS,
 };
 const WRITERS_WAIT: Rank = Rank {
-    asleep: 1 << 52,
+    asleep: 1 << 50,
     set: 1 << 1,
-    barred_by: WRITER | READERS | STARVING_READERS | STARVING_WRITERS,
+    barred_by: WRITER | UPGRADABLE | READERS | STARVING_READERS | STARVING_WRITERS,
     barred_by_in_turn: u64::MAX,
 };
-const STARVING_READERS_WAIT: Rank =
-    Rank { asleep: 1 << 53, set: 1 << 2, barred_by: WRITER | STARVING_WRITERS, barred_by_in_turn: WRITER };
-const STARVING_WRITERS_WAIT: Rank =
-    Rank { asleep: 1 << 54, set: 1 << 3, barred_by: WRITER | READERS, barred_by_in_turn: u64::MAX };
+const UPGRADABLES_WAIT: Rank = Rank {
+    asleep: 1 << 51,
+    set: 1 << 2,
+    barred_by: WRITER | UPGRADABLE | STARVING_WRITERS,
+    barred_by_in_turn: WRITER | UPGRADABLE | STARVING_WRITERS,
+};
+const STARVING_READERS_WAIT: Rank = Rank {
+    asleep: 1 << 52,
+    set: 1 << 3,
+    barred_by: WRITER | UPGRADING | STARVING_WRITERS,
+    barred_by_in_turn: WRITER | UPGRADING,
+};
+const STARVING_WRITERS_WAIT: Rank = Rank {
+    asleep: 1 << 53,
+    set: 1 << 4,
+    barred_by: WRITER | UPGRADABLE | READERS,
+    barred_by_in_turn: u64::MAX,
+};
+const UPGRADER_WAITS: Rank =
+    Rank { asleep: 1 << 54, set: 1 << 5, barred_by: READERS, barred_by_in_turn: READERS };
 
-const RANKS: [Rank; 4] = [READERS_WAIT, WRITERS_WAIT, STARVING_READERS_WAIT, STARVING_WRITERS_WAIT];
+const RANKS: [Rank; 6] = [
+    READERS_WAIT,
+    WRITERS_WAIT,
+    UPGRADABLES_WAIT,
+    STARVING_READERS_WAIT,
+    STARVING_WRITERS_WAIT,
+    UPGRADER_WAITS,
+];
 
 /// The flags of all ranks.
-const ASLEEP: u64 =
-    READERS_WAIT.asleep | WRITERS_WAIT.asleep | STARVING_READERS_WAIT.asleep | STARVING_WRITERS_WAIT.asleep;
+const ASLEEP: u64 = READERS_WAIT.asleep
+    | WRITERS_WAIT.asleep
+    | UPGRADABLES_WAIT.asleep
+    | STARVING_READERS_WAIT.asleep
+    | STARVING_WRITERS_WAIT.asleep
+    | UPGRADER_WAITS.asleep;
 
 impl Rank {
     /// The first table of the module's text.
@@ -83,7 +114,7 @@ impl Rank {
     }
 }
 
-/// What distinguishes readers and writers.
+/// What distinguishes readers, writers, upgradable readers, and the one that upgrades.
 #[derive(Debug)]
 pub(super) struct Kind {
     /// What entering adds to the state.
@@ -124,6 +155,30 @@ pub(super) const WRITE: Kind = Kind {
     hands_on_starving: WRITERS_WAIT.asleep | STARVING_WRITERS_WAIT.asleep,
 };
 
+/// A reader that may become the writer. It starves as a writer does.
+pub(super) const READ_UPGRADABLY: Kind = Kind {
+    enters: UPGRADABLE,
+    starving_one: STARVING_WRITER,
+    starving_all: STARVING_WRITERS,
+    waits: UPGRADABLES_WAIT,
+    starving: STARVING_WRITERS_WAIT,
+    joins_unless: 0,
+    hands_on: UPGRADABLES_WAIT.asleep | WRITERS_WAIT.asleep,
+    hands_on_starving: UPGRADABLES_WAIT.asleep | WRITERS_WAIT.asleep | STARVING_WRITERS_WAIT.asleep,
+};
+
+/// The upgradable reader on its way to be the writer.
+pub(super) const UPGRADE: Kind = Kind {
+    enters: WRITER - UPGRADABLE,
+    starving_one: UPGRADING,
+    starving_all: UPGRADING,
+    waits: UPGRADER_WAITS,
+    starving: UPGRADER_WAITS,
+    joins_unless: 0,
+    hands_on: 0,
+    hands_on_starving: 0,
+};
+
 /// A state as a step may leave it (Invariants 3 and 4), and what the step is to do then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settled {
@@ -155,6 +210,9 @@ impl Settled {
         if state & STARVING_WRITERS == 0 {
             state &= !STARVING_WRITERS_WAIT.asleep;
         }
+        if state & UPGRADABLE == 0 {
+            state &= !UPGRADER_WAITS.asleep;
+        }
         let mut wakes = 0;
         let mut rank = 0;
         while rank < RANKS.len() {
@@ -174,8 +232,9 @@ impl Wakes {
         self.0 == 0
     }
 
-    /// Wakes all readers that sleep at this address, or one writer if no reader sleeps there.
-    /// Returns whether it woke a thread. Nothing is read from the address.
+    /// Wakes all readers that sleep at this address, one upgradable reader and the upgrader; or one
+    /// writer if none of those sleeps there. Returns whether it woke a thread. Nothing is read from
+    /// the address.
     #[cold]
     pub(super) fn wake(self, place: *const platform::atomic::AtomicU32) -> bool {
         let wake = |count, ranks: &[Rank]| {
@@ -183,9 +242,10 @@ impl Wakes {
             let sets = wanted.fold(0, |sets, rank| sets | rank.set);
             sets != 0 && futex::wake_set(place, count, sets) > 0
         };
-        wake(u32::MAX, &[READERS_WAIT, STARVING_READERS_WAIT])
-            || wake(1, &[STARVING_WRITERS_WAIT])
-            || wake(1, &[WRITERS_WAIT])
+        let woke_a_reader = wake(u32::MAX, &[READERS_WAIT, STARVING_READERS_WAIT])
+            | wake(1, &[UPGRADABLES_WAIT])
+            | wake(1, &[UPGRADER_WAITS]);
+        woke_a_reader || wake(1, &[STARVING_WRITERS_WAIT]) || wake(1, &[WRITERS_WAIT])
     }
 }
 
@@ -196,7 +256,7 @@ mod tests {
     /// Every state of a few readers and starving waiters, reachable or not.
     fn states() -> impl Iterator<Item = u64> {
         let parts = [READER, STARVING_READER, STARVING_WRITER].map(|one| [0, one, 2 * one]);
-        let flags = (0..1 << 6).map(|bits| bits * WRITER);
+        let flags = (0..1 << 10).map(|bits| ((bits >> 2) * WRITER) | ((bits & 3) * UPGRADABLE));
         flags.flat_map(move |flags| {
             (0..27_usize).map(move |at| flags | parts[0][at % 3] | parts[1][at / 3 % 3] | parts[2][at / 9])
         })
@@ -221,7 +281,9 @@ mod tests {
         for state in states() {
             let settled = Settled::of(state);
             let gone = state & ASLEEP & !settled.state & !settled.wakes.0;
-            assert!(gone & (READERS_WAIT.asleep | WRITERS_WAIT.asleep) == 0, "{state:x}");
+            let plain = READERS_WAIT.asleep | WRITERS_WAIT.asleep | UPGRADABLES_WAIT.asleep;
+            assert!(gone & plain == 0, "{state:x}");
+            assert!(gone & UPGRADER_WAITS.asleep == 0 || state & UPGRADABLE == 0);
             assert!(gone & STARVING_READERS_WAIT.asleep == 0 || state & STARVING_READERS == 0);
             assert!(gone & STARVING_WRITERS_WAIT.asleep == 0 || state & STARVING_WRITERS == 0);
         }
@@ -229,13 +291,22 @@ mod tests {
 
     #[test]
     fn a_woken_thread_hands_on_every_flag_that_was_cleared_with_its_own_and_woke_nobody() {
-        let kinds = [(&READ.waits, &READ), (&READ.starving, &READ), (&WRITE.waits, &WRITE)];
+        let kinds = [
+            (&READ.waits, &READ),
+            (&READ.starving, &READ),
+            (&WRITE.waits, &WRITE),
+            (&READ_UPGRADABLY.waits, &READ_UPGRADABLY),
+        ];
         for state in states() {
             let wakes = Settled::of(state).wakes.0;
-            let readers = READERS_WAIT.asleep | STARVING_READERS_WAIT.asleep;
+            let readers = READERS_WAIT.asleep
+                | STARVING_READERS_WAIT.asleep
+                | UPGRADABLES_WAIT.asleep
+                | UPGRADER_WAITS.asleep;
             for (rank, kind) in kinds {
                 if wakes & rank.asleep != 0 {
-                    // All readers are woken together.
+                    // All readers are woken together, and an upgradable reader and the upgrader
+                    // with them.
                     assert_eq!(wakes & !(rank.asleep | readers | kind.hands_on), 0, "{state:x}");
                 }
             }
@@ -247,7 +318,7 @@ mod tests {
 
     #[test]
     fn some_thread_may_enter_a_lock_that_nobody_holds() {
-        for state in states().filter(|state| state & (WRITER | READERS) == 0) {
+        for state in states().filter(|state| state & (WRITER | READERS | UPGRADABLE | UPGRADING) == 0) {
             let state = Settled::of(state).state;
             let starving = [(&READ, STARVING_READERS), (&WRITE, STARVING_WRITERS)];
             let waiting = starving.iter().filter(|(_, all)| state & all != 0);
@@ -255,7 +326,9 @@ mod tests {
             if ranks.peek().is_some() {
                 assert!(ranks.any(|rank| rank.may_enter(state)), "{state:x}");
             } else {
-                assert!(READ.waits.may_enter(state) && WRITE.waits.may_enter(state), "{state:x}");
+                for kind in [&READ, &WRITE, &READ_UPGRADABLY] {
+                    assert!(kind.waits.may_enter(state), "{state:x}");
+                }
             }
         }
     }

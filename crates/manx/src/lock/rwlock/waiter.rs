@@ -2,10 +2,9 @@
 //!
 //! The Invariants are those at the head of [`super`].
 
-use super::state::{Kind, READERS, READERS_MAX, Rank, Settled, upper};
+use super::state::{Kind, READER, READERS, READERS_MAX, Rank, Settled, upper};
 use crate::cpu::{refresh_if_old, short_of_cpus};
-use crate::lock::bounded::{Acquired, TimedOut, Wait, window_in_epoch};
-use crate::lock::window::window_ns;
+use crate::lock::bounded::{Acquired, TimedOut, Wait, window_in_epoch, window_ns};
 use crate::slo;
 use platform::atomic::{AtomicU64, Ordering};
 use platform::futex::{self, Clock, Deadline};
@@ -96,16 +95,19 @@ impl<'a> Waiter<'a> {
 
     /// Enters from a state that lets it.
     fn enter_from(&self, seen: u64) -> bool {
-        if seen & READERS >= READERS_MAX {
+        if self.kind.enters == READER && seen & READERS >= READERS_MAX {
             // It unwinds, and must not stay counted.
             self.give_up();
-            panic!("a readers-writer lock has 2^25 readers: are guards forgotten in a loop?");
+            panic!("a readers-writer lock has 2^21 readers: are guards forgotten in a loop?");
         }
         let settled = Settled::of((self.uncounted(seen) + self.kind.enters) | self.handed_on());
-        // One more holder lets no thread in.
-        debug_assert!(settled.wakes.none());
         // Acquire pairs with the release of the earlier holders (Invariant 1).
-        self.step(seen, settled.state, Ordering::Acquire)
+        let entered = self.step(seen, settled.state, Ordering::Acquire);
+        if entered && !settled.wakes.none() {
+            // The last starving waiter of its kind is an upgradable reader: it lets readers in.
+            settled.wakes.wake(futex::upper(self.state));
+        }
+        entered
     }
 
     /// The state without this waiter, if it is counted as starving.

@@ -4,7 +4,16 @@ use std::fmt;
 use std::time::Instant;
 
 /// A change of the number of workers that are to be active.
+///
+/// ```
+/// let pool = manx::pool::FriendlyPool::builder().build()?;
+/// if let Some(decision) = pool.stats().last {
+///     println!("from {} workers to {}: {}", decision.from, decision.to, decision.why);
+/// }
+/// # Ok::<(), manx::pool::BuildError>(())
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Decision {
     /// When.
     pub at: Instant,
@@ -17,7 +26,17 @@ pub struct Decision {
 }
 
 /// Why a pool grew or shrank. Shares are from 0 to 1.
+///
+/// ```
+/// use manx::pool::{FriendlyPool, Why};
+///
+/// let pool = FriendlyPool::builder().build()?;
+/// let is_crowded = pool.stats().last.is_some_and(|last| matches!(last.why, Why::Waited { .. }));
+/// # let _ = is_crowded;
+/// # Ok::<(), manx::pool::BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Why {
     /// The workers waited for a CPU for this part of the time in which they wished to run, and got
     /// this number of CPUs.

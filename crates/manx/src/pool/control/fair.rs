@@ -29,7 +29,7 @@ use platform::{folder, usage};
 use std::collections::HashMap;
 use std::ffi::CString;
 
-/// At least so long between two looks: the scheduler's own corrections take some tens of
+/// The shortest time between two readings: the scheduler's own corrections take some tens of
 /// milliseconds.
 const INTERVAL_NS: u64 = 100_000_000;
 /// A look may take this part of the time between two.
@@ -50,7 +50,7 @@ pub(in crate::pool) enum Verdict {
     /// The process gets too little.
     Unfair(Unfair),
     /// What was done about that last time gained nothing, and only costs.
-    InVain,
+    Ineffective,
 }
 
 /// What the process gets, and what would be fair.
@@ -70,7 +70,7 @@ pub(in crate::pool) struct Fair {
     /// What was received before the last correction: a correction that gains nothing is not
     /// repeated for a while.
     before: Option<f64>,
-    in_vain: u32,
+    suspended_looks: u32,
     /// CPU time that was not received.
     owed_ns: f64,
 }
@@ -119,13 +119,13 @@ impl Fair {
 
     fn judge(&mut self, received_cpus: f64, fair_cpus: f64, elapsed_ns: u64) -> Option<Verdict> {
         if self.before.take().is_some_and(|before| received_cpus < before * GAIN) {
-            (self.in_vain, self.owed_ns) = (LOOKS_LEFT_OUT, 0.0);
-            return Some(Verdict::InVain);
+            (self.suspended_looks, self.owed_ns) = (LOOKS_LEFT_OUT, 0.0);
+            return Some(Verdict::Ineffective);
         }
-        self.in_vain = self.in_vain.saturating_sub(1);
+        self.suspended_looks = self.suspended_looks.saturating_sub(1);
         let missing_ns = (fair_cpus * UNFAIR - received_cpus) * elapsed_ns as f64;
         self.owed_ns = (self.owed_ns + missing_ns).max(0.0);
-        if self.in_vain > 0 || self.owed_ns < OWED_NS {
+        if self.suspended_looks > 0 || self.owed_ns < OWED_NS {
             return None;
         }
         self.owed_ns = 0.0;
@@ -197,7 +197,8 @@ fn is_running(stat: &[u8]) -> bool {
 /// of the unified one.
 fn group_of_cpus(text: &[u8]) -> Option<Membership> {
     let mut all = membership::parse(text);
-    let place = all.iter().position(|it| it.controls("cpu")).or_else(|| all.iter().position(Membership::is_unified));
+    let place =
+        all.iter().position(|it| it.controls("cpu")).or_else(|| all.iter().position(Membership::is_unified));
     place.map(|place| all.swap_remove(place))
 }
 
@@ -234,7 +235,7 @@ mod tests {
         let unfair = |received_cpus| Verdict::Unfair(Unfair { received_cpus, fair_cpus: 1.0 });
         assert_eq!(until_said(&mut fair, 0.67), Some((4, unfair(0.67))), "it may pass");
         assert_eq!(until_said(&mut fair, 0.75), Some((8, unfair(0.75))), "it helped, though not enough");
-        assert_eq!(until_said(&mut fair, 0.76), Some((1, Verdict::InVain)));
+        assert_eq!(until_said(&mut fair, 0.76), Some((1, Verdict::Ineffective)));
         let (looks, verdict) = until_said(&mut fair, 0.76).expect("it is tried again");
         assert!(looks >= LOOKS_LEFT_OUT && verdict == unfair(0.76));
         assert_eq!(until_said(&mut Fair::default(), 0.9), None, "near enough");
@@ -251,7 +252,8 @@ mod tests {
 
     #[test]
     fn a_busy_process_is_seen_and_so_is_its_group() {
-        let mut busy = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+        let mut busy =
+            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
         let used_ns = || used_by_others().get(&busy.id()).copied();
         let first_ns = used_ns();
         while used_ns() < Some(first_ns.unwrap_or(0) + 20_000_000) {
@@ -287,7 +289,7 @@ mod tests {
         }
 
         #[test]
-        fn nobody_gets_less_than_an_equal_part(own in 0.0..8.0_f64, others in prop::collection::vec(0.03..8.0_f64, 0..12)) {
+        fn a_process_gets_at_least_an_equal_part(own in 0.0..8.0_f64, others in prop::collection::vec(0.03..8.0_f64, 0..12)) {
             let all = own + others.iter().sum::<f64>();
             let part = fair_part(own, others.clone(), 1_000);
             prop_assert!(part >= all / (others.len() + 1) as f64 - 1e-9 && part <= all + 1e-9);

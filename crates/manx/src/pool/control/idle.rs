@@ -12,7 +12,7 @@ use crate::cpu::{CpuBudget, LimitKind, Runnable};
 use platform::atomic::{AtomicBool, AtomicU64, Ordering};
 use platform::clock::ns_to_ticks;
 
-/// For so long an answer is believed.
+/// The time for which an answer is used.
 const FRESH_NS: u64 = 200_000;
 
 pub(in crate::pool) struct Idle {

@@ -25,7 +25,7 @@
 //! rules would find out.
 //!
 //! Invariants:
-//! 1. `limit` is from 1 to the number of workers that the builder was told, and so is the target;
+//! 1. `limit` is from 1 to the number of workers that the builder has set, and so is the target;
 //!    after the next tick it is no higher than `limit`.
 //! 2. The control thread is started once. It goes to sleep by changing its `state` from awake to
 //!    asleep, and then looks at the queue once more; a thread that has queued a job looks at
@@ -45,12 +45,22 @@ pub use decision::{Decision, Why};
 pub(super) use share::OVERCOMMIT_MAX;
 pub(super) use steering::{ASLEEP, AWAKE, Bounds, STOPPED, Steering};
 
-/// How often the control thread looks while there is more to do than is being done: each accounting
-/// tick of the kernel, as in the paper.
-pub const TICK: Duration = Duration::from_millis(10);
+/// The default time between two decisions of the control thread while jobs are queued: an
+/// accounting tick of the kernel, as in the paper.
+pub const DEFAULT_TICK: Duration = Duration::from_millis(10);
 
 /// What decides how many of a pool's workers are active.
+///
+/// ```
+/// use manx::pool::{Control, FriendlyPool};
+///
+/// // All four are active while there are jobs.
+/// let pool = FriendlyPool::builder().num_threads(4).control(Control::Fixed).build()?;
+/// assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub enum Control {
     /// By how long the workers wait for a CPU, which CPUs are idle, and the CPU budget: the
     /// default. Also under a quota, which is paced.
@@ -65,13 +75,13 @@ pub enum Control {
         /// How often it is computed; 10 ms by default.
         tick: Duration,
     },
-    /// By no rule: all workers are active whenever there is something to do, as in most pools.
+    /// By no rule: all workers are active while there are jobs, as in most pools.
     Fixed,
 }
 
 impl Control {
     /// [`Control::Share`] with the paper's numbers.
-    pub const SHARE: Control = Control::Share { overcommit: 1.0, tick: TICK };
+    pub const SHARE: Control = Control::Share { overcommit: 1.0, tick: DEFAULT_TICK };
 }
 
 /// What was seen between two ticks.

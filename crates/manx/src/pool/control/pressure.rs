@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cheated_stops_giving_way_for_a_while() {
+    fn a_pool_below_its_fair_part_stops_yielding_for_a_while() {
         let mut rules = Pressure::default();
         let cheated = seen(1, 2, 0.34, Some(false));
         assert_eq!(rules.decide(&cheated), None);

@@ -38,7 +38,7 @@ impl Share {
         let mut share = Share {
             overcommit,
             stat: File::open(c"/proc/stat").ok(),
-            allowed: CpuSet::from_words(platform::cpu::allowed()),
+            allowed: CpuSet::of_this_thread(),
             own_ns: 0,
             all_ns: 0,
             text: vec![0; BYTES_MAX],

@@ -1,15 +1,15 @@
 //! What the threads of a pool have of its control: numbers to read, a CPU to ask for, and a thread
 //! to wake.
 
+use super::Control;
 use super::decision::Decision;
 use super::idle::Idle;
-use super::Control;
 use crate::cpu::{CpuBudget, LimitKind};
 use crate::lock::Mutex;
 use crate::pool::jobserver::{Allowance, Tokens};
 use crate::pool::registry::Member;
 use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use platform::clock::{ns_to_ticks, ticks};
+use platform::clock::{duration_ns, ns_to_ticks, ticks};
 use platform::futex;
 use std::time::Duration;
 
@@ -54,12 +54,17 @@ pub(in crate::pool) struct Bounds {
 }
 
 impl Steering {
-    pub(in crate::pool) fn new(control: Control, tick: Duration, workers_max: u32, bounds: Bounds) -> Steering {
+    pub(in crate::pool) fn new(
+        control: Control,
+        tick: Duration,
+        workers_max: u32,
+        bounds: Bounds,
+    ) -> Steering {
         let tick = if let Control::Share { tick, .. } = control { tick } else { tick };
         let budget = CpuBudget::now();
         let steering = Steering {
             control,
-            tick_ns: u64::try_from(tick.as_nanos()).unwrap_or(u64::MAX),
+            tick_ns: duration_ns(tick),
             workers_max,
             limit: AtomicU32::new(workers_max),
             idle: if control == Control::Pressure { Idle::of(&budget) } else { None },
@@ -159,7 +164,7 @@ impl Steering {
     /// Whether a worker between two jobs is to let others run: threads outnumber the CPUs (now, or
     /// if that cannot be known, at the last tick), and the neighbours give way, too.
     #[inline]
-    pub(in crate::pool) fn gives_way(&self, now_ticks: u64) -> bool {
+    pub(in crate::pool) fn should_yield(&self, now_ticks: u64) -> bool {
         if self.firm.load(Ordering::Relaxed) {
             return false;
         }

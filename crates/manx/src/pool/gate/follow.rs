@@ -18,6 +18,20 @@ pub const FOLLOW_IDLE_MS: u64 = 2_000;
 const IDLE_PART: u64 = 100;
 
 /// What keeps a gate at the budget. Dropped, it ends, and the gate stays as it is.
+///
+/// ```
+/// use manx::pool::gate::{Follower, Gate};
+/// use std::sync::Arc;
+///
+/// let gate = Arc::new(Gate::new(64));
+/// let follower = Follower::of_budget({
+///     let gate = Arc::clone(&gate);
+///     move |cpus| { gate.set_active(cpus); }
+/// })?;
+/// assert!((1..=64).contains(&gate.active()));
+/// drop(follower);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Follower {
     ended: Arc<AtomicU32>,
@@ -52,7 +66,7 @@ impl Follower {
         mut pass_on: impl FnMut(usize) + Send + 'static,
     ) -> std::io::Result<Follower> {
         let ended = Arc::new(AtomicU32::new(0));
-        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX).max(1_000_000);
+        let every_ns = clock::duration_ns(every).max(1_000_000);
         let idle_ns = every_ns.max(FOLLOW_IDLE_MS * 1_000_000);
         let mut last = count();
         pass_on(last);

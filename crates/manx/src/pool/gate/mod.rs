@@ -1,11 +1,11 @@
 //! Gates: workers of pools that are not ours follow the CPU budget too.
 //!
-//! rayon and tokio start a thread for each CPU that they believe in, and keep it. A gate beside
-//! such a pool holds back those workers that are too many at the moment, and lets them go on when
-//! there is room again. The tasks know nothing of it. A worker can be held back only where it takes
-//! the next task, so a gate gives the pool tasks of its own: *checks*. A worker that comes to one
-//! while too many are active parks in it. How a check gets to a worker, and what a worker must not
-//! hold when it parks, differ: `gate/rayon.rs`, `gate/tokio.rs`. Here is what they have in common,
+//! rayon and tokio start a thread for each CPU that they see, and keep it. A gate beside such a
+//! pool parks the workers that are too many at the moment, and lets them continue when there are
+//! CPUs for them again. The tasks do not notice it. A worker can be parked only where it takes the
+//! next task, so a gate gives the pool tasks of its own: *checks*. A worker that comes to one while
+//! too many are active parks in it. How a check gets to a worker, and what a worker must not hold
+//! when it parks, differ: see `gate/rayon.rs` and `gate/tokio.rs`. This file has their common part,
 //! the count.
 //!
 //! | word | meaning |
@@ -32,6 +32,7 @@
 
 use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use platform::futex::{self, Deadline};
+use std::time::Duration;
 
 platform::os_only! {
     mod follow;
@@ -54,6 +55,17 @@ fn parked_of(state: u64) -> u32 {
 }
 
 /// Which worker is called first.
+///
+/// ```
+/// use manx::pool::gate::{Gate, Rank, Stay};
+///
+/// let gate = Gate::new(2);
+/// gate.set_active(1);
+/// assert!(gate.try_park());
+/// gate.set_active(2);
+/// // No job of this worker has been begun, so others are called first.
+/// assert_eq!(gate.stay(Rank::Free, None), Stay::Called);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// Its pool may wait for what it has begun.
@@ -72,14 +84,27 @@ impl Rank {
     }
 }
 
-/// How a stay at the gate has ended.
+/// How the wait of a parked worker has ended.
+///
+/// ```
+/// use manx::pool::gate::{Gate, Rank, Stay};
+/// use std::time::Duration;
+///
+/// let gate = Gate::new(2);
+/// gate.set_active(1);
+/// assert!(gate.try_park());
+/// assert_eq!(gate.stay(Rank::Free, Some(Duration::ZERO)), Stay::TimedOut);
+/// assert_eq!(gate.parked(), 1);
+/// gate.step_out();
+/// assert_eq!(gate.parked(), 0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "who was not called is still parked"]
+#[must_use = "a worker that was not called is still parked"]
 pub enum Stay {
     /// The worker may go on, and is counted so.
     Called,
-    /// It may not; it is counted as parked still.
-    TimeUp,
+    /// The timeout is over; the worker is counted as parked still.
+    TimedOut,
 }
 
 /// The gate of one pool.
@@ -135,6 +160,14 @@ impl Gate {
 
     /// Allows `workers` workers to be active, at least 1. Calls the workers that may go on; returns
     /// how many more workers should park now.
+    ///
+    /// ```
+    /// let gate = manx::pool::gate::Gate::new(4);
+    /// assert_eq!(gate.set_active(1), 3); // three should park
+    /// assert!(gate.try_park());
+    /// assert_eq!(gate.set_active(2), 1); // one more should
+    /// # gate.close();
+    /// ```
     pub fn set_active(&self, workers: usize) -> usize {
         let wanted = u32::try_from(workers).unwrap_or(u32::MAX).clamp(1, self.workers);
         // Relaxed: the exchange checks it.
@@ -166,11 +199,22 @@ impl Gate {
         }
     }
 
-    /// Lets all workers go, for ever.
+    /// Lets all workers continue. The gate parks no worker any more.
+    ///
+    /// ```
+    /// use manx::pool::gate::{Gate, Rank, Stay};
+    ///
+    /// let gate = Gate::new(2);
+    /// gate.set_active(1);
+    /// assert!(gate.try_park());
+    /// gate.close();
+    /// assert_eq!(gate.stay(Rank::Free, None), Stay::Called);
+    /// assert!(!gate.try_park());
+    /// ```
     pub fn close(&self) {
         self.closed.store(1, Ordering::SeqCst);
         // A `set_active` that did not see it yet is overwritten, or sees it now. A worker that
-        // raced with both is told by the call.
+        // raced with both sees the call.
         fence(Ordering::SeqCst);
         self.set_active(self.workers as usize);
         self.nudge();
@@ -201,14 +245,29 @@ impl Gate {
         self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, may).is_ok()
     }
 
-    /// Keeps a worker that has parked, until it is called or the deadline has passed.
-    pub fn stay(&self, rank: Rank, until: Option<Deadline>) -> Stay {
-        self.stay_unless(rank, until, || false)
+    /// Keeps a worker that has parked, until it is called or the timeout is over. `None` is no
+    /// timeout.
+    pub fn stay(&self, rank: Rank, timeout: Option<Duration>) -> Stay {
+        self.stay_unless(rank, timeout, || false)
     }
 
-    /// The same, or until `gives_up` says so: it is asked at first and after each call and
-    /// [`nudge`](Gate::nudge).
-    pub fn stay_unless(&self, rank: Rank, until: Option<Deadline>, gives_up: impl Fn() -> bool) -> Stay {
+    /// As [`stay`](Gate::stay), or until `gives_up` returns true, which counts as a timeout. The
+    /// function is called at first, and after each call and [`nudge`](Gate::nudge).
+    ///
+    /// ```
+    /// use manx::pool::gate::{Gate, Rank, Stay};
+    ///
+    /// let gate = Gate::new(2);
+    /// gate.set_active(1);
+    /// assert!(gate.try_park());
+    /// let has_work = || true;
+    /// if gate.stay_unless(Rank::Urgent, None, has_work) == Stay::TimedOut {
+    ///     gate.step_out();
+    /// }
+    /// assert_eq!(gate.parked(), 0);
+    /// ```
+    pub fn stay_unless(&self, rank: Rank, timeout: Option<Duration>, gives_up: impl Fn() -> bool) -> Stay {
+        let until = timeout.map(Deadline::after);
         loop {
             // Acquire, and before the look: Invariant 2.
             let calls = self.calls.load(Ordering::Acquire);
@@ -216,13 +275,13 @@ impl Gate {
                 return Stay::Called;
             }
             if gives_up() || until.is_some_and(|until| until.remaining_ns() == 0) {
-                return Stay::TimeUp;
+                return Stay::TimedOut;
             }
             futex::wait_set(&self.calls, calls, rank.set(), until);
         }
     }
 
-    /// Makes all parked workers look again.
+    /// Makes all parked workers check again whether they may continue.
     pub fn nudge(&self) {
         self.call(u32::MAX);
     }
@@ -237,7 +296,6 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn as_many_park_as_are_too_many_and_one_never_does() {
@@ -246,12 +304,12 @@ mod tests {
         assert_eq!(gate.set_active(0), 3);
         assert_eq!((0..9).filter(|_| gate.try_park()).count(), 3);
         assert_eq!((gate.active(), gate.parked()), (1, 3));
-        assert_eq!(gate.stay(Rank::Free, Some(Deadline::after(Duration::ZERO))), Stay::TimeUp);
+        assert_eq!(gate.stay(Rank::Free, Some(Duration::ZERO)), Stay::TimedOut);
         assert_eq!(gate.set_active(2), 0);
         assert_eq!(gate.stay(Rank::Free, None), Stay::Called);
-        assert_eq!(gate.stay(Rank::Urgent, Some(Deadline::after(Duration::ZERO))), Stay::TimeUp);
+        assert_eq!(gate.stay(Rank::Urgent, Some(Duration::ZERO)), Stay::TimedOut);
         gate.step_out();
-        assert!(gate.try_park(), "in the place of who stepped out");
+        assert!(gate.try_park(), "in the place of the worker that stepped out");
         gate.close();
         assert_eq!([gate.stay(Rank::Free, None), gate.stay(Rank::Free, None)], [Stay::Called; 2]);
         assert_eq!((gate.set_active(1), gate.try_park(), gate.parked()), (0, false, 0));

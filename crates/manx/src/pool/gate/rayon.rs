@@ -14,13 +14,14 @@
 //! loop, and more when there is a wait (and a job, and what that called) between the two. That
 //! number of bytes is measured before any other code has the pool.
 //!
-//! - From the main loop it parks until it is called. It looks for broadcasts of the program's,
-//!   which would wait for it: when it is told ([`Gated::broadcast`], [`Gated::spawn_broadcast`]),
-//!   and else each [`LOOK_MS`].
+//! - From the main loop it parks until it is called. A broadcast of the program would wait for it.
+//!   So it checks for broadcasts on a signal ([`Gated::broadcast`], [`Gated::spawn_broadcast`]),
+//!   and otherwise each [`LOOK_MS`].
 //! - From a wait it parks for a *slice*, 1 to 8 ms, puts a check into its own deque, and goes back
-//!   to the wait. If that is over, the worker goes on; the check stays where others steal first,
-//!   and a worker that comes for work parks instead. If not, it takes the check out again and parks
-//!   for another slice. So a wait ends at most a slice late, and nothing stands still.
+//!   to the wait. If the wait is over, the worker continues. The check stays where other workers
+//!   steal first, and the worker that steals it parks instead. If the wait is not over, the worker
+//!   takes the check out again and parks for another slice. So a wait ends at most one slice late,
+//!   and the program always makes progress.
 //!
 //! Invariants:
 //! 1. While too few are parked there is a check in some queue, or on its way: each lowering sends
@@ -39,18 +40,19 @@
 use super::{Follower, Gate, Rank, Stay};
 use platform::atomic::{AtomicU32, AtomicUsize, Ordering};
 use platform::clock;
-use platform::futex::{self, Clock, Deadline};
+use platform::futex;
 use rayon_core::{BroadcastContext, ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-/// How often a worker that is parked for long looks for broadcasts that it was not told of, in
+/// How often a worker that is parked for long checks for broadcasts without a signal, in
 /// milliseconds.
 pub const LOOK_MS: u64 = 1_000;
 /// How often while a thread waits for a broadcast.
-const LOOK_NS_HURRIED: u64 = 1_000_000;
+const LOOK_HURRIED: Duration = Duration::from_millis(1);
 /// A worker that parks while its `join` waits does so for this long at first, …
 const SLICE_NS_MIN: u64 = 1_000_000;
 /// … and at most, if it happens again and again.
@@ -149,6 +151,17 @@ impl Gated {
     }
 
     /// Calls the pool's own `broadcast`, and tells the parked workers of it.
+    ///
+    /// ```
+    /// use manx::pool::gate::rayon::Gated;
+    /// use rayon_core::ThreadPoolBuilder;
+    ///
+    /// let pool = Gated::build(ThreadPoolBuilder::new().num_threads(3))?;
+    /// pool.set_active(1);
+    /// // On each worker, the parked ones too.
+    /// assert_eq!(pool.broadcast(|context| context.index()).len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn broadcast<OP, R>(&self, op: OP) -> Vec<R>
     where
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
@@ -186,6 +199,17 @@ impl Gated {
 
     /// Keeps as many workers active as this process may use whole CPUs, until what this returns is
     /// dropped.
+    ///
+    /// ```
+    /// use manx::pool::gate::rayon::Gated;
+    /// use rayon_core::ThreadPoolBuilder;
+    ///
+    /// let pool = Gated::build(ThreadPoolBuilder::new().num_threads(64))?;
+    /// let follower = pool.follow_budget()?;
+    /// assert!(pool.gate().active() <= 64);
+    /// drop(follower);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The system has no thread for it.
@@ -438,12 +462,12 @@ impl Shared {
             let hurried = broadcasting.load(Ordering::Relaxed) > 0;
             // The deque is empty (Invariant 2), so what there is came by a broadcast.
             while rayon_core::yield_local() == Some(rayon_core::Yield::Executed) {}
-            let look = deadline(if hurried { LOOK_NS_HURRIED } else { LOOK_MS * 1_000_000 });
-            let told = || {
+            let look = if hurried { LOOK_HURRIED } else { Duration::from_millis(LOOK_MS) };
+            let has_signal = || {
                 broadcasts.load(Ordering::Relaxed) != seen
                     || !hurried && broadcasting.load(Ordering::Relaxed) > 0
             };
-            if self.gate.stay_unless(Rank::Free, Some(look), told) == Stay::Called {
+            if self.gate.stay_unless(Rank::Free, Some(look), has_signal) == Stay::Called {
                 return true;
             }
         }
@@ -455,12 +479,8 @@ impl Shared {
         // If it had done anything since the last slice, it would be longer ago.
         let again = clock::now_ns().saturating_sub(ended_ns) < SLICE_NS_MIN / 4;
         let slice_ns = if again { (2 * last_ns).min(SLICE_NS_MAX) } else { SLICE_NS_MIN };
-        let stay = self.gate.stay(Rank::Urgent, Some(deadline(slice_ns)));
+        let stay = self.gate.stay(Rank::Urgent, Some(Duration::from_nanos(slice_ns)));
         SLICE.set((slice_ns, clock::now_ns()));
         stay == Stay::Called
     }
-}
-
-fn deadline(ns: u64) -> Deadline {
-    Deadline { clock: Clock::Monotonic, ns: clock::now_ns() + ns }
 }

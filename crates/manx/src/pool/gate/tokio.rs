@@ -162,7 +162,7 @@ impl Shared {
         });
         let stay = self.gate.stay_unless(Rank::Free, None, || canary.was_run.load(Ordering::Relaxed));
         canary.is_over.store(true, Ordering::Relaxed);
-        if stay == Stay::TimeUp {
+        if stay == Stay::TimedOut {
             self.gate.step_out();
             self.send_check();
         }

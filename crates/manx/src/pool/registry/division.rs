@@ -24,25 +24,31 @@
 
 /// A member that wants CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub(super) struct Claim {
     /// How many it can use, in hundredths.
-    pub limit: u32,
+    pub(super) limit: u32,
     /// How much it counts; 0 counts as 1.
-    pub weight: u8,
+    pub(super) weight: u8,
 }
 
-/// What one of them gets.
+/// The part of the CPUs that a member of a registry gets: see
+/// [`Member::share`](super::Member::share).
 ///
 /// ```
-/// use manx::pool::registry::division::{Claim, divide};
+/// use manx::pool::registry::Registry;
 ///
-/// // Three on two CPUs: one wants half a CPU, the others all there is.
-/// let wants = |limit| Claim { limit, weight: 1 };
-/// let claims = [wants(50), wants(200), wants(200)];
-/// let cpus: Vec<f64> = (0..3).map(|at| divide(200, &claims, at).cpus()).collect();
-/// assert_eq!(cpus, [0.5, 0.75, 0.75]);
-/// let whole: Vec<u32> = (0..3).map(|at| divide(200, &claims, at).whole()).collect();
-/// assert_eq!(whole, [0, 1, 1]);
+/// # let path = std::env::temp_dir().join(format!("manx-doc-share-{}", std::process::id()));
+/// let registry = Registry::at(&path)?;
+/// registry.set_cpus(3.0);
+/// let members = [registry.join(1, 3.0)?, registry.join(1, 3.0)?];
+/// for member in &members {
+///     member.set_demand(3.0)?;
+/// }
+/// assert_eq!(members[0].share()?.cpus(), 1.5);
+/// // One of the two has two whole CPUs, and the other one has one.
+/// assert_eq!(members[0].share()?.whole() + members[1].share()?.whole(), 3);
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
@@ -51,24 +57,24 @@ pub struct Share {
 }
 
 impl Share {
-    pub(super) const fn new(cpus: f64, whole: u32) -> Share {
+    const fn new(cpus: f64, whole: u32) -> Share {
         Share { cpus, whole }
     }
 
-    /// In CPUs.
+    /// The share in CPUs, a fraction.
     pub fn cpus(&self) -> f64 {
         self.cpus
     }
 
-    /// In whole CPUs. Each of these belongs to one member, so it may be 0 where members outnumber
-    /// CPUs.
+    /// The share in whole CPUs. Each of these belongs to one member, so it may be 0 where members
+    /// outnumber CPUs.
     pub fn whole(&self) -> u32 {
         self.whole
     }
 }
 
 /// The maximum number of members that CPUs are divided among; the members behind get nothing.
-pub const CLAIMS_MAX: usize = 256;
+const CLAIMS_MAX: usize = 256;
 
 /// The level of the water: a member has `of` hundredths for each `to` units of weight, unless it is
 /// full.
@@ -125,7 +131,7 @@ impl Claim {
 }
 
 /// What the claim at `own` gets of `cpus` hundredths of a CPU.
-pub fn divide(cpus: u32, claims: &[Claim], own: usize) -> Share {
+pub(super) fn divide(cpus: u32, claims: &[Claim], own: usize) -> Share {
     let claims = &claims[..claims.len().min(CLAIMS_MAX)];
     let Some(claim) = claims.get(own) else { return Share::new(0.0, 0) };
     let level = Level::pour(cpus, claims);
@@ -193,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn who_gets_less_than_it_can_use_has_as_much_a_weight_as_anybody(cpus in 1u32..20_000, claims in claims()) {
+        fn a_member_below_its_limit_gets_its_full_weight(cpus in 1u32..20_000, claims in claims()) {
             let shares = all(cpus, &claims);
             let levels: Vec<f64> = shares.iter().zip(&claims).map(|(share, claim)| share.cpus() / claim.width() as f64).collect();
             let highest = levels.iter().copied().fold(0.0, f64::max);
@@ -231,6 +237,13 @@ mod tests {
             prop_assert!(shares.iter().all(|share| share.cpus() == shares[0].cpus()));
             prop_assert!(shares.windows(2).all(|pair| pair[0].whole() >= pair[1].whole()));
         }
+    }
+
+    #[test]
+    fn a_member_that_wants_little_gets_it_and_the_others_divide_the_rest() {
+        // Three on two CPUs: one wants half a CPU, the others all there is.
+        let claims = [50, 200, 200].map(|limit| Claim { limit, weight: 1 });
+        assert_eq!(all(200, &claims), [Share::new(0.5, 0), Share::new(0.75, 1), Share::new(0.75, 1)]);
     }
 
     #[test]

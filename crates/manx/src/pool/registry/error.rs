@@ -5,7 +5,15 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Why there is no registry, or no place in it.
+///
+/// ```
+/// use manx::pool::registry::{Registry, RegistryError};
+///
+/// let error = Registry::at("/proc/no/such/folder").unwrap_err();
+/// assert!(matches!(error, RegistryError::Io { .. }));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RegistryError {
     /// The system refused something.
     Io {
@@ -21,7 +29,7 @@ pub enum RegistryError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A process that makes the file does not come to an end.
+    /// The process that makes the file does not finish.
     Busy {
         /// The file.
         path: PathBuf,
@@ -52,7 +60,7 @@ impl fmt::Display for RegistryError {
                 let path = path.display();
                 write!(
                     f,
-                    "{path} is being made, and who makes it does not go on: continue or end that process"
+                    "{path} is being made, and the process that makes it does not continue: continue or end it"
                 )
             }
             RegistryError::Replaced { path } => {
@@ -67,9 +75,31 @@ impl fmt::Display for RegistryError {
 
 impl std::error::Error for RegistryError {}
 
-/// Why a member is one no more.
+/// Why a membership has ended.
+///
+/// ```
+/// use manx::pool::registry::{Member, MembershipError, Registry};
+///
+/// /// The share in CPUs; joins again if the place was lost.
+/// fn share(member: &mut Member, registry: &Registry) -> f64 {
+///     match member.share() {
+///         Ok(share) => share.cpus(),
+///         Err(MembershipError::Forked) => 1.0,
+///         Err(_) => {
+///             *member = registry.join(1, 2.0).unwrap();
+///             0.0
+///         }
+///     }
+/// }
+/// # let path = std::env::temp_dir().join(format!("manx-doc-member-{}", std::process::id()));
+/// # let registry = Registry::at(&path)?;
+/// # assert_eq!(share(&mut registry.join(1, 2.0)?, &registry), 0.0);
+/// # std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), manx::pool::registry::RegistryError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+#[non_exhaustive]
+pub enum MembershipError {
     /// This process was forked from the process that joined.
     Forked,
     /// Its place was taken from it: a process wrote to the file, or ended the lock.
@@ -78,14 +108,16 @@ pub enum Lost {
     Removed,
 }
 
-impl fmt::Display for Lost {
+impl fmt::Display for MembershipError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Lost::Forked => "it is the process before the fork that is a member: join in this one, too",
-            Lost::Evicted => "the place in the registry was lost: join again",
-            Lost::Removed => "the registry's file was removed: open it and join again",
+            MembershipError::Forked => {
+                "the parent process is the member, not this fork of it: join in this process, too"
+            }
+            MembershipError::Evicted => "the place in the registry was lost: join again",
+            MembershipError::Removed => "the registry's file was removed: open it and join again",
         })
     }
 }
 
-impl std::error::Error for Lost {}
+impl std::error::Error for MembershipError {}

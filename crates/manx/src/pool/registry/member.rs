@@ -1,7 +1,7 @@
 //! One member of a registry: what it wants, and what it gets.
 
 use super::division::{Claim, Share, divide};
-use super::error::{Lost, RegistryError};
+use super::error::{MembershipError, RegistryError};
 use super::file::{FileLocks, Mapping, Table};
 use super::slots::{self, PLACES, Place, Terms, hundredths};
 use platform::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -66,52 +66,52 @@ impl Member {
         Ok(Member { mapping: Arc::clone(mapping), locks, place, weight, demand, cap, generation })
     }
 
-    /// Says how many CPUs this member could use now: as many as it has work for. 0, from which it
-    /// begins, leaves all to others.
+    /// Sets how many CPUs this member could use now: as many as it has work for. It is 0 at first,
+    /// which leaves all CPUs to others.
     ///
     /// # Errors
-    /// It is a member no more.
-    pub fn set_demand(&self, cpus: f64) -> Result<(), Lost> {
+    /// It is not a member any more.
+    pub fn set_demand(&self, cpus: f64) -> Result<(), MembershipError> {
         // Relaxed: a program that sets both at the same time from two threads gets either order.
         self.demand.store(hundredths(cpus), Ordering::Relaxed);
-        self.tell()
+        self.publish()
     }
 
-    /// Says how many CPUs this member may use at all: its own budget.
+    /// Sets how many CPUs this member may use at most: its own budget.
     ///
     /// # Errors
-    /// It is a member no more.
-    pub fn set_cap(&self, cpus: f64) -> Result<(), Lost> {
+    /// It is not a member any more.
+    pub fn set_cap(&self, cpus: f64) -> Result<(), MembershipError> {
         self.cap.store(hundredths(cpus), Ordering::Relaxed);
-        self.tell()
+        self.publish()
     }
 
-    fn tell(&self) -> Result<(), Lost> {
-        if !self.is_at_home() {
-            return Err(Lost::Forked);
+    fn publish(&self) -> Result<(), MembershipError> {
+        if !self.is_joining_process() {
+            return Err(MembershipError::Forked);
         }
         let (demand, cap) = (self.demand.load(Ordering::Relaxed), self.cap.load(Ordering::Relaxed));
         let table = self.mapping.table();
-        self.show(table, now_ms());
+        self.refresh(table, now_ms());
         slots::change(&table.words, self.place, Terms::new(self.weight, demand, cap))
             .then_some(())
-            .ok_or(Lost::Evicted)
+            .ok_or(MembershipError::Evicted)
     }
 
-    /// What this member gets now. Makes no system call.
+    /// Returns the share of this member. Makes no system call.
     ///
     /// # Errors
-    /// It is a member no more.
-    pub fn share(&self) -> Result<Share, Lost> {
-        if !self.is_at_home() {
-            return Err(Lost::Forked);
+    /// It is not a member any more.
+    pub fn share(&self) -> Result<Share, MembershipError> {
+        if !self.is_joining_process() {
+            return Err(MembershipError::Forked);
         }
         let table = self.mapping.table();
         if !slots::is_own(&table.words, self.place) {
-            return Err(Lost::Evicted);
+            return Err(MembershipError::Evicted);
         }
         let now_ms = now_ms();
-        self.show(table, now_ms);
+        self.refresh(table, now_ms);
         let mut claims = [Claim { limit: 0, weight: 1 }; PLACES];
         let (mut count, mut own) = (0, 0);
         for (index, terms) in members(table) {
@@ -128,16 +128,27 @@ impl Member {
         Ok(divide(table.cpus.load(Ordering::Relaxed), &claims[..count], own))
     }
 
-    /// Takes back the places of members that are gone, if no member has looked for them in the last
-    /// 100 ms; returns how many. Costs one system call for each member. A member that keeps asking
-    /// for its share calls this too, now and then.
+    /// Takes back the places of members that are gone, unless a member has done so in the last
+    /// 100 ms. Returns how many. Costs one system call for each member. A member that regularly
+    /// reads its share should call this from time to time.
+    ///
+    /// ```
+    /// use manx::pool::registry::Registry;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("manx-doc-sweep-{}", std::process::id()));
+    /// let registry = Registry::at(&path)?;
+    /// let member = registry.join(1, 2.0)?;
+    /// assert_eq!(member.sweep()?, 0); // no other member was there
+    /// # std::fs::remove_file(&path).unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// It is a member no more; or the file was removed, so that members that come now are in
-    /// another one: join again.
-    pub fn sweep(&self) -> Result<usize, Lost> {
-        if !self.is_at_home() {
-            return Err(Lost::Forked);
+    /// It is not a member any more; or the file was removed, so that new members use another file:
+    /// join again.
+    pub fn sweep(&self) -> Result<usize, MembershipError> {
+        if !self.is_joining_process() {
+            return Err(MembershipError::Forked);
         }
         let table = self.mapping.table();
         let now_ms = now_ms();
@@ -149,21 +160,21 @@ impl Member {
         }
         table.swept_ms.store(now_ms, Ordering::Relaxed);
         if !self.locks.is_named() {
-            return Err(Lost::Removed);
+            return Err(MembershipError::Removed);
         }
         if !slots::is_own(&table.words, self.place) {
-            return Err(Lost::Evicted);
+            return Err(MembershipError::Evicted);
         }
         Ok(slots::sweep(&table.words[..reached(table)], Some(self.place), &self.locks))
     }
 
     /// Whether this is the process that joined, not one forked from it.
-    fn is_at_home(&self) -> bool {
+    fn is_joining_process(&self) -> bool {
         self.generation == fork::generation()
     }
 
     /// Lets others see that this member is there.
-    fn show(&self, table: &Table, now_ms: u64) {
+    fn refresh(&self, table: &Table, now_ms: u64) {
         let seen_ms = &table.seen_ms[self.place.index];
         // Relaxed: see `join`. Not each time, because others read this line.
         if seen_ms.load(Ordering::Relaxed).abs_diff(now_ms) >= SHOW_MS {
@@ -175,7 +186,7 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         // A forked child is no member, and leaves nothing.
-        if self.is_at_home() {
+        if self.is_joining_process() {
             slots::leave(&self.mapping.table().words, self.place, &self.locks);
         }
     }

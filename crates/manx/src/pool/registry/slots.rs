@@ -102,7 +102,7 @@ impl Terms {
         self.cap
     }
 
-    /// What a place's word says; `None` if it is free. Any 64 bits mean something.
+    /// The terms in a place's word; `None` if the place is free. Every value of a word is valid.
     pub fn of(word: u64) -> Option<Terms> {
         let weight = (word >> WEIGHT_SHIFT) as u8;
         (weight != 0).then_some(Terms {
@@ -136,7 +136,7 @@ pub trait Locks {
     fn try_lock(&self, place: usize) -> bool;
     /// Gives it back.
     fn unlock(&self, place: usize);
-    /// Whether another holder has it; true also if that cannot be told.
+    /// Whether another holder has it; true also if that is not known.
     fn is_locked_by_another(&self, place: usize) -> bool;
 }
 
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_says_what_it_was_told_whatever_its_bits() {
+    fn a_word_returns_the_terms_that_were_packed() {
         let terms = Terms::new(255, 123_456, HUNDREDTHS_MAX);
         assert_eq!(Terms::of(terms.word(65_535)), Some(terms));
         assert_eq!(Terms::of(0), None);
@@ -331,7 +331,7 @@ mod tests {
         let third = take(&words, terms, &three).expect("its place");
         assert_eq!((third.index, third.generation), (first.index, first.generation + 1));
         leave(&words, first, &Held(table.clone(), 9));
-        assert!(is_own(&words, third), "who was here before takes nothing from who is here now");
+        assert!(is_own(&words, third), "the member before takes nothing from the present one");
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
         let terms = Terms::new(1, 100, 200);
         let dead = take(&words, terms, &Held(table.clone(), 1)).expect("free");
         table.borrow_mut()[0] = None;
-        let next = take(&words, terms, &Held(table, 2)).expect("nobody holds it");
+        let next = take(&words, terms, &Held(table, 2)).expect("no member holds it");
         assert!(is_own(&words, next) && !is_own(&words, dead));
     }
 

@@ -1,4 +1,4 @@
-//! How a session gets its id, and what another thread does that meets it meanwhile.
+//! How a session gets its id, and what another thread does that finds it *allocating*.
 //!
 //! ```text
 //! session                                    a thread that collects the active ids
@@ -54,7 +54,7 @@ impl Protocol {
     /// use manx::txn::coordinator::{Coordinator, Protocol};
     ///
     /// for protocol in Protocol::ALL {
-    ///     let coordinator = Coordinator::new(protocol, 1);
+    ///     let coordinator = Coordinator::with_protocol(protocol, 1);
     ///     let mut session = coordinator.session()?;
     ///     let id = session.allocate();
     ///     session.end();

@@ -1,4 +1,4 @@
-//! All of it together.
+//! The coordinator: the ids, the slots and the published snapshot together.
 
 use super::allocation::{Allocation, Protocol};
 use super::pin;
@@ -8,12 +8,12 @@ use platform::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Gives ids and snapshots to the sessions of a transaction engine, as WiredTiger's transaction
-/// layer does. No thread waits for another one (with [`Protocol::Help`]).
+/// layer does. No thread waits for another one.
 ///
 /// ```
-/// use manx::txn::coordinator::{Coordinator, Protocol};
+/// use manx::txn::coordinator::Coordinator;
 ///
-/// let coordinator = Coordinator::new(Protocol::Help, 2);
+/// let coordinator = Coordinator::new(2);
 /// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
 /// let id = writer.allocate();
 /// assert!(!reader.snapshot().sees(id), "it is at work");
@@ -37,14 +37,21 @@ impl Coordinator {
     /// Makes a coordinator of `sessions_max` sessions at most; each costs 64 bytes.
     ///
     /// ```
-    /// use manx::txn::coordinator::{Coordinator, Protocol};
+    /// use manx::txn::coordinator::Coordinator;
     ///
-    /// let coordinator = Coordinator::new(Protocol::default(), 100);
+    /// let coordinator = Coordinator::new(100);
     /// let mut session = coordinator.session()?;
     /// assert!(session.snapshot().concurrent().is_empty());
     /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
     /// ```
-    pub fn new(protocol: Protocol, sessions_max: u32) -> Arc<Coordinator> {
+    pub fn new(sessions_max: u32) -> Arc<Coordinator> {
+        Coordinator::with_protocol(Protocol::Help, sessions_max)
+    }
+
+    /// As [`Coordinator::new`], with another protocol.
+    // For the package `workload`, which compares the protocols.
+    #[doc(hidden)]
+    pub fn with_protocol(protocol: Protocol, sessions_max: u32) -> Arc<Coordinator> {
         Arc::new(Coordinator {
             allocation: Allocation::new(protocol),
             slots: SessionSlots::new(sessions_max),

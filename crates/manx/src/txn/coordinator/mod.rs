@@ -15,8 +15,8 @@
 //! on the order of commits: there is no long fork.
 //!
 //! The session that publishes has to know the ids of the transactions at work, and meets the trap
-//! there. What it does then is the [`Protocol`]: it waits, adaptively or as told, or it *helps*: it
-//! takes an id for the other one, and goes on.
+//! there. It *helps*: it takes an id for the other session, and goes on. (Other protocols wait,
+//! adaptively or by a function of the caller, and exist for comparison.)
 //!
 //! | file | what |
 //! | --- | --- |
@@ -55,6 +55,8 @@ mod session;
 mod session_slots;
 mod snapshot;
 
+// The packages `serve`, `baselines` and `workload` compare the protocols.
+#[doc(hidden)]
 pub use allocation::Protocol;
 pub use coordinator::Coordinator;
 pub use session::{Session, TooManySessions};

@@ -13,6 +13,18 @@ use std::sync::Arc;
 
 /// A participant. One thread at a time uses it; it may go from thread to thread. What it has ends
 /// when it is dropped.
+///
+/// ```
+/// use manx::txn::coordinator::Coordinator;
+///
+/// let coordinator = Coordinator::new(2);
+/// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
+/// let id = writer.allocate();
+/// assert!(!reader.snapshot().sees(id), "it is at work");
+/// writer.end();
+/// assert!(reader.snapshot().sees(id));
+/// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+/// ```
 pub struct Session {
     coordinator: Arc<Coordinator>,
     slot: usize,
@@ -26,7 +38,18 @@ pub struct Session {
 
 /// The error of [`Coordinator::session`](super::Coordinator::session): the maximum number of
 /// sessions exists already.
+///
+/// ```
+/// use manx::txn::coordinator::Coordinator;
+///
+/// let coordinator = Coordinator::new(1);
+/// let only = coordinator.session()?;
+/// assert_eq!(coordinator.session().unwrap_err().limit, 1);
+/// # drop(only);
+/// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TooManySessions {
     /// The maximum number of sessions.
     pub limit: u32,
@@ -78,6 +101,17 @@ impl Session {
 
     /// Which transactions are over now. It is *pinned*: what it shows is kept until
     /// [`Session::unpin`], [`Session::end`] or the next one.
+    ///
+    /// ```
+    /// let coordinator = manx::txn::coordinator::Coordinator::new(2);
+    /// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
+    /// let id = writer.allocate();
+    /// assert!(!reader.snapshot().sees(id), "it is not over");
+    /// writer.end();
+    /// assert!(!reader.pinned().unwrap().sees(id), "a snapshot stays as it is");
+    /// assert!(reader.snapshot().sees(id));
+    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+    /// ```
     #[inline]
     pub fn snapshot(&mut self) -> &Snapshot {
         let slot = self.coordinator.slots.at(self.slot);
@@ -100,6 +134,18 @@ impl Session {
     }
 
     /// The id of the transaction: a new one, unless it has one.
+    ///
+    /// ```
+    /// use manx::txn::coordinator::Coordinator;
+    ///
+    /// let coordinator = Coordinator::new(2);
+    /// let mut session = coordinator.session()?;
+    /// let id = session.allocate();
+    /// assert_eq!((session.allocate(), session.id()), (id, Some(id)));
+    /// session.end();
+    /// assert!(session.allocate() > id);
+    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+    /// ```
     #[inline]
     pub fn allocate(&mut self) -> u64 {
         if let Some(id) = self.id {
@@ -120,6 +166,15 @@ impl Session {
     /// The transaction is over: what it wrote under its id is visible to all snapshots from now on.
     /// (A transaction that takes back what it wrote does so before.) Without an id it costs
     /// nothing. The snapshot is unpinned.
+    ///
+    /// ```
+    /// let coordinator = manx::txn::coordinator::Coordinator::new(2);
+    /// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
+    /// let id = writer.allocate();
+    /// writer.end();
+    /// assert!(reader.snapshot().sees(id) && writer.id().is_none());
+    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+    /// ```
     #[inline]
     pub fn end(&mut self) {
         self.unpin();
@@ -142,6 +197,20 @@ impl Session {
     /// Of all ids below this one it is known that they are over, to every snapshot that is in use
     /// or will be: of what they wrote only the last version can be seen. It stays as it was while a
     /// session is just taking a snapshot. Looks at each session: not for every transaction.
+    ///
+    /// ```
+    /// use manx::txn::coordinator::Coordinator;
+    ///
+    /// let coordinator = Coordinator::new(2);
+    /// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
+    /// let id = writer.allocate();
+    /// reader.snapshot();
+    /// writer.end();
+    /// assert!(reader.oldest() <= id, "the reader's snapshot does not see the transaction");
+    /// reader.unpin();
+    /// assert!(reader.oldest() > id);
+    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
+    /// ```
     pub fn oldest(&self) -> u64 {
         self.coordinator.oldest()
     }

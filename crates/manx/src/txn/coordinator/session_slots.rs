@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seats_are_given_from_the_lowest_up() {
+    fn slots_are_given_from_the_lowest_up() {
         let slots = SessionSlots::new(70);
         let taken: Vec<usize> = std::iter::from_fn(|| slots.take()).collect();
         assert_eq!(taken, (0..70).collect::<Vec<_>>());
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_told_apart() {
+    fn words_of_a_slot_are_distinct() {
         assert_eq!(holds(active(7)), SlotState::Active(7));
         assert_eq!(holds(ended(7)), SlotState::Ended);
         assert_eq!(holds(NOTHING), SlotState::Nothing);

@@ -7,9 +7,9 @@ pub(super) const FIRST: u64 = 1;
 /// ones (WiredTiger's `snap_max` and `snapshot`).
 ///
 /// ```
-/// use manx::txn::coordinator::{Coordinator, Protocol};
+/// use manx::txn::coordinator::Coordinator;
 ///
-/// let coordinator = Coordinator::new(Protocol::Help, 8);
+/// let coordinator = Coordinator::new(8);
 /// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
 /// let id = writer.allocate();
 /// assert!(!reader.snapshot().sees(id));

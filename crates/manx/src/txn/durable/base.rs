@@ -15,7 +15,7 @@
 //!
 //! 1. Readers see the state after some group, whole: a view of the tree, and above it what is
 //!    recent, up to a sequence. The three are replaced together, when a group has been applied,
-//!    before any thread is told.
+//!    before any `apply` returns.
 //! 2. The tree is changed by one thread at a time: by the thread that has the writer, unless a
 //!    checkpoint is made; then by the thread that makes it.
 //! 3. Only a checkpoint makes changes durable. The engine itself would at its end, under the
@@ -224,8 +224,8 @@ impl Base {
     }
 
     fn guarded<T>(&self, done: &str, work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, DataError> {
-        let told = |error| failure::of_engine(&self.place, done, error);
-        guarded(&self.place, || work().map_err(told))
+        let failed = |error| failure::of_engine(&self.place, done, error);
+        guarded(&self.place, || work().map_err(failed))
     }
 }
 

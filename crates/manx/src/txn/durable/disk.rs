@@ -27,7 +27,7 @@ use std::io;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Disk: Send + Sync {
-    /// Where it is, as people are told.
+    /// Where it is, for messages.
     fn place(&self) -> String;
 
     /// The names of all files that are there.
@@ -66,7 +66,7 @@ pub trait Medium: fmt::Debug + Send + Sync {
     /// How many bytes it has.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The length is not known.
     fn length(&self) -> io::Result<u64>;
 
     /// Reads bytes that are all in the file.

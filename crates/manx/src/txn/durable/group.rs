@@ -1,23 +1,23 @@
-//! Group commit: many threads' batches become durable with one write and one sync.
+//! Group commit: the batches of many threads become durable with one write and one sync.
 //!
-//! One thread at a time is the *leader*: it writes and syncs for itself and for all threads that
-//! came while the leader before it did. Threads that come meanwhile *join* the next group and
-//! sleep; the first of them leads it.
+//! One thread at a time is the *leader*. It writes and syncs for itself and for the threads that
+//! joined while the previous leader did so. Threads that come meanwhile *join* the next group and
+//! sleep; the first of them leads that group.
 //!
 //! ```text
-//!   come ──► no leader? ───── yes ──► lead: gather, take the group, commit it, tell its members, pass the lead
+//!   come ──► no leader? ───── yes ──► lead: gather, take the group, commit it, notify its members, pass the lead
 //!                  │ no                  ▲
 //!                  └──► join ──► first? ─┘ (when the lead is passed)
-//!                                no ──► sleep until told
+//!                                no ──► sleep until notified
 //! ```
 //!
 //! # Gathering
-//! Threads that commit one transaction after the other fall into two groups of half the size, and
-//! each group waits while the other one is synced: a thread that was just told comes back a moment
-//! after the next leader has started. So a leader waits for as many as were seen at once the last
-//! time, at most for a quarter of what a commit takes lately, which is little beside the half of a
-//! commit that each of them gains. When it waits in vain, the next ones do not wait at all, twice
-//! as many each time.
+//! Threads that commit one transaction after the other fall into two groups of half the size. Each
+//! group waits while the other one is synced, because a thread whose commit has just returned comes
+//! back a moment after the next leader has started. So a leader waits until as many threads have
+//! joined as the last time. It waits for a quarter of the time of a recent commit at most; each
+//! thread gains half a commit. After a wait in vain the next leaders do not wait. Their number
+//! doubles with each further wait in vain.
 //!
 //! # Invariants
 //! 1. `busy` is true while a thread leads, and from then on until no thread has joined. Only the
@@ -25,14 +25,14 @@
 //! 2. A group's batches are in the order in which their threads came, each whole. A thread that
 //!    comes again comes after the return of its last commit; so its batches are in its order.
 //! 3. `next` is there if and only if a thread has joined and no leader has taken the group. Its
-//!    first member is told once, either to lead it or that a leader that came before it, and
-//!    gathered, has committed it.
-//! 4. Each member of a group is told the same result, that of the one commit, after it.
+//!    first member is notified once: either it leads the group, or an earlier leader that gathered
+//!    has committed it.
+//! 4. Each member of a group gets the same result after the one commit: the result of that.
 //!
 //! # Memory orderings
 //! The mutex orders the batches: the leader that takes them has it after the threads that joined.
-//! The two words of a party are changed with release after what they tell (the result; the lead
-//! itself comes with the mutex) and read with acquire before it is used.
+//! The two words of a group are changed with release after the result was written, and read with
+//! acquire before the result is used. (The lead itself comes with the mutex.)
 
 use crate::lock::Mutex;
 use crate::txn::{Change, DataError};
@@ -63,20 +63,20 @@ struct Followers {
     result: OnceLock<Result<(), DataError>>,
 }
 
-/// Sleeps until a word of a party tells something; returns what.
+/// Sleeps until a word of a group has changed; returns the word.
 fn wait(word: &AtomicU32) -> u32 {
     loop {
-        // Acquire: what it tells was written before (header).
+        // Acquire: see *Memory orderings*.
         match word.load(Ordering::Acquire) {
             NOT_YET => drop(futex::wait(word, NOT_YET)),
-            told => return told,
+            changed => return changed,
         }
     }
 }
 
-/// Tells the threads that sleep on a word of a party something.
-fn tell(word: &AtomicU32, what: u32) {
-    // Release: what it tells was written before (header).
+/// Changes a word of a group and wakes the threads that sleep on it.
+fn notify(word: &AtomicU32, what: u32) {
+    // Release: see *Memory orderings*.
     word.store(what, Ordering::Release);
     futex::wake_all(word);
 }
@@ -126,7 +126,7 @@ impl Group {
             return self.lead(Some(batch), sync, commit);
         }
         let first = state.next.is_none();
-        let party = Arc::clone(state.next.get_or_insert_with(Arc::default));
+        let followers = Arc::clone(state.next.get_or_insert_with(Arc::default));
         state.joined.push(batch.to_vec());
         state.sync |= sync;
         let last = state.joined.len() == state.called_at;
@@ -136,25 +136,25 @@ impl Group {
             self.call.fetch_add(1, Ordering::Relaxed);
             futex::wake(&self.call, 1);
         }
-        if wait(if first { &party.turn } else { &party.done }) == LEAD {
+        if wait(if first { &followers.turn } else { &followers.done }) == LEAD {
             return self.lead(None, false, commit);
         }
-        party.result.get().cloned().unwrap_or(Ok(()))
+        followers.result.get().cloned().unwrap_or(Ok(()))
     }
 
     /// Commits a group; the caller's batch is the first of the threads that joined, unless given.
     fn lead(&self, own: Option<&[Change]>, own_sync: bool, commit: impl Commit) -> Result<(), DataError> {
-        let (party, joined, sync, vain) = self.gather(usize::from(own.is_some()), own_sync);
+        let (followers, joined, sync, vain) = self.gather(usize::from(own.is_some()), own_sync);
         let batches: Vec<&[Change]> = own.into_iter().chain(joined.iter().map(Vec::as_slice)).collect();
         let began_ns = clock::now_ns();
         let result = commit(&batches, sync);
         let took_ns = clock::now_ns().saturating_sub(began_ns);
-        if let Some(party) = party {
+        if let Some(followers) = followers {
             // Invariant 4. Members come back first: the next leader gathers them.
-            let _ = party.result.set(result.clone());
-            tell(&party.done, DONE);
+            let _ = followers.result.set(result.clone());
+            notify(&followers.done, DONE);
             if own.is_some() {
-                tell(&party.turn, DONE);
+                notify(&followers.turn, DONE);
             }
         }
         let mut state = self.state.lock();
@@ -170,7 +170,7 @@ impl Group {
             // Invariant 3; it stays busy.
             Some(next) => {
                 drop(state);
-                tell(&next.turn, LEAD);
+                notify(&next.turn, LEAD);
             }
             None => state.busy = false,
         }
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_somebody_commits_is_committed_together_and_told_the_same() {
+    fn batches_that_come_during_a_commit_are_one_group_with_one_result() {
         let (group, failures) = (Group::default(), AtomicUsize::new(0));
         let refuse = |_: &[&[Change]], _: bool| Err(DataError("full".into()));
         std::thread::scope(|scope| {

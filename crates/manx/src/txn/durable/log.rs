@@ -6,14 +6,14 @@
 //!   log2 │ 10 11 ►   │ the current one, used again from its beginning     ▒ of laps before
 //! ```
 //!
-//! A checkpoint *seals* the current file, and what comes meanwhile goes to the other one. When it
-//! is made, the sealed one counts no more, and is free for the next turn. Nothing is renamed, or
-//! cut off unless a group is refused; what is old is written over. So that a sync is of data alone
-//! once a file has its full length, and so that no folder has to be synced on the way.
+//! A checkpoint *seals* the current file, and groups that come meanwhile go to the other file. When
+//! the checkpoint is durable, the sealed file is free for the next lap. No file is renamed, and
+//! none is cut off unless a group is refused; old records are overwritten. So a sync writes data
+//! alone once a file has its full length, and no folder has to be synced on the way.
 //!
 //! # What is in it
 //! Somewhere behind the last whole record of a file are others: older ones, of laps before, and
-//! perhaps the pieces of groups that no thread was told of. What counts, given the sequence
+//! perhaps the pieces of groups that were never acknowledged. What counts, given the sequence
 //! `applied` that the checkpoint contains and the `generation` that it is from:
 //! 1. The first record is at 0 of one of the files, each other one behind the one before it; its
 //!    sequence is `applied` + 1, + 2, …; its generation is the checkpoint's. Where a file has no
@@ -28,9 +28,9 @@
 //!    of the records that were not synced.
 //! 4. A file is written from its beginning when the checkpoint that has all that was in it is
 //!    durable.
-//! 5. A group that is told to be refused for want of room is in no file, and will not be. What was
-//!    written of it might be a whole record, together with the bytes of laps before; so it was cut
-//!    off durably before any thread is told.
+//! 5. A group that is refused for want of room is in no file, and will not be. Its bytes and those
+//!    of laps before might form a whole record; so they are cut off durably before any thread gets
+//!    the error.
 //! 6. A client that may write values can write any bytes into a file, but none that are a record:
 //!    records are known by the store's secret (`secret.rs`).
 //!
@@ -38,7 +38,7 @@
 //! A record that a loss of power has torn looks like a record that the disk has damaged. But each
 //! record says up to which sequence the log was durable when it was written: if behind the end
 //! there is a current record that calls what is missing durable, then what is missing was
-//! acknowledged, and the store is not opened without it. (The last group of all cannot be told.)
+//! acknowledged, and the store is not opened without it. (Of the last group it cannot be known.)
 //! Nor is it opened with a checkpoint that is older than a record: no generation writes any before
 //! its first checkpoint is durable.
 
@@ -126,12 +126,12 @@ impl Log {
         record::encode(self.secret, head, batches, &mut self.buffer);
         let Part { file, place } = &self.parts[self.current];
         if let Err(error) = file.write(&self.buffer, self.end as u64) {
-            let told = failure::of_io(place, "written", &error);
+            let failed = failure::of_io(place, "written", &error);
             if !failure::is_full(&error) {
-                return Err(Refused::Unknown(told));
+                return Err(Refused::Unknown(failed));
             }
             self.cut().map_err(Refused::Unknown)?;
-            return Err(Refused::Full(told));
+            return Err(Refused::Full(failed));
         }
         self.sequence = head.sequence;
         self.end += self.buffer.len();
@@ -215,13 +215,14 @@ pub(super) fn replay(
         }
     }
     let missing = sequence + 1;
-    let tells = |head: &Head| {
+    let shows_loss = |head: &Head| {
         let current = head.generation == generation && head.sequence > missing && head.durable >= missing;
         current || head.generation > generation
     };
-    let told =
-        files.iter().find_map(|(part, bytes, at)| Some((part, behind(&secret, &bytes[*at..]).find(tells)?)));
-    match told {
+    let lost = files
+        .iter()
+        .find_map(|(part, bytes, at)| Some((part, behind(&secret, &bytes[*at..]).find(shows_loss)?)));
+    match lost {
         None => Ok(sequence),
         Some((part, head)) => {
             let (ends, what) = (files.each_ref().map(|(_, _, at)| at), head.sequence);
@@ -327,7 +328,7 @@ mod tests {
         // Records of the same length: those of the lap before begin where these end.
         log.append(&[&[put(10)]], true).expect("appended");
         assert_eq!(setting.replayed(1, 5), Ok(vec![put(10)]));
-        // The store was opened again; group 7 was written before, but never told of.
+        // The store was opened again; group 7 was written before, but never acknowledged.
         log.append(&[&[put(11)]], false).expect("appended");
         let mut log = setting.log(2, 5);
         log.append(&[&[put(20)]], true).expect("appended");
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_to_a_sealed_file_is_told_by_the_one_after_it() {
+    fn damage_to_a_sealed_file_is_found_by_the_one_after_it() {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
         for number in 1..=3 {
@@ -471,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_cut_off_may_come_back_and_is_told_so() {
+    fn a_group_that_cannot_be_cut_off_may_come_back_and_the_error_says_so() {
         let (mut log, _) = Setting::new().tight(false);
         let refused = log.append(&[&[put(2)]], false).expect_err("full");
         assert!(matches!(&refused, Refused::Unknown(why) if why.0.contains("cut")), "{refused:?}");

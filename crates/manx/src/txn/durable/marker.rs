@@ -5,7 +5,7 @@
 //! made and are durable, names included; the marker says `ready` and is durable. So
 //! 1. a folder that is not empty and has no marker is not ours, and is refused;
 //! 2. with `new`, or with a marker that was not even written whole and nothing else, the making was
-//!    cut off, no caller was told of success, and it begins again;
+//!    cut off, no caller got a success, and it begins again;
 //! 3. with `ready` every file is whole.
 //!
 //! The marker has one length, and its two forms differ in a word, within one sector, so that a

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_goes_by_the_groups_that_were_there() {
+    fn a_reader_sees_the_groups_up_to_its_sequence() {
         let recent = Memtable::default();
         recent.add(7, &[&[change("a", Some("1"))], &[change("a", Some("2")), change("ab", Some("3"))]]);
         recent.add(8, &[&[change("c", Some("5"))]]);

@@ -2,7 +2,7 @@
 //! system, and the loss of power.
 //!
 //! ```text
-//!   apply ──► group ──► log ──► sync ──► base ──► told        get, scan ──► what is seen of the base
+//!   apply ──► group ──► log ──► sync ──► base ──► return      get, scan ──► what is seen of the base
 //!             (one leader for all that came)  ▲
 //!              each time that a file is full  └── checkpoint, by another thread: the base is durable, that file is free
 //! ```
@@ -17,10 +17,10 @@
 //! why a log of its own: see the README beside this room's files.
 //!
 //! Invariants:
-//! 1. Checkpoint and log together contain every group that a thread was told of, in order, at each
-//!    moment; and of others each whole or not at all.
+//! 1. Checkpoint and log together contain every acknowledged group, in order, at each moment; and
+//!    each other group whole or not at all.
 //! 2. A batch is seen by readers after its record is in the log, durable if that was asked for; and
-//!    before its thread is told.
+//!    before its `apply` returns.
 //! 3. After an error that leaves open what is on the disk (a sync that failed above all: what it
 //!    had to write may be gone from memory and not be on the disk, and the next sync would not
 //!    notice) nothing is changed any more. Opening the store again finds out what is there.
@@ -38,7 +38,11 @@ mod record;
 mod secret;
 mod writer;
 
+// For this package's tests, which put other files below a store, and for the package `serve`, which
+// makes its folder.
+#[doc(hidden)]
 pub use disk::{Disk, Medium};
+#[doc(hidden)]
 pub use folder::Folder;
 
 use super::{Bounds, Change, Data, DataError, Entry, Value};
@@ -65,27 +69,52 @@ const REPLAYED_AT_ONCE: usize = 100_000;
 /// How a durable store works.
 ///
 /// ```
-/// use manx::txn::durable::DurableOptions;
+/// use manx::txn::durable::{Durable, DurableOptions};
 ///
-/// let careful = DurableOptions { check: true, ..DurableOptions::default() };
-/// assert_eq!(careful.log_bytes, 8 << 20);
+/// let folder = tempfile::tempdir()?;
+/// let careful = DurableOptions::new().log_bytes(32 << 20).check(true);
+/// Durable::open(folder.path(), careful)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
 pub struct DurableOptions {
-    /// The length of each of the log's two files: a checkpoint is made each time that one is full,
-    /// beside the commits, which go on in the other one. Opening after a crash applies at most both
-    /// again. What is committed during a checkpoint is kept in memory. 4 KiB to 1 GiB; 8 MiB unless
-    /// said.
-    pub log_bytes: usize,
-    /// How much of the base is kept in memory. 256 MiB unless said.
-    pub cache_bytes: usize,
-    /// Whether opening reads everything and compares all checksums. Not unless said.
-    pub check: bool,
+    log_bytes: usize,
+    cache_bytes: usize,
+    check: bool,
+}
+
+impl DurableOptions {
+    /// The defaults.
+    pub const fn new() -> DurableOptions {
+        DurableOptions { log_bytes: 8 << 20, cache_bytes: 256 << 20, check: false }
+    }
+
+    /// Sets the length of each of the log's two files: a checkpoint is made each time that one is
+    /// full, beside the commits, which go on in the other one. Opening after a crash applies at
+    /// most both again. What is committed during a checkpoint is kept in memory. 4 KiB to 1 GiB;
+    /// the default is 8 MiB.
+    pub const fn log_bytes(mut self, bytes: usize) -> DurableOptions {
+        self.log_bytes = bytes;
+        self
+    }
+
+    /// Sets how much of the base is kept in memory; the default is 256 MiB.
+    pub const fn cache_bytes(mut self, bytes: usize) -> DurableOptions {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Sets whether opening reads everything and compares all checksums. By default it does not.
+    pub const fn check(mut self, check: bool) -> DurableOptions {
+        self.check = check;
+        self
+    }
 }
 
 impl Default for DurableOptions {
     fn default() -> DurableOptions {
-        DurableOptions { log_bytes: 8 << 20, cache_bytes: 256 << 20, check: false }
+        DurableOptions::new()
     }
 }
 
@@ -113,6 +142,17 @@ pub struct Durable {
 impl Durable {
     /// Opens the store in a folder, and makes one if the folder is empty.
     ///
+    /// ```
+    /// use manx::txn::durable::{Durable, DurableOptions};
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let data = Durable::open(folder.path(), DurableOptions::new())?;
+    /// let store = Store::open(Options::default(), Box::new(data));
+    /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The folder is not there, holds something else, is in use, cannot be read or written, or is
     /// damaged.
@@ -133,6 +173,8 @@ impl Durable {
     ///
     /// # Errors
     /// As [`Durable::open`].
+    // For this package's tests.
+    #[doc(hidden)]
     pub fn open_on(disk: Box<dyn Disk>, options: DurableOptions) -> Result<Durable, DataError> {
         let bytes_max = options.log_bytes.clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
         let place = disk.place();
@@ -212,7 +254,7 @@ impl Data for Durable {
 impl Drop for Durable {
     fn drop(&mut self) {
         self.writer.close();
-        // A panic of it was told where it happened, and has left the log as it is.
+        // A panic of it was printed where it happened, and has left the log as it is.
         let ended = self.checkpointer.take().map(JoinHandle::join);
         if let Some(Ok(())) = ended {
             self.writer.finish();

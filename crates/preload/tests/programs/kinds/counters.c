@@ -137,21 +137,16 @@ KIND(two_pauses) {
     GAVE_UP(i == N);
 }
 
-/* In the machine's own words: between the PAUSEs the counter has moved. */
+/* In the machine's own words: `text` counts in %0 and leaves for `seen` once the word (%1) is as wanted (%2). */
+#define COUNT_BY(text) \
+    __asm__ volatile goto(text : "+r"(i) : "r"(&cell->word), "r"(want) : "cc", "memory" : seen)
+#define LOOK_IN_TEXT "cmpl %k2, (%1)\nje %l[seen]\n"
+#define BETWEEN "pause\ncmpq $1000, %0\njne 1b\n"
+
+/* Between the PAUSEs the counter has moved. */
 KIND(between) {
     uint64_t i = 0;
-    __asm__ volatile goto(
-        "1: cmpl %k2, (%1)\n"
-        "je %l[seen]\n"
-        "pause\n"
-        "incq %0\n"
-        "pause\n"
-        "cmpq $1000, %0\n"
-        "jne 1b\n"
-        : "+r"(i)
-        : "r"(&cell->word), "r"(want)
-        : "cc", "memory"
-        : seen);
+    COUNT_BY("1: " LOOK_IN_TEXT "pause\nincq %0\n" BETWEEN);
     GAVE_UP(i == N);
 seen:
     return;
@@ -160,19 +155,7 @@ seen:
 /* The same, begun between the two. */
 KIND(begun_between) {
     uint64_t i = 0;
-    __asm__ volatile goto(
-        "jmp 2f\n"
-        "1: cmpl %k2, (%1)\n"
-        "je %l[seen]\n"
-        "pause\n"
-        "incq %0\n"
-        "2: pause\n"
-        "cmpq $1000, %0\n"
-        "jne 1b\n"
-        : "+r"(i)
-        : "r"(&cell->word), "r"(want)
-        : "cc", "memory"
-        : seen);
+    COUNT_BY("jmp 2f\n1: " LOOK_IN_TEXT "pause\nincq %0\n2: " BETWEEN);
     GAVE_UP(i == N);
 seen:
     return;
@@ -181,16 +164,7 @@ seen:
 /* The jump behind PAUSE reads what was set before it. */
 KIND(flags) {
     uint64_t i = N;
-    __asm__ volatile goto(
-        "1: cmpl %k2, (%1)\n"
-        "je %l[seen]\n"
-        "decq %0\n"
-        "pause\n"
-        "jnz 1b\n"
-        : "+r"(i)
-        : "r"(&cell->word), "r"(want)
-        : "cc", "memory"
-        : seen);
+    COUNT_BY("1: " LOOK_IN_TEXT "decq %0\npause\njnz 1b\n");
     GAVE_UP(i == 0);
 seen:
     return;

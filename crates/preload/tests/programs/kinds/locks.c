@@ -119,33 +119,33 @@ static void *locking(void *kind) {
     return NULL;
 }
 
-/* All threads meet, each time with the sense of the barrier turned around; every second time at the C library's. */
-static struct { _Alignas(64) int missing; _Alignas(64) int sense; } meeting;
+/* All threads wait for each other, each time with the sense of the barrier turned around; every second time at the C library's. */
+static struct { _Alignas(64) int missing; _Alignas(64) int sense; } sense_barrier;
 static pthread_barrier_t barrier;
-static int met[64];
-static NOINLINE void meet(int *sense, int spins) {
+static int reached[64];
+static NOINLINE void wait_for_all(int *sense, int spins) {
     *sense = !*sense;
-    if (__atomic_sub_fetch(&meeting.missing, 1, __ATOMIC_ACQ_REL) == 0) {
-        meeting.missing = threads;
-        __atomic_store_n(&meeting.sense, *sense, __ATOMIC_SEQ_CST);
-        futex(&meeting.sense, FUTEX_WAKE, 1 << 30);
+    if (__atomic_sub_fetch(&sense_barrier.missing, 1, __ATOMIC_ACQ_REL) == 0) {
+        sense_barrier.missing = threads;
+        __atomic_store_n(&sense_barrier.sense, *sense, __ATOMIC_SEQ_CST);
+        futex(&sense_barrier.sense, FUTEX_WAKE, 1 << 30);
         return;
     }
     for (int i = 0; i < spins; i++) {
-        if (__atomic_load_n(&meeting.sense, __ATOMIC_ACQUIRE) == *sense) return;
+        if (__atomic_load_n(&sense_barrier.sense, __ATOMIC_ACQUIRE) == *sense) return;
         PAUSE;
     }
-    while (__atomic_load_n(&meeting.sense, __ATOMIC_ACQUIRE) != *sense) futex(&meeting.sense, FUTEX_WAIT, !*sense);
+    while (__atomic_load_n(&sense_barrier.sense, __ATOMIC_ACQUIRE) != *sense) futex(&sense_barrier.sense, FUTEX_WAIT, !*sense);
 }
-static void *meeting_threads(void *number) {
+static void *barrier_threads(void *number) {
     int sense = 0, me = (int)(long)number;
     for (int round = 1;; round++) {
-        met[me] = round;
-        meet(&sense, round % 3 == 0 ? 0 : 5000);
-        for (int i = 0; i < threads; i++) CHECK(met[i] == round);
+        reached[me] = round;
+        wait_for_all(&sense, round % 3 == 0 ? 0 : 5000);
+        for (int i = 0; i < threads; i++) CHECK(reached[i] == round);
         if (me == 0 && now_us() > until_us) over = 1;
         if (round % 2 == 0) pthread_barrier_wait(&barrier);
-        else meet(&sense, 5000);
+        else wait_for_all(&sense, 5000);
         if (over) return NULL;
         pthread_barrier_wait(&barrier);
     }
@@ -233,7 +233,7 @@ int main(int count, char **arguments) {
     threads = atoi(arguments[1]);
     pthread_spin_init(&spin, 0);
     pthread_barrier_init(&barrier, NULL, threads);
-    meeting.missing = threads;
+    sense_barrier.missing = threads;
     sequence.a = sequence.b = 1;
     for (int i = 0; i < 64; i++) pthread_mutex_init(&queues[i].mutex, NULL);
     for (long kind = 0; kind < 7; kind++) {
@@ -241,8 +241,8 @@ int main(int count, char **arguments) {
         together(locking, 0, kind, ms);
         printf("lock %ld: %ld\n", kind, shared.a);
     }
-    together(meeting_threads, 1, 0, ms);
-    printf("barriers: %d\n", met[0]);
+    together(barrier_threads, 1, 0, ms);
+    printf("barriers: %d\n", reached[0]);
     together(pool_worker, 1, 0, ms);
     printf("jobs: %ld\n", done);
     CHECK(done == posted);

@@ -23,13 +23,13 @@ static long loops(void) {
 static long barriers(void) {
     long rounds = 0;
     FOR_A_WHILE {
-        int met[64] = {0}, once = 0, mine = 0;
+        int reached[64] = {0}, once = 0, mine = 0;
 #pragma omp parallel num_threads(threads)
         {
             for (int round = 1; round <= 10; round++) {
-                met[omp_get_thread_num()] = round;
+                reached[omp_get_thread_num()] = round;
 #pragma omp barrier
-                for (int i = 0; i < omp_get_num_threads(); i++) CHECK(met[i] == round);
+                for (int i = 0; i < omp_get_num_threads(); i++) CHECK(reached[i] == round);
 #pragma omp single
                 once++;
 #pragma omp barrier

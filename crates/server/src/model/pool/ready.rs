@@ -1,8 +1,8 @@
-//! Which connections have something to do, and how all threads that ask are told that it is over.
+//! Which connections are ready, by epoll, and how all threads that ask see the end of the server.
 //!
-//! What one thread was told of a connection, no other thread is told. A connection is added once,
-//! and nothing has to be armed again. It leaves by being closed. The end is a pipe whose writing
-//! side is closed: all threads that ask see that, again and again.
+//! Each event of a connection goes to one thread. A connection is added once, and nothing has to be
+//! armed again. It leaves when it is closed. The end is a pipe whose writing side is closed: all
+//! threads that ask see that, each time.
 
 use platform::epoll::{Epoll, Interest};
 use std::io::{self, PipeReader, PipeWriter};
@@ -19,7 +19,7 @@ pub(super) struct Ready {
     goes_on: Mutex<Option<PipeWriter>>,
 }
 
-/// What a thread was told: the connections' numbers, and whether no more comes from the client.
+/// Ready connections: the number of each, and whether no more comes from its client.
 pub(super) type ReadyList = Vec<(u64, bool)>;
 
 impl Ready {
@@ -30,7 +30,7 @@ impl Ready {
         Ok(Ready { set, _end: end, goes_on: Mutex::new(Some(goes_on)) })
     }
 
-    /// This connection is told of from now on, by its number.
+    /// Reports this connection from now on, by its number.
     pub(super) fn add(&self, socket: &impl AsRawFd, number: u64) -> io::Result<()> {
         self.set.add(socket.as_raw_fd(), number, Interest::Edges).map_err(io::Error::from_raw_os_error)
     }
@@ -40,7 +40,7 @@ impl Ready {
         self.ask(ready_list, 0);
     }
 
-    /// Waits until a connection is ready, or it is over; or a signal came, and the caller asks
+    /// Waits until a connection is ready, or the server ends; or a signal came, and the caller asks
     /// again.
     pub(super) fn wait(&self, ready_list: &mut ReadyList) {
         self.ask(ready_list, -1);

@@ -14,8 +14,7 @@
 //!    not write. What came since made it AGAIN.
 //! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread, it stays RUNNING or
 //!    AGAIN.
-//! 4. A panic inside a connection ends that connection, and goes no further: others that are in the
-//!    same hands are served.
+//! 4. A panic inside a connection ends that connection and no other.
 
 use crate::connection::{Connection, Turn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,40 +33,40 @@ const TURNS: u32 = 16;
 pub(super) struct Served {
     pub(super) number: u64,
     state: AtomicU8,
-    /// The client sends no more: what epoll has told of that, it does not tell again.
+    /// The client sends no more. Kept here, because epoll reports it only once.
     is_ending: AtomicBool,
-    place: Mutex<Place>,
+    inner: Mutex<Inner>,
 }
 
-struct Place {
+struct Inner {
     /// None after its end.
     connection: Option<Connection>,
     /// What was received and is to be delivered.
     received: Turn,
 }
 
-impl Place {
-    /// Has the connection do this; what it panics at, or has ended with, leaves none.
+impl Inner {
+    /// Runs `work` on the connection, and drops the connection if `work` panics or ends it.
     fn attempt(&mut self, work: impl FnOnce(&mut Connection) -> Turn) -> Turn {
         let Some(connection) = &mut self.connection else { return Turn::Over };
-        // Invariant 4. What the connection has is dropped, so no thread sees it half done. The
-        // owners of what it shares leave that whole.
+        // Invariant 4. A connection that has panicked is dropped, so no thread sees it half
+        // changed. What connections share stays consistent if a thread panics.
         let turn = catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or(Turn::Over);
         if turn == Turn::Over {
             let ended = self.connection.take();
-            // It has said itself what it was about.
+            // The panic hook has reported it.
             let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
         }
         turn
     }
 }
 
-/// What became of a connection that was served.
+/// The state of a connection after it was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// No thread has it, until something comes.
     Idle,
-    /// It is QUEUED: there is more to do, but it is others' turn.
+    /// It is QUEUED: there is more to do, but other connections come first.
     More,
     /// It has ended.
     Over,
@@ -75,19 +74,19 @@ pub(super) enum Left {
 
 impl Served {
     pub(super) fn new(number: u64, connection: Connection) -> Served {
-        let place = Place { connection: Some(connection), received: Turn::Read };
+        let inner = Inner { connection: Some(connection), received: Turn::Read };
         let (state, is_ending) = (AtomicU8::new(IDLE), AtomicBool::new(false));
-        Served { number, state, is_ending, place: Mutex::new(place) }
+        Served { number, state, is_ending, inner: Mutex::new(inner) }
     }
 
     /// No thread ever waits for it (Invariant 1).
-    fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something came, the client's end perhaps. Returns whether the caller has to see that it is
-    /// served.
-    pub(super) fn is_called(&self, is_ending: bool) -> bool {
+    /// Notes that something came; `is_ending`: the end of what the client sends. Returns whether
+    /// the caller has to see that the connection is served.
+    pub(super) fn notify(&self, is_ending: bool) -> bool {
         if is_ending {
             // Relaxed: what follows is Release.
             self.is_ending.store(true, Ordering::Relaxed);
@@ -103,10 +102,10 @@ impl Served {
     pub(super) fn receive(&self) {
         // Acquire: what the last one did with the connection. (The mutex says so too.)
         self.state.swap(RUNNING, Ordering::Acquire);
-        let mut place = self.place();
+        let mut inner = self.inner();
         // Relaxed: behind the state's Acquire.
         let is_ending = self.is_ending.load(Ordering::Relaxed);
-        place.received = place.attempt(|connection| {
+        inner.received = inner.attempt(|connection| {
             if is_ending {
                 connection.expect_end();
             }
@@ -116,9 +115,9 @@ impl Served {
 
     /// Sends the answers, and does what has come since.
     pub(super) fn deliver(&self) -> Left {
-        let mut place = self.place();
-        let received = place.received;
-        let mut turn = place.attempt(|connection| connection.deliver(received));
+        let mut inner = self.inner();
+        let received = inner.received;
+        let mut turn = inner.attempt(|connection| connection.deliver(received));
         for _ in 0..TURNS {
             match turn {
                 // The state stays RUNNING, so no thread serves it again.
@@ -138,7 +137,7 @@ impl Served {
             }
             // Relaxed: as in `receive`.
             let is_ending = self.is_ending.load(Ordering::Relaxed);
-            turn = place.attempt(|connection| {
+            turn = inner.attempt(|connection| {
                 if is_ending {
                     connection.expect_end();
                 }

@@ -1,30 +1,32 @@
 //! The leader, and the followers that see when it does not go on.
 //!
-//! A leader that the kernel has stopped in the middle of its work, or that was woken and has not
-//! got a CPU yet, would stop all connections: beside busy neighbours for a slice of each of them.
-//! So there are followers, which sleep and look each [`LOOK`] whether the leader has begun another
-//! round. If not, a follower asks epoll itself; and if a connection is ready, it leads from then
-//! on, on whichever CPU the kernel gives it. The old leader finds that out when it has served the
-//! connections in its hands, and becomes a follower.
+//! If the kernel preempts the leader in the middle of its work, or wakes it and has no CPU for it
+//! yet, all connections wait, beside busy neighbours for a time slice of each of them. So there are
+//! followers. They sleep, and check every [`LOOK`] whether the leader has begun another round. If
+//! not, a follower asks epoll itself; and if a connection is ready, the follower becomes the
+//! leader, on whichever CPU the kernel gives it. The old leader sees that after it has served its
+//! present connections, and becomes a follower.
 //!
-//! A server that has nothing to do shall not wake up a thousand times a second. Followers that saw
-//! nothing happen for a while park, as long as a thread waits in epoll: that thread serves the next
-//! connection. When it is woken for one, and no follower watches, it wakes a follower first,
-//! because what it is to do may take long. A follower then watches for a while, so on a busy server
-//! no thread has to be woken; and all watch once there were many rounds.
+//! An idle server must not wake up a thousand times a second. Followers that have seen no round for
+//! a while park, as long as a thread waits in epoll: that thread serves the next connection. When a
+//! connection wakes it and no follower watches, it wakes a follower first, because serving may take
+//! long. That follower then watches for a while, so on a busy server no thread has to be woken. Now
+//! and then a round wakes all followers ([`WAKING`]).
+//!
+//! Each of these threads has a *slot*, which holds its state.
 //!
 //! Invariants:
-//! 1. The seat that was the last to call [`Watch::take_over`] leads. So there is always one, and
-//!    only the leader waits for events without bound.
-//! 2. Two may serve for a moment, since the old leader goes on until it looks. Nothing depends on
-//!    there being only one: an event is told to one of them, and a connection is one's at a time
-//!    (`served.rs`).
-//! 3. If no thread waits in epoll, a follower watches, if one of them does not serve. A follower
-//!    says that it parks before it looks whether a thread waits ([`Watch::attend`]). The last
-//!    thread that waited says that it does not any more before it looks which followers park
-//!    ([`Watch::returns`]). All this is in one order (SeqCst), so one of the two sees the other.
+//! 1. The slot that was the last to call [`Watch::take_over`] leads. So there is always one leader,
+//!    and only the leader waits for events without a timeout.
+//! 2. Two threads may serve for a moment, since the old leader goes on until its next check.
+//!    Nothing depends on there being only one: each event goes to one thread, and one thread at a
+//!    time serves a connection (`served.rs`).
+//! 3. If no thread waits in epoll, a follower watches, unless all of them serve. A follower writes
+//!    that it parks before it reads whether a thread waits ([`Watch::follow`]). The last thread
+//!    that waits writes that it no longer does before it reads which followers are parked
+//!    ([`Watch::end_wait`]). All this is in one order (SeqCst), so one of the two sees the other.
 //!
-//! All else is Relaxed: numbers and hints. A follower that reads an old one looks a round too
+//! All else is Relaxed: numbers and hints. A follower that reads an old number polls a round too
 //! early.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -33,37 +35,37 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-/// How often a follower looks.
+/// How long a follower sleeps between two checks.
 const LOOK: Duration = Duration::from_millis(1);
-/// A follower that has seen nothing happen this number of times parks.
+/// A follower parks after this number of checks in which nothing has happened.
 const QUIET: u32 = 64;
 /// Each round whose number is a multiple of this wakes all parked followers.
 const WAKING: u64 = 32;
 
-/// The seat's thread leads or serves.
+/// The slot's thread leads or serves connections.
 const SERVING: u8 = 0;
-/// It looks now and then.
+/// It checks every [`LOOK`] whether the leader goes on.
 const WATCHING: u8 = 1;
-/// It looks when it is woken.
+/// It sleeps until it is woken.
 const PARKED: u8 = 2;
 
-/// Leader and followers; each has a seat.
+/// The leader and its followers.
 pub(super) struct Watch {
     leader: AtomicUsize,
     /// Rounds that leaders have begun.
     rounds: AtomicU64,
     /// The number of threads that wait in epoll.
     waiting: AtomicUsize,
-    seats: Box<[Seat]>,
+    slots: Box<[Slot]>,
 }
 
 #[derive(Default)]
-struct Seat {
+struct Slot {
     state: AtomicU8,
     thread: Mutex<Option<Thread>>,
 }
 
-impl Seat {
+impl Slot {
     fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,7 +76,7 @@ impl Seat {
 
     #[cold]
     fn wake(&self) {
-        // What it has become meanwhile it stays.
+        // A thread that is not parked keeps its state.
         let _ = self.state.compare_exchange(PARKED, WATCHING, SeqCst, Relaxed);
         if let Some(thread) = &*self.thread() {
             thread.unpark();
@@ -83,31 +85,31 @@ impl Seat {
 }
 
 impl Watch {
-    /// Makes this number of seats; the first one leads.
-    pub(super) fn new(seats: usize) -> Watch {
-        let seats = (0..seats).map(|_| Seat::default()).collect();
-        Watch { leader: AtomicUsize::new(0), rounds: AtomicU64::new(0), waiting: AtomicUsize::new(0), seats }
+    /// With this number of slots; the first one leads.
+    pub(super) fn new(slots: usize) -> Watch {
+        let slots = (0..slots).map(|_| Slot::default()).collect();
+        Watch { leader: AtomicUsize::new(0), rounds: AtomicU64::new(0), waiting: AtomicUsize::new(0), slots }
     }
 
-    pub(super) fn leads(&self, seat: usize) -> bool {
-        self.leader.load(Relaxed) == seat
+    pub(super) fn leads(&self, slot: usize) -> bool {
+        self.leader.load(Relaxed) == slot
     }
 
-    /// This seat leads from now on, and has connections to serve.
-    pub(super) fn take_over(&self, seat: usize) {
-        self.leader.store(seat, Relaxed);
+    /// This slot leads from now on. Its thread has connections to serve.
+    pub(super) fn take_over(&self, slot: usize) {
+        self.leader.store(slot, Relaxed);
         if self.waiting.load(SeqCst) == 0 {
             self.wake_one();
         }
     }
 
     /// The caller is about to wait in epoll.
-    pub(super) fn waits(&self) {
+    pub(super) fn begin_wait(&self) {
         self.waiting.fetch_add(1, SeqCst);
     }
 
-    /// It does not wait any more.
-    pub(super) fn returns(&self) {
+    /// The caller no longer waits in epoll.
+    pub(super) fn end_wait(&self) {
         // Invariant 3.
         if self.waiting.fetch_sub(1, SeqCst) == 1 {
             self.wake_one();
@@ -117,54 +119,54 @@ impl Watch {
     /// Wakes one parked follower, unless another one watches.
     fn wake_one(&self) {
         let mut parked = None;
-        for seat in &self.seats {
-            match seat.state.load(SeqCst) {
+        for slot in &self.slots {
+            match slot.state.load(SeqCst) {
                 WATCHING => return,
-                PARKED => parked = Some(seat),
+                PARKED => parked = Some(slot),
                 _ => {}
             }
         }
-        if let Some(seat) = parked {
-            seat.wake();
+        if let Some(slot) = parked {
+            slot.wake();
         }
     }
 
     /// The leader begins a round.
     pub(super) fn begin_round(&self) {
         if self.rounds.fetch_add(1, Relaxed).is_multiple_of(WAKING) {
-            self.seats.iter().filter(|seat| seat.is_parked()).for_each(Seat::wake);
+            self.slots.iter().filter(|slot| slot.is_parked()).for_each(Slot::wake);
         }
     }
 
-    /// Wakes all followers: none is to watch any more.
+    /// Wakes all followers, which end.
     pub(super) fn end(&self) {
-        self.seats.iter().for_each(Seat::wake);
+        self.slots.iter().for_each(Slot::wake);
     }
 
-    /// Watches from this seat until the leader has not gone on for a while and `look`, which is
-    /// asked then, says that this matters.
-    pub(super) fn attend(&self, seat: usize, mut look: impl FnMut() -> bool) {
-        let seat = &self.seats[seat];
-        *seat.thread() = Some(thread::current());
-        seat.state.store(WATCHING, SeqCst);
+    /// Watches from this slot. Each time that the leader has begun no round since the last check,
+    /// calls `look`, and returns once that returns true.
+    pub(super) fn follow(&self, slot: usize, mut look: impl FnMut() -> bool) {
+        let slot = &self.slots[slot];
+        *slot.thread() = Some(thread::current());
+        slot.state.store(WATCHING, SeqCst);
         let mut quiet = 0;
         loop {
             let seen = self.rounds.load(Relaxed);
             if quiet < QUIET {
                 thread::park_timeout(LOOK);
             } else {
-                seat.state.store(PARKED, SeqCst);
+                slot.state.store(PARKED, SeqCst);
                 // Invariant 3.
                 if self.waiting.load(SeqCst) > 0 {
                     thread::park();
                 }
-                seat.state.store(WATCHING, SeqCst);
+                slot.state.store(WATCHING, SeqCst);
                 quiet = 0;
             }
             if self.rounds.load(Relaxed) != seen {
                 quiet = 0;
             } else if look() {
-                seat.state.store(SERVING, SeqCst);
+                slot.state.store(SERVING, SeqCst);
                 return;
             } else {
                 quiet += 1;
@@ -180,7 +182,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn the_last_who_took_over_leads() {
+    fn the_last_thread_that_took_over_leads() {
         let watch = Watch::new(3);
         assert!(watch.leads(0) && !watch.leads(1));
         watch.take_over(2);
@@ -192,7 +194,7 @@ mod tests {
     fn a_follower_looks_when_no_round_begins() {
         let watch = Watch::new(2);
         let mut looks = 0;
-        watch.attend(1, || {
+        watch.follow(1, || {
             looks += 1;
             looks == 3
         });
@@ -202,56 +204,56 @@ mod tests {
     #[test]
     fn nobody_parks_while_nobody_waits() {
         let watch = Arc::new(Watch::new(2));
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let follower = Arc::clone(&watch);
         thread::spawn(move || {
             let mut looks = 0;
-            follower.attend(1, || {
+            follower.follow(1, || {
                 looks += 1;
                 looks > 3 * QUIET
             });
-            tell.send(looks)
+            sender.send(looks)
         });
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(3 * QUIET + 1));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(3 * QUIET + 1));
     }
 
     #[test]
-    fn one_of_those_who_park_is_woken_when_nobody_waits_any_more() {
+    fn one_parked_thread_is_woken_when_no_thread_waits_any_more() {
         const FOLLOWERS: usize = 3;
         let watch = Arc::new(Watch::new(1 + FOLLOWERS));
-        let (tell, told) = mpsc::channel();
-        watch.waits();
-        watch.waits();
-        for seat in 1..=FOLLOWERS {
-            let (watch, tell) = (Arc::clone(&watch), tell.clone());
+        let (sender, receiver) = mpsc::channel();
+        watch.begin_wait();
+        watch.begin_wait();
+        for slot in 1..=FOLLOWERS {
+            let (watch, sender) = (Arc::clone(&watch), sender.clone());
             thread::spawn(move || {
                 let mut looks = 0;
-                watch.attend(seat, || {
+                watch.follow(slot, || {
                     looks += 1;
                     looks > QUIET
                 });
-                tell.send(seat)
+                sender.send(slot)
             });
         }
-        let parked = || watch.seats.iter().filter(|seat| seat.is_parked()).count();
+        let parked = || watch.slots.iter().filter(|slot| slot.is_parked()).count();
         while parked() < FOLLOWERS {
             thread::yield_now();
         }
         // Another one still waits.
-        watch.returns();
-        assert_eq!((parked(), told.try_recv()), (FOLLOWERS, Err(mpsc::TryRecvError::Empty)));
-        watch.returns();
-        let first = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        watch.end_wait();
+        assert_eq!((parked(), receiver.try_recv()), (FOLLOWERS, Err(mpsc::TryRecvError::Empty)));
+        watch.end_wait();
+        let first = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(parked(), FOLLOWERS - 1);
-        // A follower that takes over while no thread waits has the next one watch.
+        // A follower that takes over while no thread waits makes the next one watch.
         watch.take_over(first);
-        let second = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        let second = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_ne!(first, second);
         assert_eq!(parked(), FOLLOWERS - 2);
         // As long as one follower watches, no other one is woken for that.
-        watch.seats[second].state.store(WATCHING, SeqCst);
-        watch.waits();
-        watch.returns();
+        watch.slots[second].state.store(WATCHING, SeqCst);
+        watch.begin_wait();
+        watch.end_wait();
         assert_eq!(parked(), FOLLOWERS - 2);
         watch.end();
     }
@@ -260,22 +262,22 @@ mod tests {
     fn a_follower_that_dozes_is_woken_by_rounds_and_by_the_end() {
         for is_end in [false, true] {
             let watch = Arc::new(Watch::new(2));
-            watch.waits();
-            let (tell, told) = mpsc::channel();
+            watch.begin_wait();
+            let (sender, receiver) = mpsc::channel();
             let follower = thread::spawn({
                 let watch = Arc::clone(&watch);
                 move || {
                     let mut looks = 0;
-                    watch.attend(1, || {
+                    watch.follow(1, || {
                         looks += 1;
-                        tell.send(looks).is_err() || looks > QUIET
+                        sender.send(looks).is_err() || looks > QUIET
                     });
                     looks
                 }
             });
             // It has looked so often that it parks now, or will in a moment; nothing else wakes it.
-            while told.recv().unwrap() < QUIET {}
-            while !watch.seats[1].is_parked() {
+            while receiver.recv().unwrap() < QUIET {}
+            while !watch.slots[1].is_parked() {
                 thread::yield_now();
             }
             if is_end {

@@ -4,7 +4,7 @@
 //! what the one before it wrote, are reported, and so is a lock that its waiters never get. The
 //! tests of the package `baselines-loom` use this, too.
 
-use crate::common::check;
+use crate::common::{check, join, spawn};
 use loom::sync::Arc;
 use loom::thread;
 use manx_loom::lock::RawLock;
@@ -55,15 +55,6 @@ impl<L: RawLock + 'static> Guarded<L> {
     }
 }
 
-/// Runs this in a thread that shares the lock.
-pub fn spawn<L: RawLock + 'static, T: 'static>(
-    guarded: &Arc<Guarded<L>>,
-    run: impl Fn(&Guarded<L>) -> T + 'static,
-) -> thread::JoinHandle<T> {
-    let guarded = Arc::clone(guarded);
-    thread::spawn(move || run(&guarded))
-}
-
 /// Two threads take the lock, one of them twice, so that a place or a flag is used again.
 pub fn two_take_turns<L: RawLock + 'static>(preemptions: usize) {
     check(preemptions, || {
@@ -87,9 +78,7 @@ pub fn three_take_turns<L: RawLock + 'static>(preemptions: usize) {
         guarded.add();
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(held) };
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         guarded.assert_done(3);
     });
 }

@@ -4,10 +4,12 @@
 //! Time moves with each look at the clock here, so a window is a number of looks, and after that
 //! number the thread that stands by is in line. Loom reports an execution that does not end.
 
+use crate::common::{check_no_more, join, spawn};
 use loom::sync::Arc;
-use loom::thread;
-use manx_loom::lock::{RawLock, Reorderable};
+use manx_loom::cpu::{Class, set_class_of_this_thread};
+use manx_loom::lock::{Asl, Fifo, RawLock, Reorderable};
 use platform::cell::UnsafeCell;
+use std::time::Duration;
 
 struct Guarded<L> {
     lock: Reorderable<L>,
@@ -21,7 +23,7 @@ impl<L: RawLock> Guarded<L> {
     /// Stands by for this window, or does not.
     fn add(&self, window_ns: Option<u64>) {
         let held = match window_ns {
-            Some(window_ns) => self.lock.lock_reorder(window_ns),
+            Some(window_ns) => self.lock.lock_reorder(Duration::from_nanos(window_ns)),
             None => self.lock.lock_immediately(),
         };
         // SAFETY: held.
@@ -31,25 +33,16 @@ impl<L: RawLock> Guarded<L> {
     }
 }
 
-/// Runs `test` in every order with at most three preemptions.
-pub fn check(test: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.max_branches = 10_000;
-    builder.check(test);
-}
-
 /// One stands by, for windows that are over before the lock is quiet and for a longer one, while
 /// the other takes the lock twice more. (Once it has taken it the lock is in use, and so the first
 /// one stands by.)
 pub fn one_stands_by<L: RawLock + 'static>() {
     for window_ns in [0, 1, 300, 12_000] {
-        check(move || {
+        check_no_more(3, move || {
             let lock = Reorderable::over(L::new());
             let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
             guarded.add(None);
-            let other = Arc::clone(&guarded);
-            let other = thread::spawn(move || other.add(Some(window_ns)));
+            let other = spawn(&guarded, move |guarded| guarded.add(Some(window_ns)));
             guarded.add(None);
             guarded.add(None);
             other.join().unwrap();
@@ -63,23 +56,39 @@ pub fn one_stands_by<L: RawLock + 'static>() {
 /// Two stand by, for one window or for two, while this thread takes the lock: neither is lost, and
 /// they are not inside together.
 pub fn two_stand_by<L: RawLock + 'static>(windows_ns: [u64; 2]) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(2);
-    builder.max_branches = 10_000;
-    builder.check(move || {
+    check_no_more(2, move || {
         let lock = Reorderable::over(L::new());
         let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
         guarded.add(None);
-        let others = windows_ns.map(|window_ns| {
-            let other = Arc::clone(&guarded);
-            thread::spawn(move || other.add(Some(window_ns)))
-        });
+        let others = windows_ns.map(|window_ns| spawn(&guarded, move |guarded| guarded.add(Some(window_ns))));
         guarded.add(None);
-        for other in others {
-            other.join().unwrap();
-        }
+        join(others);
         assert!(!guarded.lock.is_locked());
         // SAFETY: the others have ended.
         assert_eq!(guarded.number.with(|number| unsafe { *number }), 4);
+    });
+}
+
+/// The holder gives the lock back only once the little one stands in line: if its window did not
+/// end, this would not.
+pub fn a_little_one_is_in_line_after_its_window<L: Fifo + 'static>() {
+    check_no_more(3, || {
+        let lock = Arc::new(Asl::over(L::new()));
+        lock.set_window_max(Some(Duration::from_nanos(300)));
+        let held = lock.lock();
+        let before = lock.reorderable().beneath().last_in_line();
+        let other = spawn(&lock, |lock| {
+            set_class_of_this_thread(Some(Class::Little));
+            let held = lock.lock();
+            // SAFETY: just locked.
+            unsafe { lock.unlock(held) };
+        });
+        while lock.reorderable().beneath().last_in_line() == before {
+            platform::thread::yield_now();
+        }
+        // SAFETY: locked above.
+        unsafe { lock.unlock(held) };
+        other.join().unwrap();
+        assert!(!lock.is_locked());
     });
 }

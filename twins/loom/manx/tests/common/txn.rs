@@ -28,7 +28,7 @@ impl Pair {
 }
 
 pub fn new(protocol: Protocol) -> std::sync::Arc<Coordinator> {
-    Coordinator::new(protocol, 4)
+    Coordinator::with_protocol(protocol, 4)
 }
 
 /// What is visible was written, whole, and what is not over is not visible.

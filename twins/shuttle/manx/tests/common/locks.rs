@@ -4,7 +4,7 @@
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests`). A lock that lets two in, forgets a waiter, or never ends is found.
 
-use crate::common::together;
+use crate::common::{join, spawn, together};
 use manx_shuttle::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx_shuttle::lock::RawLock;
 use platform::cell::UnsafeCell;
@@ -123,10 +123,7 @@ pub fn first_in_first_out<L: RawLock + 'static>(site: Site, last_in_line: fn(&L)
             .map(|waiter| {
                 let number = waiter + 1;
                 let before = last_in_line(&guarded.lock);
-                let waiter = thread::spawn({
-                    let guarded = Arc::clone(&guarded);
-                    move || guarded.lock(number)
-                });
+                let waiter = spawn(&guarded, move |guarded| guarded.lock(number));
                 while last_in_line(&guarded.lock) == before {
                     thread::yield_now();
                 }
@@ -137,7 +134,7 @@ pub fn first_in_first_out<L: RawLock + 'static>(site: Site, last_in_line: fn(&L)
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(held) };
         guarded.lock(THREADS + 1);
-        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        join(waiters);
         assert_eq!(guarded.order(), (0..THREADS + 2).collect::<Vec<_>>());
     });
 }

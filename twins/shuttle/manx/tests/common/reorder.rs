@@ -4,7 +4,7 @@
 //!
 //! The clock is virtual, so a window ends between any two steps, and nothing here waits for it.
 
-use crate::common::together;
+use crate::common::{join, together};
 use manx_shuttle::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx_shuttle::lock::{Asl, Fifo, RawLock, Reorderable};
 use manx_shuttle::slo::set_window_ns_of_this_thread;
@@ -13,6 +13,7 @@ use platform::explore::{Site, check};
 use platform::thread;
 use shuttle::rand::{RngCore, thread_rng};
 use shuttle::sync::Arc;
+use std::time::Duration;
 
 const THREADS: u32 = 5;
 const ROUNDS: u32 = 3;
@@ -66,7 +67,7 @@ fn any_epoch() -> Option<u64> {
 pub fn epochs_of_all_sorts<L: RawLock + 'static>(site: Site) {
     check(site, || {
         let both = Arc::new([Guarded::over(Asl::over(L::new())), Guarded::over(Asl::over(L::new()))]);
-        both[0].lock.set_window_ns_max(Some(200_000));
+        both[0].lock.set_window_max(Some(Duration::from_micros(200)));
         together(THREADS, &both, |[outer, inner], number| {
             set_numa_node_of_this_thread(Some(number % 2));
             for round in 0..ROUNDS {
@@ -129,7 +130,8 @@ pub fn those_in_line_pass_and_nobody_else<L: Fifo + 'static>(site: Site) {
             thread::spawn(move || run(&guarded, number))
         };
         let stand_by = |guarded: &Guarded<Reorderable<L>>, number| {
-            let held = guarded.lock.lock_reorder(any_epoch().unwrap_or(2_000).clamp(1, 400_000));
+            let window_ns = any_epoch().unwrap_or(2_000).clamp(1, 400_000);
+            let held = guarded.lock.lock_reorder(Duration::from_nanos(window_ns));
             guarded.write_down(number);
             // SAFETY: just locked.
             unsafe { guarded.lock.unlock(held) };
@@ -150,7 +152,7 @@ pub fn those_in_line_pass_and_nobody_else<L: Fifo + 'static>(site: Site) {
             }
             guarded.pass(LATER);
         }
-        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+        join(waiters);
         let order = guarded.order();
         assert_eq!(order[..AHEAD as usize + 1], [0, 1, LITTLE], "{order:?}");
     });

@@ -87,7 +87,7 @@ fn a_releaser_that_stands_still_is_in_nobodys_way() {
 /// A newer node that begins at the same place stands before the older one at the upper level, where
 /// that is linked.
 #[test]
-fn who_releases_finds_its_node_behind_a_newer_one() {
+fn a_release_finds_its_node_behind_a_newer_one() {
     let list = List::new(2);
     for _ in 0..1_000 {
         let old = insert_high(&list, 10, 20);

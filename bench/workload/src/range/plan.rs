@@ -1,0 +1,135 @@
+//! What the parts of the experiment have in common: the settings, and how a case is measured.
+
+use super::part::Part;
+use super::run::{Measurement, Mode, Run};
+use super::variant::Variant;
+use super::{judge, sample};
+use crate::error::Error;
+use crate::harness::{Bench, Case, Sample};
+use report::{Compared, Report};
+use std::time::Duration;
+
+/// The default numbers of threads.
+pub const THREADS: [usize; 3] = [1, 2, 8];
+/// A separate run that times takes the time of a run that counts, divided by this.
+const TIMED_PART: u32 = 4;
+/// A run in which threads wait for each other takes this number of times the usual time. So it has
+/// a tail, and a thread's share does not depend on single turns of the scheduler.
+pub(super) const LONG: u32 = 3;
+
+/// The settings of the experiment.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Which parts to measure
+    pub parts: Vec<Part>,
+    /// A smoke check
+    pub quick: bool,
+    /// Look for violations instead of measuring
+    pub check: bool,
+    /// The measured time of a run
+    pub time: Duration,
+    /// The numbers of threads, for cases that do not set their own
+    pub threads: Vec<usize>,
+}
+
+/// The source of latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Timing {
+    /// There are none.
+    None,
+    /// A separate run, which is shorter.
+    Apart,
+    /// The run that counts: holds are long, so the clock does not matter.
+    Within,
+}
+
+/// The plan of an experiment, for all parts.
+pub(super) struct Plan {
+    pub(super) setup: Setup,
+}
+
+/// The names of versions.
+pub(super) fn names(variants: &[Variant]) -> Vec<&str> {
+    variants.iter().map(|variant| variant.name.as_str()).collect()
+}
+
+/// The time that a run is expected to take, with its warm-up.
+pub(super) fn expected(time: Duration) -> Duration {
+    time * 3 / 2
+}
+
+impl Plan {
+    /// Returns the number of threads where the experiment does not sweep it: the largest that was
+    /// asked for.
+    pub(super) fn many(&self) -> usize {
+        self.setup.threads.iter().copied().max().unwrap_or(1)
+    }
+
+    pub(super) fn compare(
+        &self,
+        bench: &mut Bench,
+        case: &str,
+        run: &Run,
+        timing: Timing,
+        variants: &[Variant],
+    ) -> Result<(), Error> {
+        let expected = expected(run.time);
+        self.compare_by(bench, case, &names(variants), expected, |at| {
+            let variant = &variants[at];
+            self.once(variant, run, timing).map_err(|what| Error::failed(format!("{}: {what}", variant.name)))
+        })
+    }
+
+    /// Measures a case: `run` runs a version once. It goes on until the ratios of its targets are
+    /// known; where locks are checked, nothing is timed.
+    pub(super) fn compare_by(
+        &self,
+        bench: &mut Bench,
+        case: &str,
+        variants: &[&str],
+        expected: Duration,
+        mut run: impl FnMut(usize) -> Result<Sample, Error>,
+    ) -> Result<(), Error> {
+        let watch = |report: &Report| -> Vec<Compared> {
+            if self.setup.check { Vec::new() } else { judge::watched(report, case) }
+        };
+        bench.compare(Case { name: case, variants, expected }, watch, |at, _| run(at))
+    }
+
+    pub(super) fn once(&self, variant: &Variant, run: &Run, timing: Timing) -> Result<Sample, String> {
+        if self.setup.check {
+            return Ok(sample::checked(&variant.once(run, Mode::Check)?));
+        }
+        Ok(match timing {
+            Timing::None => sample::sample(&variant.once(run, Mode::Count)?, Measurement::default()),
+            Timing::Apart => {
+                let counted = variant.once(run, Mode::Count)?;
+                let timed = Run { time: run.time / TIMED_PART, ..run.clone() };
+                sample::sample(&counted, variant.once(&timed, Mode::Time)?)
+            }
+            Timing::Within => {
+                let timed = variant.once(run, Mode::Time)?;
+                let counted = Measurement {
+                    pairs_per_s: timed.pairs_per_s,
+                    slowest_share: timed.slowest_share,
+                    ..Measurement::default()
+                };
+                sample::sample(&counted, timed)
+            }
+        })
+    }
+
+    /// Returns an error if a lock did not exclude.
+    pub(super) fn caught(&self, bench: &mut Bench) -> Result<(), Error> {
+        let violated = |run: &&report::Run| run.values.get("violations").is_some_and(|&count| count > 0.0);
+        let first = bench.report.runs.iter().find(violated);
+        let Some(what) = first.map(|run| {
+            let (violations, pairs) = (run.values["violations"], run.values["checked_pairs"]);
+            format!("{}, {}: {violations} violations in {pairs} pairs", run.variant, run.case)
+        }) else {
+            return Ok(());
+        };
+        bench.complete();
+        Err(Error::Failed { what, stderr: "the lock does not exclude: two had one word at once".into() })
+    }
+}

@@ -1,0 +1,282 @@
+//! What threads did where they were seen: function, file, and whether the code there waits.
+//!
+//! Samples are addresses. Each is mapped to its file (`modules.rs`); the file is searched for loops
+//! that wait, around these addresses only (`loops.rs`); `blazesym` names the function. A function
+//! by which threads poll or yield (`sched_yield`) is a wait by its name.
+//!
+//! The stack of a thread that waits for a lock tells which function came to wait. Unwinding needs
+//! tables and registers; here it is enough to look for the first word of the stack that is a return
+//! address: it points into code, right behind a call. A leftover of an earlier call may look the
+//! same, so several waiters vote.
+
+use super::loops::{WaitingCode, wait_at, waits_near};
+use super::modules::{Mapping, Modules};
+use blazesym::symbolize::source::{Elf, Source};
+use blazesym::symbolize::{Input, Symbolizer};
+use elf_loops::Code;
+use serde::Serialize;
+use spinloop::POLLING;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+
+/// Larger files are not read.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Of how many addresses of a file the code is searched, those with the most samples first.
+const ADDRESSES_MAX: usize = 2000;
+/// Functions in which a lock is taken, by the beginning or a part of their names: their callers are
+/// what is asked for.
+const OF_LOCKS: [&str; 8] =
+    ["pthread_", "__pthread_", "__lll_", "lll_", "std::sys", "lock_contended", "__GI_", "__futex"];
+/// Libraries in which a lock is taken.
+const OF_THE_C_LIBRARY: [&str; 4] = ["libc.so", "libc-2", "libpthread", "ld-linux"];
+
+/// A function in which threads were seen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Place {
+    /// The file's name
+    pub module: String,
+    /// The function, or the address in the file
+    pub function: String,
+    /// If the code there waits: how its wait ends
+    pub waits: Option<&'static str>,
+    /// How often threads were seen there
+    pub samples: u32,
+    /// The threads, and how often each was seen there
+    pub threads: BTreeMap<u32, u32>,
+}
+
+/// A file with code.
+struct Module {
+    path: PathBuf,
+    data: Vec<u8>,
+}
+
+/// The code of a process.
+pub struct CodeBook {
+    modules: Modules,
+    files: HashMap<PathBuf, Option<Module>>,
+    symbolizer: Symbolizer,
+    unreadable: Vec<String>,
+    /// The addresses of samples whose code waits.
+    waiting: HashSet<u64>,
+}
+
+impl CodeBook {
+    /// Of these modules.
+    pub fn new(modules: Modules) -> CodeBook {
+        CodeBook {
+            modules,
+            files: HashMap::new(),
+            symbolizer: Symbolizer::new(),
+            unreadable: Vec::new(),
+            waiting: HashSet::new(),
+        }
+    }
+
+    /// The modules.
+    pub fn modules(&self) -> &Modules {
+        &self.modules
+    }
+
+    /// Files with hot code that could not be read.
+    pub fn unreadable(&self) -> &[String] {
+        &self.unreadable
+    }
+
+    /// Whether the code at this address waits, of an address whose place was asked for.
+    pub fn waits_at(&self, address: u64) -> bool {
+        self.waiting.contains(&address)
+    }
+
+    /// The places of samples, by address and thread; those with the most samples first.
+    pub fn places(&mut self, samples: &HashMap<(u64, u32), u32>) -> Vec<Place> {
+        let mut by_file: HashMap<PathBuf, Vec<u64>> = HashMap::new();
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        for (&(address, _), &count) in samples {
+            *counts.entry(address).or_default() += count;
+        }
+        for &address in counts.keys() {
+            if let Some(Mapping { file: Some(file), .. }) = self.modules.at(address) {
+                by_file.entry(file.clone()).or_default().push(address);
+            }
+        }
+        let mut facts: HashMap<u64, (String, String, Option<&'static str>)> = HashMap::new();
+        for (file, mut addresses) in by_file {
+            addresses.sort_unstable_by_key(|address| std::cmp::Reverse(counts[address]));
+            self.explain(&file, &addresses, &mut facts);
+        }
+        self.waiting.extend(facts.iter().filter(|(_, fact)| fact.2.is_some()).map(|(address, _)| *address));
+        let mut places: HashMap<(String, String, Option<&'static str>), Place> = HashMap::new();
+        for (&(address, thread), &count) in samples {
+            let fact = facts.get(&address).cloned().unwrap_or_else(|| {
+                let what = self
+                    .modules
+                    .at(address)
+                    .map_or("memory that is not mapped any more".into(), Mapping::name);
+                (what, "code without a name".into(), None)
+            });
+            let place = places.entry(fact.clone()).or_insert_with(|| Place {
+                module: fact.0,
+                function: fact.1,
+                waits: fact.2,
+                ..Place::default()
+            });
+            place.samples += count;
+            *place.threads.entry(thread).or_default() += count;
+        }
+        let mut places: Vec<Place> = places.into_values().collect();
+        places.sort_by(|one, other| {
+            let key = |place: &Place| (std::cmp::Reverse(place.samples), place.function.clone());
+            key(one).cmp(&key(other))
+        });
+        places
+    }
+
+    /// Finds module, function and wait of addresses in one file.
+    fn explain(
+        &mut self,
+        file: &PathBuf,
+        addresses: &[u64],
+        facts: &mut HashMap<u64, (String, String, Option<&'static str>)>,
+    ) {
+        let Some(first) = addresses.first().and_then(|address| self.modules.at(*address)).cloned() else {
+            return;
+        };
+        self.open(file, &first);
+        let module = self.files.get(file).and_then(Option::as_ref);
+        let code = module.and_then(|module| Code::parse(&module.data));
+        let in_file = |address: u64| {
+            let mapping = self.modules.at(address)?;
+            code.as_ref()?.address_of(address - mapping.start + mapping.offset)
+        };
+        let searched: Vec<u64> =
+            addresses.iter().take(ADDRESSES_MAX).filter_map(|&address| in_file(address)).collect();
+        let waits: Vec<WaitingCode> =
+            code.as_ref().map(|code| waits_near(code, &searched)).unwrap_or_default();
+        for &address in addresses {
+            let own = in_file(address);
+            let name = module.zip(own).and_then(|(module, own)| self.name(module, own));
+            let by_name = name.as_deref().and_then(polls);
+            let wait = own.and_then(|own| wait_at(&waits, own)).map(|wait| wait.ends).or(by_name);
+            let name = name.unwrap_or_else(|| format!("{:#x}", own.unwrap_or(address)));
+            facts.insert(address, (first.name(), name, wait));
+        }
+    }
+
+    /// The name of the function that holds an address of a file.
+    fn name(&self, module: &Module, address: u64) -> Option<String> {
+        let mut elf = Elf::new(&module.path);
+        elf.debug_syms = false;
+        let found = self.symbolizer.symbolize_single(&Source::Elf(elf), Input::VirtOffset(address)).ok()?;
+        found.into_sym().map(|symbol| symbol.name.into_owned())
+    }
+
+    fn open(&mut self, file: &PathBuf, mapping: &Mapping) {
+        if self.files.contains_key(file) {
+            return;
+        }
+        let read = |path: PathBuf| {
+            let is_small = std::fs::metadata(&path).is_ok_and(|found| found.len() <= FILE_BYTES_MAX);
+            let data = if is_small { std::fs::read(&path).ok()? } else { return None };
+            Some(Module { path, data })
+        };
+        let module = self.modules.readable(mapping).and_then(read);
+        if module.is_none() {
+            self.unreadable.push(mapping.name());
+        }
+        self.files.insert(file.clone(), module);
+    }
+
+    /// The functions from which threads with these stacks came to wait, the most frequent first.
+    pub fn callers(&mut self, stacks: &[Vec<u64>]) -> Vec<(String, u32)> {
+        let mut votes: BTreeMap<String, u32> = BTreeMap::new();
+        for caller in stacks.iter().filter_map(|stack| self.caller(stack)) {
+            *votes.entry(caller).or_default() += 1;
+        }
+        let mut votes: Vec<(String, u32)> = votes.into_iter().collect();
+        votes.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), name.clone()));
+        votes
+    }
+
+    fn caller(&mut self, stack: &[u64]) -> Option<String> {
+        stack.iter().find_map(|&word| {
+            let mapping = self.modules.at(word).filter(|mapping| mapping.executable).cloned()?;
+            let module_name = mapping.name();
+            if OF_THE_C_LIBRARY.iter().any(|library| module_name.starts_with(library)) {
+                return None;
+            }
+            let file = mapping.file.clone()?;
+            self.open(&file, &mapping);
+            let module = self.files.get(&file)?.as_ref()?;
+            let offset = word - mapping.start + mapping.offset;
+            if !is_behind_call(&module.data, usize::try_from(offset).ok()?) {
+                return None;
+            }
+            // The call is in the function, what comes behind it may not be.
+            let address = Code::parse(&module.data)?.address_of(offset - 1)?;
+            let name = self.name(module, address)?;
+            let is_of_lock = OF_LOCKS.iter().any(|part| name.starts_with(part) || name.contains(part));
+            (!is_of_lock).then(|| format!("{name} ({module_name})"))
+        })
+    }
+}
+
+/// Whether a function is one by which threads poll or yield.
+fn polls(name: &str) -> Option<&'static str> {
+    let plain = name.split('@').next().unwrap_or(name);
+    if matches!(plain, "sched_yield" | "__sched_yield") {
+        return Some("its callers wait by yielding");
+    }
+    let polling = POLLING.iter().any(|polling| polling.to_bytes() == plain.as_bytes());
+    polling.then_some("its callers wait by polling")
+}
+
+/// Whether a call ends at this offset of the code.
+fn is_behind_call(code: &[u8], offset: usize) -> bool {
+    let back = |bytes: usize| offset.checked_sub(bytes).and_then(|at| code.get(at..offset));
+    if cfg!(target_arch = "aarch64") {
+        let word = back(4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
+        // BL, BLR.
+        return word.is_some_and(|word| word >> 26 == 0b10_0101 || word & 0xffff_fc1f == 0xd63f_0000);
+    }
+    // CALL with a distance; CALL through a register or memory: its second byte has 2 in the middle.
+    let near = back(5).is_some_and(|bytes| bytes[0] == 0xe8);
+    let through =
+        (2..=7).any(|length| back(length).is_some_and(|bytes| bytes[0] == 0xff && (bytes[1] >> 3) & 7 == 2));
+    near || through
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use procfs::process::Process;
+
+    #[test]
+    fn a_return_address_is_behind_a_call() {
+        if cfg!(target_arch = "aarch64") {
+            return assert!(is_behind_call(&[0, 0, 0, 0x94], 4));
+        }
+        assert!(is_behind_call(b"\xe8\0\0\0\0", 5));
+        assert!(is_behind_call(b"\x90\x90\xff\xd0", 4), "call rax");
+        assert!(is_behind_call(b"\xff\x15\0\0\0\0", 6), "call through memory");
+        assert!(!is_behind_call(b"\x90\x90\x90\x90\x90", 5));
+        assert!(!is_behind_call(b"\xe8\0\0\0\0", 4) && !is_behind_call(b"", 0) && !is_behind_call(b"", 9));
+    }
+
+    #[test]
+    fn samples_of_one_function_are_one_place() {
+        let mut book = CodeBook::new(Modules::of(&Process::myself().unwrap()));
+        let here = (is_behind_call as fn(&[u8], usize) -> bool) as usize as u64;
+        let samples = HashMap::from([((here, 1), 3), ((here + 1, 2), 4), ((8, 1), 1)]);
+        let places = book.places(&samples);
+        assert_eq!(places.iter().map(|place| place.samples).sum::<u32>(), 8);
+        assert_eq!((places[0].samples, places[0].threads.len(), places[0].waits), (7, 2, None));
+        assert!(places[0].function.contains("is_behind_call"), "{places:?}");
+    }
+
+    #[test]
+    fn functions_by_which_threads_wait_are_known_by_their_names() {
+        assert!(polls("sched_yield@@GLIBC_2.2.5").is_some() && polls("opal_progress").is_some());
+        assert_eq!(polls("sched_getcpu"), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! A thread that waits in the kernel for a word of its process: `futex`, seen from outside.
+//!
+//! `/proc/PID/task/TID/syscall` shows the call and its arguments. Most threads that wait so are
+//! idle: they wait for work at a condition variable, a semaphore or a parking place. A thread that
+//! waits for a lock is told from them by the value that it expects in the word:
+//!
+//! | waiter | expects | time limit |
+//! | --- | --- | --- |
+//! | mutexes of the GNU C library and its internal locks, of Rust's library, of Go's runtime | 2: taken, with waiters | none |
+//! | `pthread_mutex_timedlock` | 2 | one |
+//! | a mutex with priority inheritance | a call of its own | any |
+//! | condition variables, semaphores, parking places | a counter, 0, or another constant | any |
+//!
+//! A counter may be 2 for a while. So an address at which some thread ever expects another value is
+//! no lock, and neither is one at which nothing moves and no holder is known (`locks.rs`).
+
+use procfs::process::Syscall;
+
+/// The number of the system call.
+#[cfg(target_arch = "x86_64")]
+const FUTEX: i64 = 202;
+#[cfg(not(target_arch = "x86_64"))]
+const FUTEX: i64 = 98;
+
+/// Private to the process, and by the clock of the time of day: neither changes what is done.
+const FLAGS: u64 = 128 | 256;
+const WAIT: u64 = 0;
+const LOCK_PI: u64 = 6;
+const WAIT_BITSET: u64 = 9;
+const LOCK_PI2: u64 = 13;
+
+/// What mutexes write into their word when a thread sleeps.
+const TAKEN_WITH_WAITERS: u32 = 2;
+
+/// A thread that waits for a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FutexWait {
+    /// The thread
+    pub tid: i32,
+    /// Where the word is
+    pub address: u64,
+    /// What the thread does there
+    pub kind: Kind,
+    /// The thread's stack pointer
+    pub stack: u64,
+}
+
+/// For what a thread may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It expects what mutexes write.
+    Lock {
+        /// Whether it waits for a limited time
+        timed: bool,
+    },
+    /// It waits for a mutex that lends its holder the waiter's priority.
+    Inheriting,
+    /// It waits for something else.
+    Other,
+}
+
+/// The wait of this thread, if it waits for a word.
+///
+/// ```
+/// use doctor::evidence::futex::{Kind, wait};
+/// use procfs::process::Syscall;
+///
+/// assert_eq!(wait(7, &Syscall::Running), None);
+/// let call = if cfg!(target_arch = "x86_64") { 202 } else { 98 };
+/// let of = |operation, value| Syscall::Blocked {
+///     syscall_number: call,
+///     argument_registers: [0x1000, operation, value, 0, 0, 0],
+///     stack_pointer: 0x7000,
+///     program_counter: 0,
+/// };
+/// assert_eq!(wait(7, &of(128, 2)).map(|it| it.kind), Some(Kind::Lock { timed: false }));
+/// assert_eq!(wait(7, &of(128 | 9, 40)).map(|it| it.kind), Some(Kind::Other));
+/// ```
+pub fn wait(tid: i32, call: &Syscall) -> Option<FutexWait> {
+    let Syscall::Blocked { syscall_number: FUTEX, argument_registers, stack_pointer, .. } = call else {
+        return None;
+    };
+    let [address, operation, value, limit, ..] = *argument_registers;
+    let kind = match operation & !FLAGS {
+        // Registers are wider than the word.
+        WAIT | WAIT_BITSET if value as u32 == TAKEN_WITH_WAITERS => Kind::Lock { timed: limit != 0 },
+        WAIT | WAIT_BITSET => Kind::Other,
+        LOCK_PI | LOCK_PI2 => Kind::Inheriting,
+        _ => return None,
+    };
+    Some(FutexWait { tid, address, kind, stack: *stack_pointer })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(operation: u64, value: u64, limit: u64) -> Option<Kind> {
+        let call = Syscall::Blocked {
+            syscall_number: FUTEX,
+            argument_registers: [0x10, operation, value, limit, 0, 0],
+            stack_pointer: 1,
+            program_counter: 2,
+        };
+        wait(1, &call).map(|wait| wait.kind)
+    }
+
+    #[test]
+    fn a_waiter_for_a_lock_is_told_from_an_idle_thread() {
+        assert_eq!(seen(128, 2, 0), Some(Kind::Lock { timed: false }));
+        assert_eq!(seen(0, 2, 0), Some(Kind::Lock { timed: false }));
+        assert_eq!(seen(128 | 9, 2, 0), Some(Kind::Lock { timed: false }));
+        assert_eq!(seen(128 | 256 | 9, 2, 0x7000), Some(Kind::Lock { timed: true }));
+        assert_eq!(seen(128 | 6, 0, 0), Some(Kind::Inheriting));
+        assert_eq!(seen(128 | 9, 0, 0), Some(Kind::Other));
+        assert_eq!(seen(128 | 9, u64::from(u32::MAX), 0), Some(Kind::Other));
+        assert_eq!(seen(128 | 1, 1, 0), None, "a wake-up");
+    }
+
+    #[test]
+    fn another_system_call_is_none() {
+        let call = Syscall::Blocked {
+            syscall_number: -1,
+            argument_registers: [0; 6],
+            stack_pointer: 1,
+            program_counter: 2,
+        };
+        assert_eq!(wait(1, &call), None);
+    }
+}

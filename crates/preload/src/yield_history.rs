@@ -1,0 +1,144 @@
+//! The yields that a thread makes in a row, and what the next one is to do: see [`crate::yields`].
+
+use core::cell::Cell;
+use platform::clock;
+
+/// Calls in a row that go to the kernel in any case.
+const FEW: u32 = 32;
+/// The thread looks whether CPUs are short at each call whose number is a multiple of this.
+const LOOK_EVERY: u32 = 16;
+/// A loop that does more than this between two yields is not waiting: a look at a few words, or for
+/// work to steal, takes less.
+const BETWEEN_NS: u64 = 3_000;
+/// The shortest sleep.
+const SLEEP_NS_MIN: u64 = 50_000;
+/// The longest.
+const SLEEP_NS_MAX: u64 = 1_000_000;
+/// A sleep lasts for this part of the wait so far.
+const PART: u64 = 8;
+
+/// A thread's row of yields; all-zero to begin with.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct YieldHistory {
+    /// Where the calls return to.
+    place: Cell<usize>,
+    /// When the first one was made, in ticks.
+    pub began_ticks: Cell<u64>,
+    /// When the last one returned, in ticks.
+    pub returned_ticks: Cell<u64>,
+    /// How many there have been.
+    count: Cell<u32>,
+    /// How often the thread had taken a lock when the last one was made.
+    taken: Cell<u32>,
+}
+
+/// What a call of the row is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Go to the kernel.
+    Yield,
+    /// The same, and look whether CPUs are short.
+    Look,
+    /// Sleep for some nanoseconds.
+    Sleep {
+        /// How many.
+        ns: u64,
+    },
+}
+
+impl YieldHistory {
+    /// The thread yields again, or for the first time.
+    pub fn step(&self, place: usize, taken: u32, now_ticks: u64, is_short: bool) -> Step {
+        let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
+        let goes_on = self.place.get() == place
+            && self.taken.get() == taken
+            && clock::ticks_to_ns(between_ticks) < BETWEEN_NS;
+        if !goes_on {
+            self.place.set(place);
+            self.taken.set(taken);
+            self.began_ticks.set(now_ticks);
+            self.count.set(0);
+        }
+        let count = self.count.get().saturating_add(1);
+        self.count.set(count);
+        if count <= FEW {
+            Step::Yield
+        } else if is_short {
+            let waited_ns = clock::ticks_to_ns(now_ticks.wrapping_sub(self.began_ticks.get()));
+            Step::Sleep { ns: (waited_ns / PART).clamp(SLEEP_NS_MIN, SLEEP_NS_MAX) }
+        } else if count.is_multiple_of(LOOK_EVERY) {
+            Step::Look
+        } else {
+            Step::Yield
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: usize = 0x1000;
+
+    /// Makes this number of calls, one tick apart.
+    fn row(
+        past: &YieldHistory,
+        place: usize,
+        taken: u32,
+        from_ticks: u64,
+        calls: u32,
+        is_short: bool,
+    ) -> Vec<Step> {
+        let step = |call| {
+            let now_ticks = from_ticks + u64::from(call);
+            let step = past.step(place, taken, now_ticks, is_short);
+            past.returned_ticks.set(now_ticks);
+            step
+        };
+        (0..calls).map(step).collect()
+    }
+
+    fn sleeps(steps: &[Step]) -> usize {
+        steps.iter().filter(|step| matches!(step, Step::Sleep { .. })).count()
+    }
+
+    #[test]
+    fn a_row_sleeps_while_cpus_are_short_and_only_then() {
+        let past = YieldHistory::default();
+        let steps = row(&past, HERE, 0, 1 << 40, FEW + 10, true);
+        assert_eq!(sleeps(&steps), 10);
+        assert_eq!(steps.last(), Some(&Step::Sleep { ns: SLEEP_NS_MIN }));
+        let steps = row(&past, HERE, 0, (1 << 40) + 100, 1000, false);
+        assert_eq!(sleeps(&steps), 0);
+        assert!(steps.contains(&Step::Look), "it finds out");
+    }
+
+    #[test]
+    fn sleeps_grow_with_the_wait_up_to_a_bound() {
+        let past = YieldHistory::default();
+        row(&past, HERE, 0, 1 << 40, FEW, true);
+        let after = |waited_ns: u64| {
+            let now_ticks = (1 << 40) + clock::ns_to_ticks(waited_ns);
+            past.returned_ticks.set(now_ticks);
+            past.step(HERE, 0, now_ticks, true)
+        };
+        let Step::Sleep { ns } = after(4_000_000) else { panic!("sleeps") };
+        assert!((499_000..501_000).contains(&ns), "{ns}");
+        assert_eq!(after(1_000_000_000), Step::Sleep { ns: SLEEP_NS_MAX });
+    }
+
+    #[test]
+    fn a_row_begins_again() {
+        let begins = |place, taken, pause_ticks: u64| {
+            let past = YieldHistory::default();
+            row(&past, HERE, 0, 1 << 40, FEW + 5, true);
+            let next_ticks = past.returned_ticks.get() + pause_ticks;
+            sleeps(&row(&past, place, taken, next_ticks, FEW, true)) == 0
+        };
+        assert!(!begins(HERE, 0, 1), "nothing in between");
+        assert!(begins(HERE + 8, 0, 1), "from another place");
+        assert!(begins(HERE, 1, 1), "a lock was taken");
+        assert!(begins(HERE, 0, clock::ns_to_ticks(2 * BETWEEN_NS)), "something else took its time");
+    }
+}

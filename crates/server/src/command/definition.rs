@@ -1,0 +1,144 @@
+//! What a command is, and what it is given: the client that has sent it, and the server.
+//!
+//! The two need each other: a client that has said MULTI has a queue of commands.
+
+use crate::fault::Fault;
+use crate::ops::Ops;
+use crate::peer::Peer;
+use crate::resp::{Args, Kept, Replies};
+use crate::shared::Shared;
+use manx::txn::{Error, Session};
+use std::sync::Arc;
+
+/// What the server remembers of a client between two commands.
+pub(crate) struct Client {
+    pub(crate) peer: Arc<Peer>,
+    /// Whether it has said the password, or there is none.
+    pub(crate) is_trusted: bool,
+    /// What came since MULTI.
+    pub(crate) multi: Option<Multi>,
+    /// What it watches. A key may be here twice; then the first one counts, as the second cannot be
+    /// fresher than what EXEC finds.
+    pub(crate) watched: Vec<Watched>,
+    /// Nothing more is read from it.
+    pub(crate) is_leaving: bool,
+}
+
+/// What came since MULTI.
+#[derive(Default)]
+pub(crate) struct Multi {
+    pub(crate) queued: Vec<(&'static Command, Kept)>,
+    /// The memory that `queued` takes.
+    pub(crate) bytes: usize,
+    /// One of the commands was refused, so EXEC runs none.
+    pub(crate) is_broken: bool,
+}
+
+/// A key that is watched, and which write it had last; none if it was not there.
+pub(crate) struct Watched {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) stamp: Option<u64>,
+}
+
+impl Watched {
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Watched>() + self.key.len()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(peer: Arc<Peer>, is_trusted: bool) -> Client {
+        Client { peer, is_trusted, multi: None, watched: Vec::new(), is_leaving: false }
+    }
+
+    /// A command was refused before it was queued.
+    pub(super) fn refuse(&mut self) {
+        if let Some(multi) = &mut self.multi {
+            multi.is_broken = true;
+        }
+    }
+}
+
+/// The caller of a command.
+pub(crate) struct Call<'c> {
+    pub(crate) client: &'c mut Client,
+    pub(crate) shared: &'c Shared,
+}
+
+/// A command of data. It has answered once when it returns without an error.
+type Data = fn(&mut Ops<'_, '_>, Args<'_>, &mut Replies) -> Result<(), Fault>;
+/// A plain command.
+type Plain = fn(&mut Call<'_>, Args<'_>, &mut Replies);
+/// A command that is about transactions. It is never in one.
+type Outer = fn(&mut Call<'_>, &mut Session, Args<'_>, &mut Replies);
+
+/// How a command works.
+#[derive(Clone, Copy)]
+pub(super) enum Run {
+    Data(Data),
+    Plain(Plain),
+    Outer(Outer),
+}
+
+/// A command.
+pub(crate) struct Command {
+    /// In small letters.
+    pub(super) name: &'static str,
+    pub(super) run: Run,
+    /// The number of arguments, its name included; if negative, the least number.
+    pub(super) arity: i32,
+    /// [`WRITE`] and the like.
+    pub(super) flags: u8,
+    /// Which arguments are keys: the first, the last (-1: of all), and each how many.
+    pub(super) keys: (i32, i32, i32),
+    /// Since which version Redis has had it, and to which of its groups it belongs.
+    pub(super) since: &'static str,
+    pub(super) group: &'static str,
+    pub(super) summary: &'static str,
+}
+
+/// It changes data.
+pub(super) const WRITE: u8 = 1;
+/// It reads data.
+pub(super) const READ: u8 = 2;
+/// It takes about the same time whatever there is.
+pub(super) const FAST: u8 = 4;
+/// A client that has not said the password may use it.
+pub(super) const NO_AUTH: u8 = 8;
+/// It cannot be queued.
+pub(super) const NO_MULTI: u8 = 16;
+/// It is done at once between MULTI and EXEC.
+pub(super) const AT_ONCE: u8 = 32;
+/// It is for the operators of the server.
+pub(super) const ADMIN: u8 = 64;
+
+impl Command {
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Returns whether it takes this number of arguments.
+    pub(super) fn takes(&self, count: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { count >= wanted } else { count == wanted }
+    }
+}
+
+/// Does a command of data, and answers also if it cannot be done.
+pub(super) fn perform(
+    run: Data,
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    out: &mut Replies,
+) -> Result<(), Error> {
+    let mark = out.mark();
+    match run(ops, args, out) {
+        Ok(()) => Ok(()),
+        Err(Fault::Message(text)) => {
+            out.cut(mark);
+            out.error(&text);
+            Ok(())
+        }
+        Err(Fault::Store(error)) => Err(error),
+    }
+}

@@ -1,0 +1,49 @@
+//! What commands have in common: words in arguments, and answers about arguments that are wrong.
+
+use crate::numbers;
+use crate::resp::{Args, Replies};
+
+pub(super) const SYNTAX: &str = "ERR syntax error";
+pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
+
+/// Whether an argument is this word, in any case.
+pub(super) fn is(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+/// Reads a whole number.
+///
+/// # Errors
+/// The answer if it is none.
+pub(super) fn integer(arg: &[u8]) -> Result<i64, &'static str> {
+    numbers::integer(arg).ok_or(NOT_INTEGER)
+}
+
+pub(super) fn wrong_number(name: &str) -> String {
+    format!("ERR wrong number of arguments for '{name}' command")
+}
+
+/// Answers to a subcommand that does not exist, or not with this number of arguments. `known` are
+/// the subcommands, in small letters.
+pub(super) fn wrong_subcommand(command: &str, known: &[&str], args: Args<'_>, out: &mut Replies) {
+    let word = String::from_utf8_lossy(&args[1]).to_ascii_lowercase();
+    if known.contains(&&*word) {
+        out.error(&wrong_number(&format!("{}|{word}", command.to_ascii_lowercase())));
+    } else {
+        unknown_subcommand(command, args, out);
+    }
+}
+
+pub(super) fn unknown_subcommand(command: &str, args: Args<'_>, out: &mut Replies) {
+    let given = String::from_utf8_lossy(&args[1][..args[1].len().min(128)]);
+    out.error(&format!("ERR unknown subcommand '{given}'. Try {command} HELP."));
+}
+
+/// Answers with what a user may type behind a command.
+pub(super) fn help(command: &str, lines: &[&str], out: &mut Replies) {
+    out.array(lines.len() + 3);
+    out.simple(&format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
+    lines.iter().for_each(|line| out.simple(line));
+    out.simple("HELP");
+    out.simple("    Print this help.");
+}
