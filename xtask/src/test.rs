@@ -67,6 +67,7 @@ const QUIET: [&str; 2] = ["doctor", "manx"];
 /// 3. What is built into folders of its own or only looked at, beside the tests of the preload
 ///    library, which sleep most.
 const BESIDE: &[(&str, &str)] = &[
+    ("clippy", "fmt"),
     ("soak", "build"),
     ("bench-wait", "build"),
     ("bench-guard", "build"),
