@@ -13,11 +13,13 @@ use command::duration::parse_ns;
 use command::failure::{
     BROKEN, FINDING, Failure, NO_PROCESS, NOT_EXECUTABLE, NOT_FOUND, NOT_OUR_FINDING, USAGE, exit_codes,
 };
+use command::machine::Machine;
 use command::sigpipe::print;
 use command::statistics::PAIRS_MIN;
 use doctor::evidence::under_manx::Counts;
 use doctor::{Evidence, Verdict, diagnose, json, text, watch};
 use preload_abi::live::Site;
+use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -161,15 +163,24 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let evidence =
             watched.into_iter().next().expect("one process").map_err(|refusal| refused::failure(&refusal))?;
         let (evidence, verdicts) = judged(evidence);
-        let write = if args.json { json::report } else { text::report };
-        print(&write(&evidence, &verdicts))?;
+        print(&if args.json {
+            format!("{:#}\n", json::value(&evidence, &verdicts, &Machine::here()))
+        } else {
+            text::report(&evidence, &verdicts)
+        })?;
         return Ok(code(&verdicts));
     }
     // A process that has ended before it was looked at is none.
     let mut all: Vec<(Evidence, Vec<Verdict>)> = watched.into_iter().flatten().map(judged).collect();
     let severity = |verdicts: &[Verdict]| verdicts.first().map_or(0.0, |verdict| verdict.severity);
     all.sort_by(|(_, one), (_, other)| severity(other).total_cmp(&severity(one)));
-    print(&if args.json { json::reports(&all) } else { list(&all) })?;
+    print(&if args.json {
+        let machine = Machine::here();
+        let list = all.iter().map(|(evidence, verdicts)| json::value(evidence, verdicts, &machine)).collect();
+        format!("{:#}\n", Value::Array(list))
+    } else {
+        list(&all)
+    })?;
     let verdicts: Vec<Verdict> = all.into_iter().flat_map(|(_, verdicts)| verdicts).collect();
     Ok(code(&verdicts))
 }

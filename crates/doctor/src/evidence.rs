@@ -36,6 +36,9 @@ use timeline::Timeline;
 use under_manx::UnderManx;
 use unseen::Unseen;
 
+/// The shortest time that allows a verdict.
+const SPAN_MIN_NS: u64 = 20_000_000;
+
 /// What was seen of a process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evidence {
@@ -100,6 +103,12 @@ impl Evidence {
     /// A sum of times of threads as a number of threads.
     pub fn per_time(&self, ns: u64) -> f64 {
         ns as f64 / self.span_ns.max(1) as f64
+    }
+
+    /// Whether it was watched for too short a time to judge: it ended at once, and rates over some
+    /// milliseconds are noise.
+    pub fn is_too_short(&self) -> bool {
+        self.span_ns < SPAN_MIN_NS
     }
 
     /// Whether the process runs under `manx run`: the preload library is in it.

@@ -3,12 +3,15 @@
 //! Times are in nanoseconds, rates in threads or CPUs on average, priorities as they are compared.
 
 use crate::evidence::Evidence;
-use crate::verdict::{Cause, Verdict};
+use crate::verdict::Verdict;
 use serde::Serialize;
+use serde_json::Value;
 
-/// What is written.
 #[derive(Debug, Serialize)]
-struct Report<'a> {
+struct Report<'a, M> {
+    schema: &'static str,
+    version: u32,
+    machine: &'a M,
     verdicts: Vec<Finding<'a>>,
     evidence: &'a Evidence,
 }
@@ -22,35 +25,20 @@ struct Finding<'a> {
 }
 
 fn finding(verdict: &Verdict) -> Finding<'_> {
-    let cause: Cause = verdict.cause;
-    Finding { title: cause.title(), curable: cause.is_curable(), verdict }
+    Finding { title: verdict.cause.title(), curable: verdict.cause.is_curable(), verdict }
 }
 
-/// The report on one process.
+/// The report on one process. `machine` describes where it runs.
 ///
 /// ```
 /// let evidence = doctor::Evidence { pid: 7, ..doctor::Evidence::default() };
-/// let json = doctor::json::report(&evidence, &[]);
-/// assert!(json.contains("\"verdicts\": []") && json.contains("\"pid\": 7"));
+/// let machine = serde_json::json!({ "cpus": 2 });
+/// let report = doctor::json::value(&evidence, &[], &machine);
+/// assert_eq!(report["schema"], "manx-doctor");
+/// assert_eq!((&report["evidence"]["pid"], &report["machine"]), (&7.into(), &machine));
 /// ```
-pub fn report(evidence: &Evidence, verdicts: &[Verdict]) -> String {
-    let report = Report { verdicts: verdicts.iter().map(finding).collect(), evidence };
-    let mut text = serde_json::to_string_pretty(&report).expect("no map has keys that are no text");
-    text.push('\n');
-    text
-}
-
-/// The report on one process as a value, to be a part of another.
-pub fn value(evidence: &Evidence, verdicts: &[Verdict]) -> serde_json::Value {
-    let report = Report { verdicts: verdicts.iter().map(finding).collect(), evidence };
+pub fn value(evidence: &Evidence, verdicts: &[Verdict], machine: &impl Serialize) -> Value {
+    let verdicts = verdicts.iter().map(finding).collect();
+    let report = Report { schema: "manx-doctor", version: 1, machine, verdicts, evidence };
     serde_json::to_value(&report).expect("no map has keys that are no text")
-}
-
-/// The reports on several processes, as a list.
-pub fn reports(all: &[(Evidence, Vec<Verdict>)]) -> String {
-    let list: Vec<serde_json::Value> =
-        all.iter().map(|(evidence, verdicts)| value(evidence, verdicts)).collect();
-    let mut text = serde_json::to_string_pretty(&list).expect("it is a value");
-    text.push('\n');
-    text
 }

@@ -80,6 +80,9 @@ fn waits(count: usize) -> String {
 
 /// Why there is no verdict.
 fn healthy(evidence: &Evidence) -> String {
+    if evidence.is_too_short() {
+        return "Nothing can be said: the process ended too soon. Give the program more to do.".into();
+    }
     // A sum of nothing is a negated zero.
     let locks = evidence.locks.iter().map(|lock| lock.waiters).sum::<f64>() + 0.0;
     let spinning =
@@ -104,6 +107,7 @@ fn healthy(evidence: &Evidence) -> String {
 pub fn line(evidence: &Evidence, verdicts: &[Verdict]) -> String {
     let what = match verdicts.first() {
         Some(verdict) => format!("{:.1}  {}: {}", verdict.severity, verdict.cause.title(), verdict.headline),
+        None if evidence.is_too_short() => "ended too soon".into(),
         None => "nothing found".into(),
     };
     let name = if evidence.name.is_empty() { command_line(&evidence.command) } else { evidence.name.clone() };
@@ -155,6 +159,12 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Nothing found: 0.00 threads ran"), "{text}");
+    }
+
+    #[test]
+    fn of_a_process_that_ended_at_once_nothing_is_said() {
+        let text = report(&Evidence { span_ns: 1, looks: 1, ended: true, ..evidence() }, &[]);
+        assert!(text.contains("Nothing can be said") && !text.contains("Nothing found"), "{text}");
     }
 
     #[test]

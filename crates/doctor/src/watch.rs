@@ -143,6 +143,7 @@ struct Watch {
     samplers: Samplers,
     locks: Locks,
     modules: Modules,
+    command: Vec<String>,
     manx: Option<UnderManx>,
     timeline: Recorder,
     looks: u32,
@@ -170,6 +171,7 @@ impl Watch {
             samplers: Samplers::new(sampled),
             locks: Locks::of(pid),
             modules,
+            command: Vec::new(),
             manx: None,
             threads,
             timeline: Recorder::default(),
@@ -246,6 +248,7 @@ impl Watch {
                 // Asked while it is there: of a process that has ended nothing can be read.
                 self.manx = UnderManx::of(self.threads.process(), &modules.files());
                 self.modules = modules;
+                self.command = self.threads.process().cmdline().unwrap_or_default();
             }
             let ran = there.iter().filter(|(ran_ns, _)| *ran_ns > 0).map(|(_, tid)| *tid);
             self.affinity = affinity(ran).or_else(|| affinity_of(self.pid)).or(self.affinity.take());
@@ -339,7 +342,7 @@ impl Watch {
         Evidence {
             pid: self.pid,
             name: name.unwrap_or_default(),
-            command: self.threads.process().cmdline().unwrap_or_default(),
+            command: self.command,
             span_ns: self.last_ns.saturating_sub(self.first_ns).max(1),
             looks: self.looks,
             ended: self.ended,
@@ -417,6 +420,7 @@ mod tests {
         let watched = watch(&[pid], Duration::from_secs(60), |_| ());
         let evidence = watched[0].as_ref().expect("it was there");
         assert!(evidence.ended && evidence.span_ns < 60_000_000_000, "{evidence:?}");
+        assert_eq!(evidence.command, ["sleep", "0.1"]);
         child.wait().expect("ended");
     }
 }

@@ -5,7 +5,8 @@
 //! | `manx bench` | `"schema": "manx-bench"` | [`bench`] |
 //! | `manx profile` | `"schema": "manx-profile"` | [`profile`] |
 //! | `manx stats --json` | `"schema": "manx-stats"` | [`stats`] |
-//! | `manx doctor --json` | `verdicts` and `evidence`, or a list of such | [`doctor`] |
+//! | `manx doctor --json` | `"schema": "manx-doctor"`, or a list of such | [`doctor`] |
+//! | `manx doctor --json -- PROGRAM` | `"schema": "manx-doctor-pairs"` | [`doctor`] |
 //!
 //! 1. A reader takes what it knows and leaves the rest: fields that come later are no error, and a
 //!    field that is missing is empty. A later version of a schema is an error, because its fields
@@ -31,6 +32,8 @@ pub(crate) enum Kind {
     Profile(profile::Profile),
     /// One process, or several
     Doctor(Vec<doctor::Report>),
+    /// A program as it is and under `manx run`
+    Pairs(Box<doctor::Pairs>),
     Stats(Vec<stats::Stats>),
 }
 
@@ -41,6 +44,7 @@ impl Kind {
             Kind::Bench(_) => "manx bench",
             Kind::Profile(_) => "manx profile",
             Kind::Doctor(_) => "manx doctor",
+            Kind::Pairs(_) => "manx doctor -- PROGRAM",
             Kind::Stats(_) => "manx stats",
         }
     }
@@ -92,15 +96,11 @@ fn kind(value: Value) -> Result<Kind, Fault> {
         "manx-profile" => Ok(Kind::Profile(of(value, &schema, 1)?)),
         "manx-stats" => Ok(Kind::Stats(vec![of(value, &schema, 1)?])),
         "manx-doctor" => Ok(Kind::Doctor(vec![of(value, &schema, 1)?])),
-        "" if is_doctors(&value) => Ok(Kind::Doctor(vec![parsed(value, "manx doctor")?])),
+        "manx-doctor-pairs" => Ok(Kind::Pairs(of(value, &schema, 1)?)),
         "" if value.is_object() => Err(Fault::new("the JSON is no result of Manx: it has no `schema`", GIVE)),
         "" => Err(Fault::new("the JSON is no result of Manx: it is neither an object nor a list", GIVE)),
         other => Err(Fault::new(format!("schema '{}' is not known", brief(other)), GIVE)),
     }
-}
-
-fn is_doctors(value: &Value) -> bool {
-    value.get("verdicts").is_some() && value.get("evidence").is_some()
 }
 
 /// A list of results of one kind.
@@ -214,7 +214,8 @@ mod tests {
                 r#"{"schema": "manx-bench", "version": 2, "runs": 7}"#,
                 "no whole result of manx-bench: invalid type",
             ),
-            (r#"[{"verdicts": [], "evidence": {}}, {"schema": "manx-stats"}]"#, "several kinds"),
+            (r#"[{"schema": "manx-doctor"}, {"schema": "manx-stats"}]"#, "several kinds"),
+            (r#"[{"schema": "manx-doctor-pairs"}]"#, "a list of this kind"),
         ] {
             assert!(fault(text).contains(expected), "{text}: {}", fault(text));
         }
@@ -227,8 +228,9 @@ mod tests {
             (r#"{"schema": "manx-bench", "version": 2}"#, "manx bench"),
             (r#"{"schema": "manx-profile", "version": 1}"#, "manx profile"),
             (r#"{"schema": "manx-stats", "version": 1}"#, "manx stats"),
-            (r#"{"verdicts": [], "evidence": {"later": 1}}"#, "manx doctor"),
-            (r#"[{"verdicts": [], "evidence": {}}]"#, "manx doctor"),
+            (r#"{"schema": "manx-doctor", "evidence": {"later": 1}}"#, "manx doctor"),
+            (r#"[{"schema": "manx-doctor"}]"#, "manx doctor"),
+            (r#"{"schema": "manx-doctor-pairs"}"#, "manx doctor -- PROGRAM"),
         ] {
             assert_eq!(read(text).unwrap().0.command(), command);
         }

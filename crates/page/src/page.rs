@@ -10,7 +10,7 @@
 
 use crate::html::{Cell, Grid, Ids};
 use crate::input::{self, Fault, Kind};
-use crate::show::{bench, compare, doctor, profile, stats};
+use crate::show::{bench, compare, doctor, pairs, profile, stats};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
@@ -130,6 +130,7 @@ fn subject(result: &Named) -> String {
             [only] => format!("doctor on {}", only.title()),
             many => format!("doctor on {} processes", many.len()),
         },
+        Kind::Pairs(pairs) => format!("what manx run changes in {}", pairs.as_it_is.evidence.name),
         Kind::Stats(all) => match all.as_slice() {
             [only] => format!("stats of {}, process {}", only.program, only.pid),
             many => format!("stats of {} processes", many.len()),
@@ -195,6 +196,7 @@ fn written(results: &[Named], options: &Options, room: &Room) -> Markup {
                                 Kind::Bench(report) => (bench::show(report, &mut ids)),
                                 Kind::Profile(profile) => (profile::show(profile, &mut ids)),
                                 Kind::Doctor(reports) => (doctor::show(reports, &mut ids)),
+                                Kind::Pairs(both) => (pairs::show(both, &mut ids)),
                                 Kind::Stats(all) => (stats::show(all, &mut ids)),
                             }
                         }
@@ -248,6 +250,7 @@ fn facts(result: &Named) -> Vec<(String, String)> {
         Kind::Bench(report) => Some(&report.machine),
         Kind::Profile(profile) => Some(&profile.machine),
         Kind::Doctor(reports) => reports.first().map(|report| &report.machine),
+        Kind::Pairs(pairs) => Some(&pairs.as_it_is.machine),
         Kind::Stats(all) => all.first().map(|stats| &stats.machine),
     };
     facts.extend(machine.into_iter().flat_map(|machine| machine.facts()));

@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod curves;
 pub(crate) mod doctor;
+pub(crate) mod pairs;
 pub(crate) mod profile;
 pub(crate) mod stats;
 pub(crate) mod words;

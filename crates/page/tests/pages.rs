@@ -66,6 +66,14 @@ fn a_doctor_has_its_verdicts_remedies_and_timeline() {
 }
 
 #[test]
+fn a_doctor_of_a_program_has_what_manx_run_changes() {
+    let page = alone("cured.json");
+    has(&page, &["what manx run changes in rounds", "2 better", "Under manx run over as it is"]);
+    has(&page, &["0.011×", "0.007× to 0.033×", "barrier_wait"]);
+    assert!(page.contains("3 of 10 runs were too short"), "the notes are there");
+}
+
+#[test]
 fn stats_have_their_locks_loops_and_epochs_with_targets() {
     let page = alone("stats.json");
     has(
@@ -78,7 +86,7 @@ fn stats_have_their_locks_loops_and_epochs_with_targets() {
 #[test]
 fn several_results_stand_side_by_side_and_two_are_compared() {
     let page_of_all = page(&RESULTS, &Options { title: Some("All <of> it".into()), compare: false });
-    has(&page_of_all, &["Manx: All &lt;of&gt; it", "Results side by side", "href=\"#r4\""]);
+    has(&page_of_all, &["Manx: All &lt;of&gt; it", "Results side by side", "href=\"#r5\""]);
     let compare = Options { title: None, compare: true };
     let compared = page(&["doctor.json", "doctor.json"], &compare);
     has(&compared, &["before and after", "Found before:", "After over before"]);
@@ -124,7 +132,19 @@ fn no_string_of_a_result_becomes_markup() {
     let evil = "</script></style></title><img src=x onerror=alert(1)>\"'><script>alert(2)</script><!--";
     for name in RESULTS {
         let mut value: Value = serde_json::from_str(&result(name)).unwrap();
-        replaced(&mut value, evil, &["manx-bench", "manx-profile", "manx-stats", "plain", "fifo"]);
+        replaced(
+            &mut value,
+            evil,
+            &[
+                "manx-bench",
+                "manx-profile",
+                "manx-stats",
+                "manx-doctor",
+                "manx-doctor-pairs",
+                "plain",
+                "fifo",
+            ],
+        );
         for options in [Options::default(), Options { title: Some(evil.into()), compare: true }] {
             let text = value.to_string();
             let page = page_of(&[(evil, &text), (evil, &text)], &options).unwrap();

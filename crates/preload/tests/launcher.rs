@@ -35,6 +35,28 @@ fn json_in_a_file_that_manx_stats_shows() {
 }
 
 #[test]
+fn the_doctor_compares_a_program_as_it_is_and_under_manx_run() {
+    let Some(mut doctor) = manx() else { return };
+    // More turns than can be taken meanwhile.
+    doctor.args(["doctor", "--json", "--quiet", "--pairs=2", "--for=1s", "--"]).arg(program("turns"));
+    let outcome = finish(doctor.arg("2000000000"));
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    assert_eq!((&json["schema"], &json["version"]), (&"manx-doctor-pairs".into(), &1.into()));
+    let runs = json["runs"].as_array().expect("a list");
+    assert_eq!(runs.len(), 2);
+    for pair in runs {
+        let of = |run: &str| (&pair[run]["is_under_manx"], &pair[run]["failed"], &pair[run]["wall_s"]);
+        let null = &serde_json::Value::Null;
+        assert_eq!(of("as_it_is"), (&false.into(), null, null), "{pair:#}");
+        assert_eq!(of("manx_run"), (&true.into(), null, null), "{pair:#}");
+    }
+    let figures: Vec<&str> =
+        json["changes"].as_array().expect("a list").iter().filter_map(|it| it["figure"].as_str()).collect();
+    assert!(figures.contains(&"CPU time") && !figures.contains(&"wall time"), "{figures:?}");
+    assert!(json["as_it_is"]["machine"]["kernel"].as_str().is_some_and(|it| it.starts_with("Linux")));
+}
+
+#[test]
 fn a_running_program_and_then_a_killed_one() {
     let Some(mut run) = manx() else { return };
     let report = folder().join("running.json");

@@ -9,17 +9,21 @@ use common::{WAYS, under_manx};
 #[test]
 fn registers_flags_and_the_red_zone_survive_every_stage_of_a_wait() {
     for way in WAYS {
-        // Few rounds of each stage, so that all are reached in the time that the program gives.
-        let outcome = under_manx("state", &[way], "short=always,spins=3,yields=2");
-        if outcome.status.code() == Some(77) {
-            testing::skip("the CPU has no AVX");
-            return;
-        }
         let function = format!("wait_by_{way}");
-        outcome.succeeded().waited(&function);
-        let site = outcome.sites(&function)[0];
-        assert!(site["yields"].as_u64() > Some(0) && site["sleeps"].as_u64() > Some(0), "{site}");
-        assert!((1..=20).contains(&site["waits"].as_u64().expect("a number")), "at most one a round: {site}");
+        // Few rounds of each stage, so that all are reached in the time that the program gives. On
+        // a loaded machine the waiter may come too late for that, so there are some runs.
+        let reaches_all = (0..10).any(|_| {
+            let outcome = under_manx("state", &[way], "short=always,spins=3,yields=2");
+            if outcome.status.code() == Some(77) {
+                testing::skip("the CPU has no AVX");
+                return true;
+            }
+            outcome.succeeded().waited(&function);
+            let count = |counter: &str| outcome.count(&function, counter);
+            assert!(count("waits") <= 20, "at most one a round: {:#?}", outcome.report);
+            count("yields") > 0 && count("sleeps") > 0
+        });
+        assert!(reaches_all, "{way}");
     }
 }
 

@@ -9,6 +9,7 @@
 use super::session::{Session, run as session};
 use crate::run::{library, program::Program};
 use command::failure::{BROKEN, Failure, reason};
+use command::machine::Machine;
 use command::sigpipe::print;
 use command::statistics::{PAIRS_MIN, interval, median};
 use command::table::Table;
@@ -168,7 +169,9 @@ pub fn run(
     let (changes, notes) = (changes(&done), notes(&done));
     print(&if as_json {
         let value = serde_json::json!({
-            "as_it_is": json::value(&evidence, &verdicts),
+            "schema": "manx-doctor-pairs",
+            "version": 1,
+            "as_it_is": json::value(&evidence, &verdicts, &Machine::here()),
             "changes": changes,
             "notes": notes,
             "runs": done,
@@ -188,8 +191,9 @@ fn changes(pairs: &[Pair]) -> Vec<Change> {
     };
     let causes: BTreeSet<&'static str> = pairs
         .iter()
-        .flat_map(|pair| pair.as_it_is.lost_threads.keys().chain(pair.manx_run.lost_threads.keys()))
-        .copied()
+        .flat_map(|pair| [&pair.as_it_is, &pair.manx_run])
+        .flat_map(|run| run.lost_threads.iter().flatten())
+        .map(|(cause, _)| *cause)
         .collect();
     let figures = [
         Change::of("wall time", "s", Kind::Ratio, &of(&|run| run.wall_s)),
@@ -198,7 +202,7 @@ fn changes(pairs: &[Pair]) -> Vec<Change> {
         Change::of("involuntary switches", "", Kind::Ratio, &of(&|run| Some(run.involuntary_switches))),
     ];
     let lost = causes.into_iter().map(|cause| {
-        let figure = |run: &Session| Some(run.lost_threads.get(cause).copied().unwrap_or(0.0));
+        let figure = |run: &Session| Some(run.lost_threads.as_ref()?.get(cause).copied().unwrap_or(0.0));
         Change::of(&format!("lost to {cause}"), "threads", Kind::Difference, &of(&figure))
     });
     figures.into_iter().chain(lost).flatten().collect()
@@ -230,6 +234,13 @@ fn notes(pairs: &[Pair]) -> Vec<String> {
         notes.push(format!(
             "{ended} of {} runs did not end by themselves: they were watched for the time of --for, then ended. \
              How much work they did meanwhile is not known here; `manx profile` measures requests.",
+            2 * pairs.len()
+        ));
+    }
+    let short = runs().filter(|run| run.lost_threads.is_none()).count();
+    if short > 0 {
+        notes.push(format!(
+            "{short} of {} runs were too short to say what they lost, and to what.",
             2 * pairs.len()
         ));
     }

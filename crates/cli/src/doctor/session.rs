@@ -30,8 +30,9 @@ pub struct Session {
     pub queue_delay_s: f64,
     /// How often threads lost their CPU, yields included
     pub involuntary_switches: f64,
-    /// How many threads each cause kept from their work on average
-    pub lost_threads: BTreeMap<&'static str, f64>,
+    /// How many threads each cause kept from their work on average; `None` if the run was too short
+    /// to say
+    pub lost_threads: Option<BTreeMap<&'static str, f64>>,
     /// How it ended by itself, if not with status 0
     pub failed: Option<String>,
     /// Whether the preload library was in it
@@ -95,7 +96,8 @@ pub fn run(
         } else {
             sum(|thread| thread.involuntary)
         },
-        lost_threads: verdicts.iter().map(|it| (it.cause.title(), it.severity)).collect(),
+        lost_threads: (!evidence.is_too_short())
+            .then(|| verdicts.iter().map(|it| (it.cause.title(), it.severity)).collect()),
         failed: wall.and_then(|_| failed(status)),
         is_under_manx: evidence.is_under_manx(),
     };

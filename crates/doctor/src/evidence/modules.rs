@@ -2,12 +2,16 @@
 //!
 //! `/proc/PID/maps` names files as the process sees them. A process in a container has another
 //! root, and a file may have been replaced since it was mapped. So a file is opened below
-//! `/proc/PID/root`, and is taken only if it is the same file (device and inode) as the mapped one;
-//! otherwise by `/proc/PID/map_files`, which needs more rights.
+//! `/proc/PID/root`, and is taken only if it is the same file (inode) as the mapped one; otherwise
+//! by `/proc/PID/map_files`, which needs more rights. The root is opened while the process is
+//! there, because the files are read after the watch, when it may have ended.
 
 use procfs::process::{MMPermissions, MMapPath, Process};
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What the kernel adds to the path of a file that has been removed.
 const DELETED: &str = " (deleted)";
@@ -48,6 +52,8 @@ impl Mapping {
 #[derive(Clone, Debug, Default)]
 pub struct Modules {
     pid: i32,
+    /// Its root directory; `None` if this user may not see it.
+    root: Option<Arc<File>>,
     /// In ascending order.
     mappings: Vec<Mapping>,
 }
@@ -77,7 +83,8 @@ impl Modules {
         };
         let mut mappings: Vec<Mapping> = maps.into_iter().map(mapping).collect();
         mappings.sort_by_key(|mapping| mapping.start);
-        Modules { pid: process.pid(), mappings }
+        let root = process.open_relative("root").ok().map(Arc::new);
+        Modules { pid: process.pid(), root, mappings }
     }
 
     /// Whether nothing is known.
@@ -113,12 +120,13 @@ impl Modules {
         let file = mapping.file.as_ref()?;
         let is_it = |path: &Path| {
             let found = std::fs::metadata(path).is_ok_and(|found| found.ino() == mapping.inode);
-            found && std::fs::File::open(path).is_ok()
+            found && File::open(path).is_ok()
         };
         let below = file.strip_prefix("/").unwrap_or(file);
-        let inside = PathBuf::from(format!("/proc/{}/root", self.pid)).join(below);
+        let inside = self.root.iter().map(|root| format!("/proc/self/fd/{}", root.as_raw_fd()));
+        let inside = inside.map(|root| PathBuf::from(root).join(below));
         let mapped = format!("/proc/{}/map_files/{:x}-{:x}", self.pid, mapping.start, mapping.end);
-        [inside, PathBuf::from(mapped)].into_iter().find(|path| is_it(path))
+        inside.chain([PathBuf::from(mapped)]).find(|path| is_it(path))
     }
 
     /// The names of all files that are mapped as code, each once.
@@ -156,7 +164,7 @@ mod tests {
             mapping(0x5000, 0x6000, None, 0, "the heap"),
             mapping(0x8000, 0x9000, None, 0, nameless),
         ];
-        let modules = Modules { pid: 1, mappings };
+        let modules = Modules { mappings, ..Modules::default() };
         for (address, words) in [
             (0x1fff, "the data of app"),
             (0x2000, "the data of app"),
@@ -167,6 +175,30 @@ mod tests {
         ] {
             assert_eq!(modules.describe(address), words, "{address:#x}");
         }
+    }
+
+    #[test]
+    fn the_files_of_a_process_that_has_ended_can_still_be_read() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let is_sleep = |modules: &Modules| modules.files().iter().any(|name| name.starts_with("libc"));
+        // Until it has replaced this program, and its libraries are there.
+        let modules = loop {
+            let modules = Modules::of(&Process::new(pid).unwrap());
+            if is_sleep(&modules)
+                && std::fs::read(format!("/proc/{pid}/cmdline")).unwrap().starts_with(b"sleep")
+            {
+                break modules;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let code = modules.mappings.iter().filter(|mapping| mapping.executable && mapping.file.is_some());
+        assert!(
+            code.clone().count() >= 2 && code.clone().all(|it| modules.readable(it).is_some()),
+            "{modules:?}"
+        );
     }
 
     #[test]

@@ -140,6 +140,31 @@ pub(crate) struct Report {
     pub(crate) evidence: Evidence,
 }
 
+/// How a figure changes under `manx run`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Change {
+    pub(crate) figure: String,
+    pub(crate) unit: String,
+    /// `ratio` or `difference`
+    pub(crate) kind: String,
+    pub(crate) as_it_is: Option<f64>,
+    pub(crate) manx_run: Option<f64>,
+    pub(crate) pairs: u64,
+    pub(crate) change: Option<f64>,
+    pub(crate) low: Option<f64>,
+    pub(crate) high: Option<f64>,
+}
+
+/// A program as it is and under `manx run`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pairs {
+    pub(crate) as_it_is: Report,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) notes: Vec<String>,
+}
+
 impl Evidence {
     /// A sum of times of threads as a number of threads.
     pub(crate) fn per_time(&self, of: fn(&Thread) -> u64) -> f64 {

@@ -46,6 +46,7 @@ pub(crate) fn show(before: (&str, &Kind), after: (&str, &Kind), ids: &mut Ids) -
         (Kind::Bench(one), Kind::Bench(other)) => bench(one, other),
         (Kind::Profile(one), Kind::Profile(other)) => profile(one, other),
         (Kind::Doctor(one), Kind::Doctor(other)) => doctors(one, other),
+        (Kind::Pairs(one), Kind::Pairs(other)) => doctor_pairs(&one.as_it_is, &other.as_it_is, ""),
         (Kind::Stats(one), Kind::Stats(other)) => stats(one, other),
         _ => vec![],
     };

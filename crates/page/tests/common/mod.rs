@@ -4,7 +4,8 @@ use page::{Named, Options};
 use std::path::{Path, PathBuf};
 
 /// The results in `results`.
-pub const RESULTS: [&str; 5] = ["bench.json", "profile.json", "doctor.json", "doctors.json", "stats.json"];
+pub const RESULTS: [&str; 6] =
+    ["bench.json", "profile.json", "doctor.json", "doctors.json", "cured.json", "stats.json"];
 
 /// A file of this folder.
 pub fn file(name: &str) -> PathBuf {
