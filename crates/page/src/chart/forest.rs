@@ -50,7 +50,10 @@ pub(crate) fn drawn(rows: &[Row], name: &str, frame: Frame) -> (Vec<Shape>, (f64
     for tick in axis.ticks_across(right - left, label) {
         let Some(x) = x(tick) else { continue };
         shapes.push(Shape::line((x, TOP), (x, bottom), GRID));
-        shapes.push(Shape::words((x, bottom + 16.0), Anchor::Middle, &label(tick), INK));
+        // The label of a tick at the left end stays in the picture.
+        let words = label(tick);
+        let middle = x.max(words.chars().count() as f64 * LETTER / 2.0);
+        shapes.push(Shape::words((middle, bottom + 16.0), Anchor::Middle, &words, INK));
     }
     if let Some(x) = x(1.0) {
         shapes.push(Shape::Line { from: (x, TOP), to: (x, bottom), colour: MUTED, width: 1.5 });
