@@ -11,6 +11,7 @@
 
 mod asl;
 mod conduct;
+mod doctor;
 mod engines;
 mod plots;
 mod pool;
@@ -52,6 +53,8 @@ enum Experiment {
     /// Programs that everybody runs and that wait badly: as they are, under `manx run`, and with
     /// their best setting
     Victims(victims::VictimsArgs),
+    /// What `manx doctor` says of these programs, and what its looks cost them
+    Doctor(doctor::DoctorArgs),
     /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
     Wait(WaitArgs),
     /// What locks make of a target for latency, on cores of two speeds
@@ -140,6 +143,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Engines(args)) => engines::engines(args),
         Some(Experiment::Servers(args)) => servers::servers(args),
         Some(Experiment::Victims(args)) => victims::victims(args),
+        Some(Experiment::Doctor(args)) => doctor::doctor(args),
         Some(Experiment::Wait(args)) => wait(args),
         Some(Experiment::Asl(args)) => asl::asl(args),
         Some(Experiment::Range(args)) => range::range(args),
@@ -157,6 +161,7 @@ The experiments:
   engines    what Manx's locks make of databases that have more threads than CPUs
   servers    what manx run makes of servers that everybody runs: MariaDB, PostgreSQL, memcached
   victims    programs that everybody runs and that wait badly: as they are, under manx run, with their best setting
+  doctor     what manx doctor says of these programs, and what its looks cost them
   wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
   asl        what locks make of a target for latency, on cores of two speeds
   range      locks of ranges side by side: throughput, who waits for how long, memory

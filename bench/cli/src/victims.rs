@@ -34,7 +34,8 @@ pub(super) struct VictimsArgs {
     demo: bool,
 }
 
-fn names() -> PossibleValuesParser {
+/// A parser of the names of victims.
+pub(super) fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(
         VICTIMS.each_ref().map(|victim| PossibleValue::new(victim.name).help(victim.words)),
     )

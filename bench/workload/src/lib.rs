@@ -18,6 +18,7 @@
 //! | [`profile`] | a user's program under a range of targets for latency |
 //! | [`servers`] | widely used database servers and caches, under `manx run` |
 //! | [`victims`] | widely used programs that wait badly, side by side and alone |
+//! | [`doctor`] | what `manx doctor` says of the same programs, and what its looks cost them |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
 //!
@@ -26,6 +27,7 @@
 pub mod asl;
 mod boosted;
 pub mod child;
+pub mod doctor;
 mod drawing;
 pub mod engine;
 pub mod engines;

@@ -14,14 +14,14 @@
 
 pub mod catalogue;
 mod conclude;
-mod copies;
+pub(crate) mod copies;
 mod output;
 mod place;
 
 pub use crate::engines::{AS_IS, MANX as GUARDED};
 pub use catalogue::{QUICK, VICTIMS, Victim, choose};
 pub use conclude::conclude;
-pub use place::Place;
+pub use place::{Place, Ready};
 
 use crate::error::Error;
 use crate::harness::{self, Bench, Sample};
@@ -29,7 +29,6 @@ use crate::turns;
 use crate::verdict;
 use catalogue::{Load, Setting};
 use copies::Outcome;
-use place::Ready;
 use report::{Compared, Histogram, Report};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -107,11 +106,12 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
 }
 
 /// A victim under a load.
-struct Case<'a> {
-    setup: &'a Setup,
-    victim: &'static Victim,
-    load: &'static Load,
-    ready: &'a Ready,
+#[derive(Clone, Copy)]
+pub(crate) struct Case<'a> {
+    pub(crate) setup: &'a Setup,
+    pub(crate) victim: &'static Victim,
+    pub(crate) load: &'static Load,
+    pub(crate) ready: &'a Ready,
 }
 
 impl Case<'_> {
@@ -170,8 +170,16 @@ impl Case<'_> {
 
     /// One round of one version.
     fn run(&self, version: Version) -> Result<Outcome, Error> {
-        let commands = (0..self.load.copies).map(|_| self.command(version)).collect();
-        copies::run(commands, &self.setup.cpus, self.setup.limit)
+        copies::run(self.commands(version), &self.setup.cpus, self.setup.limit)
+    }
+
+    /// The commands of all copies as they are.
+    pub(crate) fn as_it_is(&self) -> Vec<Command> {
+        self.commands(Version::AsIs)
+    }
+
+    fn commands(&self, version: Version) -> Vec<Command> {
+        (0..self.load.copies).map(|_| self.command(version)).collect()
     }
 
     fn command(&self, version: Version) -> Command {
@@ -222,7 +230,7 @@ impl Case<'_> {
 }
 
 /// The figures of a round, of all copies together.
-fn sample(outcome: &Outcome, limit: Duration) -> Sample {
+pub(crate) fn sample(outcome: &Outcome, limit: Duration) -> Sample {
     let all: Histogram = outcome.outputs.iter().map(|one| one.latencies.clone()).sum();
     let summary = all.summary();
     let mut sample = Sample::default();

@@ -62,6 +62,21 @@ struct Copy {
 /// # Errors
 /// If one cannot be started or fails (Invariant 4), or the user interrupts.
 pub fn run(commands: Vec<Command>, cpus: &[usize], limit: Duration) -> Result<Outcome, Error> {
+    run_beside(commands, cpus, limit, |_| Ok(()), |()| Ok(())).map(|(outcome, ())| outcome)
+}
+
+/// The same. `begin` gets the process of the first copy when all are warm, and `end` what `begin`
+/// returned when all have measured enough, while they still run.
+///
+/// # Errors
+/// As [`run`], and those of `begin` and `end`.
+pub fn run_beside<B, E>(
+    commands: Vec<Command>,
+    cpus: &[usize],
+    limit: Duration,
+    begin: impl FnOnce(i32) -> Result<B, Error>,
+    end: impl FnOnce(B) -> Result<E, Error>,
+) -> Result<(Outcome, E), Error> {
     let mut copies: Vec<Copy> = Vec::new();
     for command in commands {
         copies.push(Copy::start(command, cpus)?);
@@ -70,18 +85,20 @@ pub fn run(commands: Vec<Command>, cpus: &[usize], limit: Duration) -> Result<Ou
             return Err(copies[at].failed(&format!("was not warm within {} s", WARM.as_secs())));
         }
     }
+    let begun = begin(copies[0].leader())?;
     for copy in &mut copies {
         // A copy that has ended already is found below.
         let _ = copy.input.as_mut().map(|input| input.write_all(b"go\n"));
     }
     let cut = !wait_for(&mut copies, "done", Instant::now() + limit)?;
     let now = now_ns();
+    let at_end = end(begun)?;
     let ended = !cut && finish(&mut copies)?;
     let mut outputs = copies.iter_mut().map(Copy::parse).collect::<Result<Vec<_>, _>>()?;
     if cut {
         outputs.iter_mut().filter(|one| one.cpu_ns.is_none()).for_each(|one| one.cut(now)); // Invariant 3
     }
-    Ok(Outcome { outputs, cut, ended })
+    Ok((Outcome { outputs, cut, ended }, at_end))
 }
 
 /// Waits until the last line of each copy begins with `word`; false if `deadline` passes before.
