@@ -46,7 +46,7 @@ const BUILD: Duration = Duration::from_secs(20 * 60);
 const QUICK: Duration = Duration::from_secs(600);
 
 /// The benchmarks that run as smoke checks. Of `range` the tests of `workload` run all other parts.
-const BENCHES: [(&str, &[&str]); 7] = [
+const BENCHES: [(&str, &[&str]); 8] = [
     ("wait", &[]),
     ("guard", &[]),
     ("inversion", &[]),
@@ -54,6 +54,7 @@ const BENCHES: [(&str, &[&str]); 7] = [
     ("pool", &[]),
     ("txn", &[]),
     ("victims", &[]),
+    ("doctor", &[]),
 ];
 /// Packages with tests that look at how busy the machine is. They come first, and no step runs
 /// beside them.
@@ -76,6 +77,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("bench-pool", "build"),
     ("bench-txn", "build"),
     ("bench-victims", "build"),
+    ("bench-doctor", "build"),
     ("bench-engines", "build"),
     ("bench-servers", "build"),
     ("test-build-loom", QUIET_ENDS),
