@@ -6,6 +6,7 @@
 pub mod cpus;
 pub mod doctor;
 pub mod external;
+pub mod processes;
 pub mod report;
 pub mod run;
 pub mod stats;

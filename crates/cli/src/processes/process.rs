@@ -1,0 +1,226 @@
+//! One process, from pass to pass.
+//!
+//! | what | how often it is read |
+//! | --- | --- |
+//! | `stat`: name, CPU time, number of threads | in each pass; of threads of the kernel in every sixteenth |
+//! | `schedstat` of each thread | in each pass |
+//! | its live file | in each pass if there are few, else in turn |
+//! | its control groups, its command line | in every sixteenth pass |
+//!
+//! CPU time is the sum over the threads, in ns. Where threads have ended, or were not all read, it
+//! is that of `stat` if that is more: all threads, but in ticks of 10 ms.
+
+use super::counts::Between;
+use super::groups::Groups;
+use super::kept::{Reader, Room};
+use super::row::{Inside, Manx, Row};
+use super::text::{Stat, command_line};
+use super::threads::Threads;
+use super::under_manx::UnderManx;
+use crate::stats::image::Image;
+use std::path::PathBuf;
+
+/// What changes seldom is read in every so many passes.
+const SELDOM: u64 = 16;
+/// The longest command line that is kept, in bytes.
+const COMMAND_BYTES_MAX: usize = 512;
+
+/// What all processes of a pass share.
+pub struct Pass<'a> {
+    /// Its number, from 0
+    pub number: u64,
+    /// When it began, by the monotonic clock
+    pub now_ns: u64,
+    /// The length of a tick of `stat`
+    pub tick_ns: u64,
+    /// Live files are read in every so many passes
+    pub counts_every: u64,
+    /// The process whose inside is wanted
+    pub open: Option<u32>,
+    /// Room for descriptors
+    pub room: &'a Room,
+    /// The quotas
+    pub groups: &'a mut Groups,
+    /// Memory for a live file
+    pub image: &'a mut Image,
+}
+
+/// What is known of a process.
+#[derive(Debug)]
+pub struct Process {
+    pid: u32,
+    stat: Reader,
+    is_kernel: bool,
+    before: Option<(u64, u64)>,
+    threads: Threads,
+    manx: UnderManx,
+    between: Option<Between>,
+    membership: Vec<u8>,
+    command: String,
+    /// In which pass what changes seldom was read
+    seldom: Option<u64>,
+}
+
+/// What a pass has seen of a process.
+pub enum Seen {
+    /// It has ended
+    Ended,
+    /// A thread of the kernel
+    Kernel,
+    /// A process, and its inside if that was wanted
+    Process(Box<Row>, Option<Inside>),
+}
+
+impl Process {
+    /// A process that is new.
+    pub fn new(pid: u32, room: &Room) -> Process {
+        Process {
+            pid,
+            stat: Reader::of(PathBuf::from(format!("/proc/{pid}/stat")), room),
+            is_kernel: false,
+            before: None,
+            threads: Threads::default(),
+            manx: UnderManx::default(),
+            between: None,
+            membership: vec![],
+            command: String::new(),
+            seldom: None,
+        }
+    }
+
+    /// Whether it has a live file.
+    pub fn has_counts(&self) -> bool {
+        self.manx.counts.is_some()
+    }
+
+    /// Looks at it.
+    pub fn look(&mut self, pass: &mut Pass) -> Seen {
+        let is_time = (pass.number + u64::from(self.pid)).is_multiple_of(SELDOM);
+        if self.is_kernel && !is_time {
+            return Seen::Kernel;
+        }
+        let mut text = [0; 1024];
+        let Some(stat) = self.stat.read(&mut text).and_then(Stat::parse) else { return Seen::Ended };
+        self.is_kernel = stat.is_kernel;
+        if stat.is_kernel {
+            return Seen::Kernel;
+        }
+        let manx = self.manx.look(self.pid, &stat.name);
+        if is_time || self.seldom.is_none() || self.command.is_empty() {
+            self.look_seldom(pass.number);
+        }
+        let span_ns = self.before.map(|(at_ns, _)| pass.now_ns.saturating_sub(at_ns).max(1));
+        let ticks_ns = self.before.map_or(0, |(_, ticks)| stat.ticks.saturating_sub(ticks)) * pass.tick_ns;
+        self.before = Some((pass.now_ns, stat.ticks));
+        let sum = self.threads.look(self.pid, stat.threads, pass.number, pass.room);
+        let run_ns = match sum {
+            Some(sum) if !sum.some_ended && sum.read >= stat.threads => sum.times.run_ns,
+            Some(sum) => sum.times.run_ns.max(ticks_ns),
+            None => ticks_ns,
+        };
+        let share = |ns: u64| span_ns.map(|span_ns| ns as f64 / span_ns as f64);
+        let cpus = share(run_ns);
+        let is_open = pass.open == Some(self.pid);
+        self.look_at_counts(pass, is_open);
+        let worst = pass.groups.worst(&self.membership, self.pid, pass.number);
+        let mut row = Row {
+            pid: self.pid,
+            name: stat.name,
+            command: self.command.clone(),
+            manx: if manx == Manx::Counts && !self.has_counts() { Manx::On } else { manx },
+            threads: stat.threads,
+            threads_read: sum.map_or(0, |sum| sum.read),
+            cpus,
+            delay: sum.and_then(|sum| share(sum.times.wait_ns)),
+            throttled: worst.map(|worst| worst.share),
+            ..Row::default()
+        };
+        let group = worst.map(|worst| worst.group.clone());
+        let mut inside = None;
+        if is_open {
+            let threads = self.threads.rows(self.pid, span_ns.unwrap_or(0));
+            inside = Some(Inside { pid: self.pid, group, threads, ..Inside::default() });
+        }
+        if let Some(between) = &self.between {
+            fill(&mut row, between);
+            if let Some(inside) = &mut inside {
+                (inside.loops, inside.locks) = (between.loops.clone(), between.locks.clone());
+            }
+        }
+        Seen::Process(Box::new(row), inside)
+    }
+
+    fn look_seldom(&mut self, pass: u64) {
+        // A process that has no command line keeps none: it is not asked in each pass.
+        if self.seldom.is_some_and(|before| pass < before + 2) {
+            return;
+        }
+        self.seldom = Some(pass);
+        let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", self.pid)).unwrap_or_default();
+        self.membership = read("cgroup");
+        self.command = command_line(&read("cmdline"), COMMAND_BYTES_MAX);
+    }
+
+    /// Reads the live file, if it is its turn.
+    fn look_at_counts(&mut self, pass: &mut Pass, is_open: bool) {
+        let Some(counts) = &mut self.manx.counts else {
+            self.between = None;
+            return;
+        };
+        let is_turn = (pass.number + u64::from(self.pid)).is_multiple_of(pass.counts_every);
+        if is_turn || is_open || self.between.is_none() {
+            self.between = counts.look(pass.image, pass.now_ns);
+            if self.between.is_none() {
+                self.manx.lose_counts();
+            }
+        }
+    }
+}
+
+/// Puts what a live file says into a process's row. At the first reading there are no rates.
+fn fill(row: &mut Row, between: &Between) {
+    row.sites = Some(between.sites);
+    let Some(span_ns) = between.span_ns else { return };
+    let waiting = between.waited_ns as f64 / span_ns as f64;
+    // A thread that yields or sleeps in a loop waits there without using a CPU.
+    row.lost = Some(row.cpus.map_or(waiting, |cpus| waiting.min(cpus)));
+    row.locks = Some(between.contended);
+    row.lock_waits_per_s = Some(between.waits.count() as f64 * 1e9 / span_ns as f64);
+    row.p50_ns = between.percentile(0.5);
+    row.p99_ns = between.percentile(0.99);
+    row.max_ns = (between.contended > 0).then_some(between.longest_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use preload_abi::histogram::{Counts as Histogram, bucket_of};
+
+    #[test]
+    fn waiting_costs_no_more_than_the_process_used() {
+        let mut waits = Histogram::default();
+        waits.0[bucket_of(1_000_000)] = 100;
+        let between = Between {
+            span_ns: Some(2_000_000_000),
+            sites: 3,
+            waited_ns: 8_000_000_000,
+            contended: 2,
+            waits,
+            longest_ns: 1_000_000,
+            ..Between::default()
+        };
+        let mut row = Row { cpus: Some(1.5), ..Row::default() };
+        fill(&mut row, &between);
+        assert_eq!((row.lost, row.sites, row.locks), (Some(1.5), Some(3), Some(2)));
+        assert_eq!(
+            (row.lock_waits_per_s, row.p99_ns, row.max_ns),
+            (Some(50.0), Some(1_000_000), Some(1_000_000))
+        );
+        let mut row = Row { cpus: Some(9.0), ..Row::default() };
+        fill(&mut row, &between);
+        assert_eq!(row.lost, Some(4.0));
+        let mut first = Row::default();
+        fill(&mut first, &Between { span_ns: None, ..between });
+        assert_eq!((first.sites, first.lost, first.p99_ns), (Some(3), None, None));
+    }
+}
