@@ -33,7 +33,6 @@ pub struct Watch {
     began: Instant,
     pass: u64,
     before_ns: Option<u64>,
-    tick_ns: u64,
     known: BTreeMap<u32, Process>,
     room: Room,
     groups: Groups,
@@ -44,13 +43,10 @@ pub struct Watch {
 impl Watch {
     /// Nothing has been seen yet.
     pub fn new() -> Watch {
-        // SAFETY: a query that takes a constant.
-        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         Watch {
             began: Instant::now(),
             pass: 0,
             before_ns: None,
-            tick_ns: 1_000_000_000 / u64::try_from(per_second).unwrap_or(100).max(1),
             known: BTreeMap::new(),
             room: Room::of_this_process(),
             groups: Groups::default(),
@@ -73,7 +69,7 @@ impl Watch {
         let mut pass = Pass {
             number: self.pass,
             now_ns,
-            tick_ns: self.tick_ns,
+            tick_ns: self.host.tick_ns(),
             counts_every: with_counts.div_ceil(COUNTS_PER_PASS).max(1),
             open,
             room: &self.room,
