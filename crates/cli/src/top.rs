@@ -69,7 +69,7 @@ fn more_help() -> String {
 What is shown:
   DELAY  threads that were runnable and waited for a CPU, in percent of one
   THROT  the share of periods in which the quota of a control group was used up
-  LOST   CPU time that threads spent waiting in repaired loops, at most
+  LOST   CPU time that threads lost by waiting in repaired loops, estimated
   LOCKS  locks that threads waited for; P50, P99 and MAX of these waits
   SITES  loops that wait, repaired by Manx
   All are of the time since the look before. The last three lines need a program

@@ -181,14 +181,23 @@ impl Process {
 fn fill(row: &mut Row, between: &Between) {
     row.sites = Some(between.sites);
     let Some(span_ns) = between.span_ns else { return };
-    let waiting = between.waited_ns as f64 / span_ns as f64;
-    // A thread that yields or sleeps in a loop waits there without using a CPU.
-    row.lost = Some(row.cpus.map_or(waiting, |cpus| waiting.min(cpus)));
+    row.lost = Some(lost(between.waited_ns as f64 / span_ns as f64, row.cpus, row.delay));
     row.locks = Some(between.contended);
     row.lock_waits_per_s = Some(between.waits.count() as f64 * 1e9 / span_ns as f64);
     row.p50_ns = between.percentile(0.5);
     row.p99_ns = between.percentile(0.99);
     row.max_ns = (between.contended > 0).then_some(between.longest_ns);
+}
+
+/// How many CPUs were lost to `waiting` threads in loops: a part of these threads waited for a CPU
+/// themselves, and that part is taken to be the same as in the whole process. Sleeps in a loop count
+/// as if they used a CPU, so it is too much rather than too little, but never more than all CPUs
+/// that the process used.
+fn lost(waiting: f64, cpus: Option<f64>, delay: Option<f64>) -> f64 {
+    let Some(cpus) = cpus else { return waiting };
+    let runnable = cpus + delay.unwrap_or(0.0);
+    let running = if runnable > 0.0 { cpus / runnable } else { 0.0 };
+    (waiting * running).min(cpus)
 }
 
 #[cfg(test)]
@@ -219,6 +228,9 @@ mod tests {
         let mut row = Row { cpus: Some(9.0), ..Row::default() };
         fill(&mut row, &between);
         assert_eq!(row.lost, Some(4.0));
+        let mut row = Row { cpus: Some(1.0), delay: Some(3.0), ..Row::default() };
+        fill(&mut row, &between);
+        assert_eq!(row.lost, Some(1.0), "of four threads that wait, one runs");
         let mut first = Row::default();
         fill(&mut first, &Between { span_ns: None, ..between });
         assert_eq!((first.sites, first.lost, first.p99_ns), (Some(3), None, None));

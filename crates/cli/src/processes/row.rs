@@ -80,7 +80,7 @@ pub struct Row {
     pub delay: Option<f64>,
     /// In which part of the periods its quota was used up, 0 to 1; `None` without a quota
     pub throttled: Option<f64>,
-    /// CPU time lost to waiting in loops, in CPUs, at most
+    /// CPU time lost to waiting in repaired loops, in CPUs: an estimate
     pub lost: Option<f64>,
     /// Loops that are repaired
     pub sites: Option<u32>,

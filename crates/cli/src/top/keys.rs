@@ -52,7 +52,7 @@ pub enum Command {
 /// The keys, as the help shows them.
 pub const KEYS: [(&str, &str); 14] = [
     ("q", "quit"),
-    ("up down PgUp PgDn Home End, j k", "choose a process"),
+    ("up down PgUp PgDn Home End", "choose a process"),
     ("enter", "open it: its threads, loops and locks"),
     ("tab", "in a process: the next of the three lists"),
     ("esc, backspace", "back"),
@@ -60,7 +60,7 @@ pub const KEYS: [(&str, &str); 14] = [
     ("<", "sort by the column before"),
     ("r", "turn the order round"),
     ("a", "show all processes, or those under Manx"),
-    ("/", "show processes whose name or command has a text in it"),
+    ("/", "show processes with a text in name or command"),
     ("p", "pause, and go on"),
     ("+ -", "look more seldom, more often"),
     ("ctrl-l", "draw everything anew"),

@@ -1,7 +1,7 @@
 //! Which columns of a table fit into a width, and where they stand.
 //!
 //! Each column has a rank; those of the lowest ranks are taken first, as long as their least widths
-//! fit. What is left over goes to the columns that can use it, from left to right.
+//! fit. What is left over goes to the columns that can use it, in the same order.
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,18 +50,20 @@ pub fn fit(specs: &[Spec], width: usize) -> Vec<Placed> {
     for column in order {
         let Some(rest) = left.checked_sub(specs[column].least + 1) else { break };
         left = rest;
-        taken.push(column);
+        taken.push(Placed { column, x: 0, width: specs[column].least });
     }
-    taken.sort_unstable();
-    let mut x = 0;
-    let place = |column: usize| {
-        let more = left.min(specs[column].most - specs[column].least);
+    for place in &mut taken {
+        let more = left.min(specs[place.column].most - place.width);
         left -= more;
-        let placed = Placed { column, x, width: specs[column].least + more };
-        x += placed.width + 1;
-        placed
-    };
-    taken.into_iter().map(place).collect()
+        place.width += more;
+    }
+    taken.sort_by_key(|place| place.column);
+    let mut x = 0;
+    for place in &mut taken {
+        place.x = x;
+        x += place.width + 1;
+    }
+    taken
 }
 
 #[cfg(test)]

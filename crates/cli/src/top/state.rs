@@ -163,9 +163,8 @@ impl State {
         let Some(pid) = self.selected else { return };
         let at = self.shown.iter().position(|&index| rows[index].pid == pid);
         self.row = at.unwrap_or(self.row).min(self.shown.len().saturating_sub(1));
-        if at.is_none() {
-            self.selected = self.pid_at(self.row);
-        }
+        // With no rows there is none to take its place, and it may come back.
+        self.selected = self.pid_at(self.row).or(self.selected);
     }
 
     fn pid_at(&self, row: usize) -> Option<u32> {

@@ -7,7 +7,7 @@ use crate::top::paper::{Paper, Weight};
 const MEANINGS: [(&str, &str); 8] = [
     ("DELAY", "threads that were runnable and waited for a CPU, in %"),
     ("THROT", "% of the periods in which the CPU quota was used up"),
-    ("LOST", "CPU time spent waiting in repaired loops, at most, in %"),
+    ("LOST", "CPU time lost in repaired loops, estimated, in %"),
     ("LOCKS", "locks that threads waited for since the last look"),
     ("P50 P99 MAX", "how long these waits took"),
     ("SITES", "loops that wait, repaired by Manx"),
@@ -19,7 +19,7 @@ const MEANINGS: [(&str, &str); 8] = [
 pub fn draw(paper: &mut Paper) {
     paper.line(0, "manx top: keys", Weight::Title);
     for (y, (key, what)) in KEYS.iter().enumerate() {
-        paper.line(1 + y, &format!("{key:<32} {what}"), Weight::Usual);
+        paper.line(1 + y, &format!("{key:<28} {what}"), Weight::Usual);
     }
     let y = 1 + KEYS.len();
     for (line, (head, what)) in MEANINGS.iter().enumerate() {

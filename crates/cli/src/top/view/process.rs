@@ -20,18 +20,18 @@ const THREADS: [Spec; 5] = [
     Spec::number("SLICES/S", 8, 4),
 ];
 const LOOPS: [Spec; 7] = [
-    Spec::text("MODULE", 12, 28, 1),
-    Spec::text("LOOP", 12, 60, 0),
-    Spec::number("WAITS/S", 7, 3),
-    Spec::number("WAITING", 7, 2),
+    Spec::text("MODULE", 12, 28, 3),
+    Spec::text("LOOP", 22, 60, 0),
+    Spec::number("WAITS/S", 7, 2),
+    Spec::number("WAITING", 7, 1),
     Spec::number("YIELDS/S", 8, 6),
     Spec::number("SLEEPS/S", 8, 5),
     Spec::number("LONGEST", 7, 4),
 ];
 const LOCKS: [Spec; 9] = [
-    Spec::text("MODULE", 12, 28, 2),
-    Spec::text("FIRST WAITED AT", 12, 60, 0),
-    Spec::number("WAITS/S", 7, 3),
+    Spec::text("MODULE", 12, 28, 3),
+    Spec::text("FIRST WAITED AT", 22, 60, 0),
+    Spec::number("WAITS/S", 7, 2),
     Spec::number("WAITING", 7, 4),
     Spec::number("P50", 5, 6),
     Spec::number("P99", 5, 1),
@@ -108,35 +108,45 @@ fn facts(row: &Row, inside: Option<&Inside>) -> [String; 3] {
         read if read < row.threads => format!(" ({read} of them read)"),
         _ => String::new(),
     };
-    let threads = if row.threads == 1 { "thread" } else { "threads" };
-    let times = format!(
-        "{} {threads}{read}, CPU {} %, run-queue delay {} %",
-        row.threads,
-        percent(row.cpus),
-        percent(row.delay)
-    );
     let quota = match (row.throttled, inside.and_then(|inside| inside.group.as_deref())) {
         (Some(share), Some(group)) => {
             format!("throttled in {} % of the periods of {group}", percent(Some(share)))
         }
         _ => "no quota".into(),
     };
-    let manx = match row.manx {
-        Manx::Unknown => "whether it runs under Manx cannot be seen: look as its user, or as root".into(),
-        Manx::No => "it does not run under Manx".into(),
-        Manx::On => "it runs under Manx without statistics (`manx run --stats` keeps them)".into(),
-        Manx::Counts => format!(
-            "under Manx: {} loops repaired, {} % lost in them; {} locks contended, {} waits/s, p50 {}, p99 {}, max {}",
-            row.sites.unwrap_or(0),
-            percent(row.lost),
-            row.locks.unwrap_or(0),
-            rate(row.lock_waits_per_s),
-            time(row.p50_ns),
-            time(row.p99_ns),
-            time(row.max_ns),
-        ),
+    let times = format!(
+        "{}{read}, CPU {} %, run-queue delay {} %, {quota}",
+        number(row.threads, "thread"),
+        percent(row.cpus),
+        percent(row.delay)
+    );
+    let [loops, locks] = match row.manx {
+        Manx::Unknown => {
+            ["whether it runs under Manx cannot be seen".into(), "look as its user, or as root".into()]
+        }
+        Manx::No => ["it does not run under Manx".into(), String::new()],
+        Manx::On => ["it runs under Manx without statistics".into(), "`manx run --stats` keeps them".into()],
+        Manx::Counts => [
+            format!(
+                "under Manx: {} repaired, {} % of a CPU lost in them",
+                number(row.sites.unwrap_or(0), "loop"),
+                percent(row.lost)
+            ),
+            format!(
+                "{} contended, {} waits/s: p50 {}, p99 {}, max {}",
+                number(row.locks.unwrap_or(0), "lock"),
+                rate(row.lock_waits_per_s),
+                time(row.p50_ns),
+                time(row.p99_ns),
+                time(row.max_ns),
+            ),
+        ],
     };
-    [times, quota, manx]
+    [times, loops, locks]
+}
+
+fn number(count: u32, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// What stands in the place of an empty list.
