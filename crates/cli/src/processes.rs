@@ -6,6 +6,7 @@
 //! ([`groups`]), what changes seldom is read seldom ([`process`]), and with many live files each is
 //! read in some passes only. [`row`] is what comes out.
 
+pub mod cells;
 mod counts;
 mod groups;
 mod host;
@@ -14,6 +15,7 @@ mod process;
 pub mod row;
 pub mod text;
 mod threads;
+pub mod totals;
 mod under_manx;
 
 use crate::stats::image::Image;

@@ -4,7 +4,6 @@
 //! `keys` says what keys do, `screen` takes the terminal and gives it back. Where there is no
 //! terminal, `plain` writes the same as tables or as JSON.
 
-mod cells;
 mod columns;
 mod keys;
 mod layout;

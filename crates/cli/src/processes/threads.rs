@@ -142,7 +142,7 @@ mod tests {
         }
         let (room, pid) = (Room::with(4096), std::process::id());
         let mut threads = Threads::default();
-        assert_eq!(threads.look(pid, 1, 0, &room).expect("times").times.run_ns, 0, "counts from here");
+        assert!(threads.look(pid, 1, 0, &room).expect("times").read > 0);
         let (stop, stopped) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
         let named = std::thread::Builder::new().name("a\x1b[2Jname".into());

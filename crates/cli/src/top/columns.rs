@@ -1,7 +1,7 @@
 //! The columns of the list of processes: their heads, their cells and their orders.
 
-use super::cells::{count, percent, rate, time};
 use super::layout::Spec;
+use crate::processes::cells::{count, percent, rate, time};
 use crate::processes::row::{Manx, Row};
 use std::cmp::Ordering;
 

@@ -1,7 +1,7 @@
 //! The list of processes: a line on the host, one on the list, the heads, the rows, and the keys.
 
+use crate::processes::cells::percent;
 use crate::processes::row::{Host, Row};
-use crate::top::cells::percent;
 use crate::top::columns::{COLUMNS, Column, specs};
 use crate::top::layout::fit;
 use crate::top::paper::{Paper, Weight};

@@ -3,8 +3,8 @@
 //! The three lists share the rows that there are. Each gets what it needs if that is no more than a
 //! third; what is left goes to the list that keys scroll, then to the others.
 
+use crate::processes::cells::{percent, rate, time};
 use crate::processes::row::{Inside, Manx, Row};
-use crate::top::cells::{percent, rate, time};
 use crate::top::layout::{Spec, fit};
 use crate::top::paper::{Paper, Weight};
 use crate::top::state::{PARTS, State};
