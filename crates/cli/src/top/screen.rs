@@ -18,6 +18,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use ratatui::layout::Rect;
 use std::io::{self, Stdout, Write as _};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +50,7 @@ impl Screen {
         // From here on the terminal is given back if the rest fails.
         let terminal = Terminal::new(CrosstermBackend::new(io::stdout())).inspect_err(|_| give_back())?;
         let mut screen = Screen { terminal };
-        screen.terminal.clear()?;
+        screen.clear()?;
         Ok(screen)
     }
 
@@ -66,7 +67,9 @@ impl Screen {
     /// # Errors
     /// Those of the terminal.
     pub fn clear(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Not `Terminal::clear`: it asks the terminal where the cursor is and waits for the answer.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
     }
 
     /// Gives the terminal back for the time in which `meanwhile` runs.
@@ -77,7 +80,7 @@ impl Screen {
         give_back();
         meanwhile();
         take()?;
-        self.terminal.clear()
+        self.clear()
     }
 }
 
@@ -213,3 +216,6 @@ pub fn die_of(signal: i32) -> ! {
     // The signal was ignored by the parent's wish.
     std::process::exit(128 + signal)
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,8 +86,9 @@ pub fn summary(state: &State) -> String {
     let processes = &state.snapshot.processes;
     let under_manx = processes.iter().filter(|row| row.manx.is_on()).count();
     let order = if state.reversed { ", reversed" } else { "" };
+    let noun = if processes.len() == 1 { "process" } else { "processes" };
     let mut text = format!(
-        "{} processes, {under_manx} under Manx, sorted by {}{order}",
+        "{} {noun}, {under_manx} under Manx, sorted by {}{order}",
         processes.len(),
         state.sort.spec().head
     );
