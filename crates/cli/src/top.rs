@@ -17,11 +17,11 @@ use crate::processes::Watch;
 use columns::Column;
 use command::duration::parse_ns;
 use command::failure::{BROKEN, Failure, USAGE, exit_codes, reason};
-use command::sigpipe::print;
+use command::sigpipe::unwritable;
 use ratatui::crossterm::event::{self, Event as Typed};
 use screen::{Event, Screen, Signals};
 use state::{Effect, State};
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 /// The arguments of `manx top`.
@@ -112,7 +112,8 @@ fn is_screen() -> bool {
     !is_dumb && io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-/// Writes `count` looks. A rate needs a look before.
+/// Writes `count` looks, or fewer if standard output has no reader any more. A rate needs a look
+/// before.
 fn write(mut state: State, count: u64, is_json: bool) -> Result<u8, Failure> {
     let mut watch = Watch::new();
     watch.look(None);
@@ -121,7 +122,12 @@ fn write(mut state: State, count: u64, is_json: bool) -> Result<u8, Failure> {
         state.update(watch.look(None));
         let separator = if look > 0 && !is_json { "\n" } else { "" };
         let text = if is_json { plain::json(&state) } else { plain::table(&state) };
-        print(&format!("{separator}{text}"))?;
+        let mut out = io::stdout().lock();
+        match out.write_all(format!("{separator}{text}").as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            Err(error) => return Err(unwritable(error)),
+        }
     }
     Ok(0)
 }
