@@ -42,6 +42,12 @@ pub struct Watch {
     host: HostWatch,
 }
 
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch::new()
+    }
+}
+
 impl Watch {
     /// Nothing has been seen yet.
     pub fn new() -> Watch {

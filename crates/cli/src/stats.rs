@@ -1,8 +1,8 @@
 //! `manx stats`: where a program has waited, in loops and for locks, live and afterwards.
 //!
 //! Where the counts are found is in [`source`], how they get into memory in [`image`]; the table
-//! and the JSON are those that the preload library itself writes ([`preload_abi::render`]). Without a
-//! process or a file, [`list`] shows what runs under Manx.
+//! and the JSON are those that the preload library itself writes ([`preload_abi::render`]). Without
+//! a process or a file, [`list`] shows what runs under Manx.
 
 pub mod image;
 pub mod list;

@@ -180,8 +180,8 @@ fn the_terminal_is_restored_after_a_signal() {
         let sent = output(Command::new("kill").args(["-s", name, pid.trim()]));
         assert!(sent.status.success(), "{}", stderr(&sent));
         terminal.wait("the shell", |screen| !screen.contains("q quit"));
-        // A shell adds 128 to the signal that ended a program. It forgets the rest of a line if that
-        // was SIGINT.
+        // A shell adds 128 to the signal that ended a program. It forgets the rest of a line if
+        // that was SIGINT.
         terminal.line("echo code $?; stty -a > after");
         terminal.wait("the code", |screen| screen.contains(&format!("code {}", 128 + signal)));
         is_restored(&sandbox, &terminal);

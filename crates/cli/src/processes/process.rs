@@ -189,10 +189,10 @@ fn fill(row: &mut Row, between: &Between) {
     row.max_ns = (between.contended > 0).then_some(between.longest_ns);
 }
 
-/// How many CPUs were lost to `waiting` threads in loops: a part of these threads waited for a CPU
-/// themselves, and that part is taken to be the same as in the whole process. Sleeps in a loop count
-/// as if they used a CPU, so it is too much rather than too little, but never more than all CPUs
-/// that the process used.
+/// How many CPUs were lost to `waiting` threads in loops. A part of these threads waited for a CPU
+/// themselves; that part is taken to be the same as in the whole process. Sleeps in a loop count as
+/// if they used a CPU, so the estimate is too high rather than too low. It is never more than all
+/// CPUs that the process used.
 fn lost(waiting: f64, cpus: Option<f64>, delay: Option<f64>) -> f64 {
     let Some(cpus) = cpus else { return waiting };
     let runnable = cpus + delay.unwrap_or(0.0);

@@ -223,11 +223,9 @@ impl State {
                 self.filter.clear();
                 self.arrange();
             }
-            Command::Letter(letter) => {
-                if self.filter.chars().count() < FILTER_MAX && !letter.is_control() {
-                    self.filter.push(letter);
-                    self.arrange();
-                }
+            Command::Letter(letter) if self.filter.chars().count() < FILTER_MAX && !letter.is_control() => {
+                self.filter.push(letter);
+                self.arrange();
             }
             Command::Erase => {
                 self.filter.pop();
