@@ -12,7 +12,7 @@ use crate::stats::source::Mapping;
 use preload_abi::LIBRARY_NAME;
 use std::io;
 
-/// A process is asked at least so often, in passes.
+/// A process is asked at least so often, in passes; not all in the same one.
 const ASK_EVERY: u64 = 64;
 
 /// What is known of one process.
@@ -32,7 +32,9 @@ impl UnderManx {
         if self.name != name {
             *self = UnderManx { name: name.to_owned(), ..UnderManx::default() };
         }
-        let is_time = self.age.is_power_of_two() || self.age.is_multiple_of(ASK_EVERY);
+        let is_time = self.age == 0
+            || self.age.is_power_of_two()
+            || (self.age + u64::from(pid)).is_multiple_of(ASK_EVERY);
         if self.counts.is_none() && is_time {
             (self.state, self.counts) = ask(pid);
         }

@@ -59,9 +59,15 @@ impl Image {
     pub fn refresh(&mut self, file: &File) -> io::Result<()> {
         let room = &mut self.room[self.start..];
         file.read_exact_at(&mut room[..size_of::<Header>()], 0)?;
-        let count = room[offset_of!(Header, sites)..][..size_of::<u32>()].try_into().map(u32::from_ne_bytes);
-        let sites = size_of::<Header>()
-            ..size_of::<Header>() + CAPACITY.min(count.unwrap_or(0) as usize) * size_of::<Site>();
+        let number = |offset: usize| {
+            let bytes = room[offset..][..size_of::<u32>()].try_into().expect("four bytes");
+            u32::from_ne_bytes(bytes)
+        };
+        if !Image::is_live(room) || number(offset_of!(Header, format)) != FORMAT {
+            return Err(io::Error::other("not a live file of this version"));
+        }
+        let count = CAPACITY.min(number(offset_of!(Header, sites)) as usize);
+        let sites = size_of::<Header>()..size_of::<Header>() + count * size_of::<Site>();
         file.read_exact_at(&mut room[sites.clone()], sites.start as u64)?;
         file.read_exact_at(&mut room[LOCKS_AT..EPOCHS_AT], LOCKS_AT as u64)
     }

@@ -43,14 +43,14 @@ fn as_text(found: &UnderManxNow) -> String {
     } else {
         let count = found.processes.len();
         let processes = if count == 1 { "process runs" } else { "processes run" };
-        let mut table = Table::new(&format!("{count} {processes} under Manx; totals since they began:"), &HEADS);
+        let mut table =
+            Table::new(&format!("{count} {processes} under Manx; totals since they began:"), &HEADS);
         found.processes.iter().for_each(|total| table.row(cells(total)));
         out += &format!(
             "{table}\n`manx stats PID` shows the loops and locks of one, `manx top` what happens now\n"
         );
         if found.processes.iter().any(|total| total.counts.is_none()) {
-            out +=
-                "those without numbers keep none: `manx run --stats` keeps them, from the second thread on\n";
+            out += "those without numbers keep none that this version of Manx reads; `manx run --stats` keeps them\n";
         }
     }
     match found.unseen {

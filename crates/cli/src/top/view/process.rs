@@ -125,7 +125,10 @@ fn facts(row: &Row, inside: Option<&Inside>) -> [String; 3] {
             ["whether it runs under Manx cannot be seen".into(), "look as its user, or as root".into()]
         }
         Manx::No => ["it does not run under Manx".into(), String::new()],
-        Manx::On => ["it runs under Manx without statistics".into(), "`manx run --stats` keeps them".into()],
+        Manx::On => [
+            "it runs under Manx without statistics that this version reads".into(),
+            "`manx run --stats` keeps them".into(),
+        ],
         Manx::Counts => [
             format!(
                 "under Manx: {} repaired, {} % of a CPU lost in them",
