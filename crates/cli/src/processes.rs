@@ -2,9 +2,9 @@
 //! for `manx stats` without a process.
 //!
 //! A pass must cost next to nothing with hundreds of processes and thousands of threads. Files stay
-//! open between passes ([`kept`]), each control group is read once for all its processes
-//! ([`groups`]), what changes seldom is read seldom ([`process`]), and with many live files each is
-//! read in some passes only. [`row`] is what comes out.
+//! open between passes (`kept.rs`), each control group is read once for all its processes
+//! (`groups.rs`), what changes seldom is read seldom (`process.rs`), and with many live files each
+//! is read in some passes only. [`row`] is what comes out.
 
 pub mod cells;
 mod counts;

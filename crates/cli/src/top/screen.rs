@@ -213,7 +213,7 @@ pub fn die_of(signal: i32) -> ! {
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
         libc::raise(signal);
     }
-    // The signal was ignored by the parent's wish.
+    // Not reached: the default action of each of these signals ends a process.
     std::process::exit(128 + signal)
 }
 

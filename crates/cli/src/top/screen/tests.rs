@@ -85,7 +85,7 @@ fn child() {
     };
     let before = modes();
     let mut screen = Screen::take().expect("a terminal");
-    screen.draw(|buffer| _ = buffer.set_string(0, 0, "drawn", ratatui::style::Style::new())).expect("drawn");
+    screen.draw(|buffer| buffer.set_string(0, 0, "drawn", ratatui::style::Style::new())).expect("drawn");
     assert_ne!(modes(), before, "the terminal is taken");
     if role == OsStr::new("panic") {
         let hook = std::panic::take_hook();
