@@ -26,15 +26,21 @@ use process::{Pass, Process, Seen};
 use row::Snapshot;
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
+use threads::Turn;
 
 /// So many live files are read in one pass: each has up to 3 MB.
 const COUNTS_PER_PASS: u64 = 8;
+
+/// So many threads are read in one pass, at 2 µs each.
+const THREADS_PER_PASS: u64 = 1_500;
 
 /// Watches the host.
 pub struct Watch {
     began: Instant,
     pass: u64,
     before_ns: Option<u64>,
+    /// How many threads are read
+    threads: u64,
     known: BTreeMap<u32, Process>,
     room: Room,
     groups: Groups,
@@ -55,6 +61,7 @@ impl Watch {
             began: Instant::now(),
             pass: 0,
             before_ns: None,
+            threads: 0,
             known: BTreeMap::new(),
             room: Room::of_this_process(),
             groups: Groups::default(),
@@ -74,13 +81,12 @@ impl Watch {
             ..Snapshot::default()
         };
         let with_counts = self.known.values().filter(|process| process.has_counts()).count() as u64;
+        let every = self.threads.div_ceil(THREADS_PER_PASS).max(1);
         let mut pass = Pass {
-            number: self.pass,
-            now_ns,
+            turn: Turn { pass: self.pass, now_ns, every, room: &self.room },
             tick_ns: self.host.tick_ns(),
             counts_every: with_counts.div_ceil(COUNTS_PER_PASS).max(1),
             open,
-            room: &self.room,
             groups: &mut self.groups,
             image: &mut self.image,
         };
@@ -97,6 +103,7 @@ impl Watch {
                 true
             }
         });
+        self.threads = snapshot.processes.iter().map(|row| u64::from(row.threads_read)).sum();
         self.groups.forget(self.pass);
         self.pass += 1;
         self.before_ns = Some(now_ns);

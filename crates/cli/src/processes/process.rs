@@ -2,20 +2,20 @@
 //!
 //! | what | how often it is read |
 //! | --- | --- |
-//! | `stat`: name, CPU time, number of threads | in each pass; of threads of the kernel in every sixteenth |
-//! | `schedstat` of each thread | in each pass |
+//! | `schedstat` of each thread | in each pass; with many threads on the host in turn |
+//! | `stat`: name, CPU time, number of threads | in each pass in which it has run; of threads of the kernel in every sixteenth |
 //! | its live file | in each pass if there are few, else in turn |
 //! | its control groups, its command line | in every sixteenth pass |
 //!
-//! CPU time is the sum over the threads, in ns. Where threads have ended, or were not all read, it
-//! is that of `stat` if that is more: all threads, but in ticks of 10 ms.
+//! CPU time is the sum over the threads, in ns, if all were read in this pass. Else it is that of
+//! `stat`: all threads, but in ticks of 10 ms. Where threads have ended the greater one counts.
 
 use super::counts::Between;
 use super::groups::Groups;
 use super::kept::{Reader, Room};
 use super::row::{Inside, Manx, Row};
 use super::text::{Stat, command_line};
-use super::threads::Threads;
+use super::threads::{Sum, Threads, Turn};
 use super::under_manx::UnderManx;
 use crate::stats::image::Image;
 use std::path::PathBuf;
@@ -27,18 +27,14 @@ const COMMAND_BYTES_MAX: usize = 512;
 
 /// What all processes of a pass share.
 pub struct Pass<'a> {
-    /// Its number, from 0
-    pub number: u64,
-    /// When it began, by the monotonic clock
-    pub now_ns: u64,
+    /// Its number, its time, and the room for descriptors
+    pub turn: Turn<'a>,
     /// The length of a tick of `stat`
     pub tick_ns: u64,
     /// Live files are read in every so many passes
     pub counts_every: u64,
     /// The process whose inside is wanted
     pub open: Option<u32>,
-    /// Room for descriptors
-    pub room: &'a Room,
     /// The quotas
     pub groups: &'a mut Groups,
     /// Memory for a live file
@@ -50,8 +46,8 @@ pub struct Pass<'a> {
 pub struct Process {
     pid: u32,
     stat: Reader,
-    is_kernel: bool,
-    before: Option<(u64, u64)>,
+    /// What `stat` said last, and when
+    before: Option<(u64, Stat)>,
     threads: Threads,
     manx: UnderManx,
     between: Option<Between>,
@@ -77,7 +73,6 @@ impl Process {
         Process {
             pid,
             stat: Reader::of(PathBuf::from(format!("/proc/{pid}/stat")), room),
-            is_kernel: false,
             before: None,
             threads: Threads::default(),
             manx: UnderManx::default(),
@@ -95,34 +90,42 @@ impl Process {
 
     /// Looks at it.
     pub fn look(&mut self, pass: &mut Pass) -> Seen {
-        let is_time = (pass.number + u64::from(self.pid)).is_multiple_of(SELDOM);
-        if self.is_kernel && !is_time {
+        let (turn, now_ns) = (pass.turn, pass.turn.now_ns);
+        let is_time = (turn.pass + u64::from(self.pid)).is_multiple_of(SELDOM);
+        if !is_time && self.before.as_ref().is_some_and(|(_, stat)| stat.is_kernel) {
             return Seen::Kernel;
         }
-        let mut text = [0; 1024];
-        let Some(stat) = self.stat.read(&mut text).and_then(Stat::parse) else { return Seen::Ended };
-        self.is_kernel = stat.is_kernel;
-        if stat.is_kernel {
-            return Seen::Kernel;
-        }
+        let before = self.before.take();
+        let idle = before.as_ref().filter(|(_, stat)| !stat.is_kernel && self.threads.is_idle(now_ns));
+        let (stat, sum) = match idle {
+            Some((_, stat)) => (stat.clone(), Some(Threads::idle())),
+            None => {
+                let mut text = [0; 1024];
+                let Some(stat) = self.stat.read(&mut text).and_then(Stat::parse) else { return Seen::Ended };
+                if stat.is_kernel {
+                    self.before = Some((now_ns, stat));
+                    return Seen::Kernel;
+                }
+                let sum = self.threads.look(self.pid, stat.threads, &turn);
+                (stat, sum)
+            }
+        };
         let manx = self.manx.look(self.pid, &stat.name);
         if is_time || self.seldom.is_none() || self.command.is_empty() {
-            self.look_seldom(pass.number);
+            self.look_seldom(turn.pass);
         }
-        let span_ns = self.before.map(|(at_ns, _)| pass.now_ns.saturating_sub(at_ns).max(1));
-        let ticks_ns = self.before.map_or(0, |(_, ticks)| stat.ticks.saturating_sub(ticks)) * pass.tick_ns;
-        self.before = Some((pass.now_ns, stat.ticks));
-        let sum = self.threads.look(self.pid, stat.threads, pass.number, pass.room);
-        let run_ns = match sum {
-            Some(sum) if !sum.some_ended && sum.read >= stat.threads => sum.times.run_ns,
-            Some(sum) => sum.times.run_ns.max(ticks_ns),
-            None => ticks_ns,
-        };
-        let share = |ns: u64| span_ns.map(|span_ns| ns as f64 / span_ns as f64);
-        let cpus = share(run_ns);
+        let span_ns = before.as_ref().map(|(at_ns, _)| now_ns.saturating_sub(*at_ns).max(1));
+        let ticks = before.map_or(0, |(_, before)| stat.ticks.saturating_sub(before.ticks));
+        let in_ticks = span_ns.map(|span_ns| (ticks * pass.tick_ns) as f64 / span_ns as f64);
+        let cpus = in_ticks.map(|in_ticks| match sum {
+            Some(sum) if turn.every == 1 && sum.read >= stat.threads && !sum.some_ended => sum.running,
+            Some(sum) if turn.every == 1 => sum.running.max(in_ticks),
+            _ => in_ticks,
+        });
+        self.before = Some((now_ns, stat.clone()));
         let is_open = pass.open == Some(self.pid);
         self.look_at_counts(pass, is_open);
-        let worst = pass.groups.worst(&self.membership, self.pid, pass.number);
+        let worst = pass.groups.worst(&self.membership, self.pid, turn.pass);
         let mut row = Row {
             pid: self.pid,
             name: stat.name,
@@ -131,14 +134,14 @@ impl Process {
             threads: stat.threads,
             threads_read: sum.map_or(0, |sum| sum.read),
             cpus,
-            delay: sum.and_then(|sum| share(sum.times.wait_ns)),
+            delay: span_ns.and(sum).map(|sum: Sum| sum.waiting),
             throttled: worst.map(|worst| worst.share),
             ..Row::default()
         };
         let group = worst.map(|worst| worst.group.clone());
         let mut inside = None;
         if is_open {
-            let threads = self.threads.rows(self.pid, span_ns.unwrap_or(0));
+            let threads = self.threads.rows(self.pid);
             inside = Some(Inside { pid: self.pid, group, threads, ..Inside::default() });
         }
         if let Some(between) = &self.between {
@@ -167,9 +170,9 @@ impl Process {
             self.between = None;
             return;
         };
-        let is_turn = (pass.number + u64::from(self.pid)).is_multiple_of(pass.counts_every);
+        let is_turn = (pass.turn.pass + u64::from(self.pid)).is_multiple_of(pass.counts_every);
         if is_turn || is_open || self.between.is_none() {
-            self.between = counts.look(pass.image, pass.now_ns);
+            self.between = counts.look(pass.image, pass.turn.now_ns);
             if self.between.is_none() {
                 self.manx.lose_counts();
             }

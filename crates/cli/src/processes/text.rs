@@ -54,6 +54,15 @@ impl Times {
         Some(Times { run_ns: next()?, wait_ns: next()?, slices: next()? })
     }
 
+    /// With what has been added since.
+    pub fn plus(&self, since: &Times) -> Times {
+        Times {
+            run_ns: self.run_ns.saturating_add(since.run_ns),
+            wait_ns: self.wait_ns.saturating_add(since.wait_ns),
+            slices: self.slices.saturating_add(since.slices),
+        }
+    }
+
     /// What has been added since an earlier reading.
     pub fn since(&self, earlier: &Times) -> Times {
         Times {

@@ -1,73 +1,158 @@
-//! The threads of one process: how long each ran and waited for a CPU since the pass before.
+//! The threads of one process: how long each ran and waited for a CPU.
 //!
-//! The kernel has the run-queue delay of threads only, so that of a process is their sum. The list
-//! of threads is read again when their number has changed, and from time to time, because a thread
-//! may have taken another one's place.
+//! The kernel has the run-queue delay of threads only, so that of a process is their sum. To read a
+//! thread costs 2 µs, and to list 5,000 of them 5 ms. So with many threads on the host each is read
+//! in some passes only, and its rates hold until it is read again. The list is read again when the
+//! number of threads has changed, and from time to time, because a thread may have taken another
+//! one's place; that of a large process less often.
 //!
 //! Invariants:
 //! 1. A thread counts from the pass in which it was first seen if that was the first pass over its
-//!    process, else from its beginning.
+//!    process, else from its beginning, which was after the list was read before.
 //! 2. What cannot be kept open is not read. Then `read` is less than the number of threads.
+//! 3. The rates of a thread are of the time between its own last two readings.
 
 use super::kept::{Kept, Room};
 use super::row;
 use super::text::{Times, shown};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The list is read again after so many passes.
 const LIST_EVERY: u64 = 8;
+/// A process with so many threads has its list read half as often, one with twice as many a third.
+const LIST_SIZE: u64 = 512;
 /// Names that one pass reads at most: each costs 5 µs.
 const NAMES_PER_PASS: usize = 64;
 /// The longest `schedstat`: three numbers of 64 bits.
 const BYTES_MAX: usize = 64;
 
+/// What a pass says to all processes.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// The number of the pass
+    pub pass: u64,
+    /// When it began, by the monotonic clock
+    pub now_ns: u64,
+    /// Each thread is read in every so many passes
+    pub every: u64,
+    /// Room for descriptors
+    pub room: &'a Room,
+}
+
 /// The threads that are known.
 #[derive(Debug, Default)]
 pub struct Threads {
     known: BTreeMap<u32, Thread>,
-    /// How many there were, and in which pass, when the list was read
-    listed: Option<(u32, u64)>,
+    listed: Option<Listed>,
+}
+
+/// When the list was read.
+#[derive(Clone, Copy, Debug)]
+struct Listed {
+    /// How many threads there were
+    count: u32,
+    pass: u64,
+    at_ns: u64,
 }
 
 #[derive(Debug)]
 struct Thread {
     file: Kept,
     before: Times,
-    since: Option<Times>,
+    before_ns: u64,
+    rates: Option<Rates>,
     name: Option<String>,
 }
 
-/// What the threads did together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a thread does: parts of the time, and a number per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Rates {
+    run: f64,
+    wait: f64,
+    slices_per_s: f64,
+}
+
+/// What the threads do together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// How long they ran and waited since the pass before
-    pub times: Times,
-    /// How many were read
+    /// How many ran, on average
+    pub running: f64,
+    /// How many waited for a CPU, on average
+    pub waiting: f64,
+    /// How many are read
     pub read: u32,
     /// Whether some ended, so that the sum lacks what they did last
     pub some_ended: bool,
 }
 
+impl Thread {
+    /// What it has done since it was read before; `None` if it has ended.
+    fn since(&self) -> Option<Times> {
+        let mut text = [0; BYTES_MAX];
+        let now = self.file.read(&mut text).and_then(Times::parse)?;
+        Some(now.since(&self.before))
+    }
+
+    fn advance(&mut self, since: Times, now_ns: u64) {
+        let span_ns = now_ns.saturating_sub(self.before_ns);
+        self.before = self.before.plus(&since);
+        self.before_ns = now_ns;
+        let per = |ns: u64| ns as f64 / span_ns.max(1) as f64;
+        let rates =
+            Rates { run: per(since.run_ns), wait: per(since.wait_ns), slices_per_s: per(since.slices) * 1e9 };
+        // At the moment in which a thread is found nothing has passed.
+        self.rates = (span_ns > 0).then_some(rates);
+    }
+}
+
 impl Threads {
-    /// Reads all of a process with `count` threads. `None` where the kernel keeps no such times.
-    pub fn look(&mut self, pid: u32, count: u32, pass: u64, room: &Room) -> Option<Sum> {
-        if self.listed.is_none_or(|(before, at)| before != count || pass >= at + LIST_EVERY) {
-            self.list(pid, room);
-            self.listed = Some((count, pass));
+    /// Whether the process has one thread, which has not run and did not wish to since it was read
+    /// before. Then nothing else of the process has changed either.
+    pub fn is_idle(&mut self, now_ns: u64) -> bool {
+        if self.listed.is_none_or(|listed| listed.count != 1) || self.known.len() != 1 {
+            return false;
+        }
+        let is_idle = |thread: &mut Thread| {
+            let is_idle = thread.since() == Some(Times::default());
+            if is_idle {
+                thread.advance(Times::default(), now_ns);
+            }
+            is_idle
+        };
+        self.known.values_mut().all(is_idle)
+    }
+
+    /// What one idle thread does.
+    pub fn idle() -> Sum {
+        Sum { read: 1, ..Sum::default() }
+    }
+
+    /// Reads those of a process with `count` threads whose turn it is. `None` where the kernel
+    /// keeps no such times.
+    pub fn look(&mut self, pid: u32, count: u32, turn: &Turn) -> Option<Sum> {
+        let rest = u64::from(count) / LIST_SIZE;
+        let is_time = |listed: Listed| {
+            let passes = turn.pass - listed.pass;
+            passes >= LIST_EVERY * (1 + rest) || (listed.count != count && passes > rest)
+        };
+        if self.listed.is_none_or(is_time) {
+            self.list(pid, turn);
+            self.listed = Some(Listed { count, pass: turn.pass, at_ns: turn.now_ns });
         }
         let mut sum = Sum::default();
-        self.known.retain(|_, thread| {
-            let mut text = [0; BYTES_MAX];
-            let Some(now) = thread.file.read(&mut text).and_then(Times::parse) else {
-                sum.some_ended = true;
-                return false;
-            };
-            let since = now.since(&thread.before);
-            (thread.before, thread.since) = (now, Some(since));
-            sum.times.run_ns += since.run_ns;
-            sum.times.wait_ns += since.wait_ns;
-            sum.times.slices += since.slices;
+        self.known.retain(|tid, thread| {
+            if thread.rates.is_none() || (u64::from(*tid) + turn.pass).is_multiple_of(turn.every) {
+                let Some(since) = thread.since() else {
+                    sum.some_ended = true;
+                    return false;
+                };
+                thread.advance(since, turn.now_ns);
+            }
+            let rates = thread.rates.unwrap_or_default();
+            sum.running += rates.run;
+            sum.waiting += rates.wait;
             sum.read += 1;
             true
         });
@@ -75,35 +160,35 @@ impl Threads {
     }
 
     /// Adds the threads that are new.
-    fn list(&mut self, pid: u32, room: &Room) {
+    fn list(&mut self, pid: u32, turn: &Turn) {
         let folder = PathBuf::from(format!("/proc/{pid}/task"));
-        let is_first = self.listed.is_none();
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Some(tid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             if self.known.contains_key(&tid) {
                 continue;
             }
-            let Some(file) = Kept::of_thread(&folder.join(format!("{tid}/schedstat")), room) else {
+            let Some(file) = Kept::of_thread(&folder.join(format!("{tid}/schedstat")), turn.room) else {
                 continue;
             };
-            let mut text = [0; BYTES_MAX];
-            // Invariant 1.
-            let before = match is_first {
-                true => file.read(&mut text).and_then(Times::parse).unwrap_or_default(),
-                false => Times::default(),
-            };
-            self.known.insert(tid, Thread { file, before, since: None, name: None });
+            let before_ns = self.listed.map_or(turn.now_ns, |listed| listed.at_ns);
+            let mut thread = Thread { file, before: Times::default(), before_ns, rates: None, name: None };
+            if self.listed.is_none() {
+                // Invariant 1.
+                thread.before = thread.since().unwrap_or_default();
+            }
+            self.known.insert(tid, thread);
         }
     }
 
-    /// Each thread, those that ran and waited most first; with names, as far as they are read.
-    pub fn rows(&mut self, pid: u32, span_ns: u64) -> Vec<row::Thread> {
+    /// Each thread, those that run and wait most first; with names, as far as they are read.
+    pub fn rows(&mut self, pid: u32) -> Vec<row::Thread> {
         let mut threads: Vec<(u32, &mut Thread)> =
             self.known.iter_mut().map(|(tid, thread)| (*tid, thread)).collect();
-        let weight = |thread: &Thread| thread.since.map_or(0, |times| times.run_ns + times.wait_ns);
-        threads.sort_by_key(|(tid, thread)| (std::cmp::Reverse(weight(thread)), *tid));
+        // In millionths, because numbers with a fraction have no order.
+        let weight =
+            |thread: &Thread| thread.rates.map_or(0, |rates| ((rates.run + rates.wait) * 1e6) as u64);
+        threads.sort_by_cached_key(|(tid, thread)| (Reverse(weight(thread)), *tid));
         let mut names = NAMES_PER_PASS;
-        let per = |ns: u64, times: f64| (span_ns > 0).then(|| ns as f64 * times / span_ns as f64);
         let row = |(tid, thread): (u32, &mut Thread)| {
             if thread.name.is_none() && names > 0 {
                 names -= 1;
@@ -113,9 +198,9 @@ impl Threads {
             row::Thread {
                 tid,
                 name: thread.name.clone().unwrap_or_default(),
-                cpus: thread.since.and_then(|times| per(times.run_ns, 1.0)),
-                delay: thread.since.and_then(|times| per(times.wait_ns, 1.0)),
-                slices_per_s: thread.since.and_then(|times| per(times.slices, 1e9)),
+                cpus: thread.rates.map(|rates| rates.run),
+                delay: thread.rates.map(|rates| rates.wait),
+                slices_per_s: thread.rates.map(|rates| rates.slices_per_s),
             }
         };
         threads.into_iter().map(row).collect()
@@ -126,6 +211,10 @@ impl Threads {
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    fn turn(pass: u64, room: &Room) -> Turn<'_> {
+        Turn { pass, now_ns: pass * 1_000_000_000, every: 1, room }
+    }
 
     fn has_times() -> bool {
         let has = std::path::Path::new("/proc/self/schedstat").exists();
@@ -142,7 +231,7 @@ mod tests {
         }
         let (room, pid) = (Room::with(4096), std::process::id());
         let mut threads = Threads::default();
-        assert!(threads.look(pid, 1, 0, &room).expect("times").read > 0);
+        assert!(threads.look(pid, 1, &turn(0, &room)).expect("times").read > 0);
         let (stop, stopped) = mpsc::channel::<()>();
         let (begin, begun) = mpsc::channel();
         let named = std::thread::Builder::new().name("a\x1b[2Jname".into());
@@ -152,8 +241,8 @@ mod tests {
         });
         begun.recv().expect("it runs");
         // Another number of threads: the list is read again.
-        let with = threads.look(pid, 2, 1, &room).expect("times");
-        let names: Vec<String> = threads.rows(pid, 1).into_iter().map(|thread| thread.name).collect();
+        let with = threads.look(pid, 2, &turn(1, &room)).expect("times");
+        let names: Vec<String> = threads.rows(pid).into_iter().map(|thread| thread.name).collect();
         assert!(
             names.contains(&"a\\u{1b}[2Jname".into()) || with.read as usize > NAMES_PER_PASS,
             "{names:?}"
@@ -161,13 +250,71 @@ mod tests {
         drop(stop);
         thread.expect("a thread").join().expect("ended");
         let ended = testing::eventually("the kernel forgets the thread", || {
-            threads.look(pid, 2, 1, &room).filter(|sum| sum.some_ended)
+            threads.look(pid, 2, &turn(1, &room)).filter(|sum| sum.some_ended)
         });
         assert!(ended.read > 0);
     }
 
     #[test]
     fn without_room_no_thread_is_read() {
-        assert_eq!(Threads::default().look(std::process::id(), 1, 0, &Room::with(0)), None);
+        let room = Room::with(0);
+        assert_eq!(Threads::default().look(std::process::id(), 1, &turn(0, &room)), None);
+    }
+
+    #[test]
+    fn a_process_that_sleeps_is_idle_and_one_that_runs_is_not() {
+        if !has_times() {
+            return;
+        }
+        let room = Room::with(4096);
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("sleep");
+        let mut threads = Threads::default();
+        let mut pass = 0;
+        testing::until("it sleeps", || {
+            threads.look(child.id(), 1, &turn(pass, &room));
+            pass += 1;
+            threads.is_idle(pass * 1_000_000_000)
+        });
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert!(!threads.is_idle(u64::MAX), "it has ended");
+        let (mut own, pid) = (Threads::default(), std::process::id());
+        own.look(pid, 9, &turn(0, &room));
+        assert!(!own.is_idle(1), "several threads");
+    }
+
+    #[test]
+    fn rates_are_of_the_time_between_a_threads_own_readings() {
+        let room = Room::with(9);
+        let Some(file) = Kept::of_thread(std::path::Path::new("/proc/self/stat"), &room) else { return };
+        let mut thread = Thread { file, before: Times::default(), before_ns: 0, rates: None, name: None };
+        let since = Times { run_ns: 500, wait_ns: 2_000, slices: 3 };
+        thread.advance(since, 0);
+        assert_eq!(thread.rates, None, "no time has passed");
+        thread.advance(since, 1_000);
+        assert_eq!(thread.rates, Some(Rates { run: 0.5, wait: 2.0, slices_per_s: 3e6 }));
+        thread.advance(since, 5_000);
+        assert_eq!(thread.rates, Some(Rates { run: 0.125, wait: 0.5, slices_per_s: 750_000.0 }));
+        assert_eq!(thread.before, Times { run_ns: 1_500, wait_ns: 6_000, slices: 9 });
+    }
+
+    #[test]
+    fn with_many_threads_each_is_read_in_its_turn() {
+        if !has_times() {
+            return;
+        }
+        let (room, pid) = (Room::with(4096), std::process::id());
+        let mut threads = Threads::default();
+        let at = |pass| Turn { every: 4, ..turn(pass, &room) };
+        threads.look(pid, 1, &at(0));
+        threads.look(pid, 1, &at(1));
+        let read =
+            |threads: &Threads| threads.known.values().filter(|it| it.before_ns > 1_000_000_000).count();
+        let all = threads.known.len();
+        for pass in 2..6 {
+            threads.look(pid, 1, &at(pass));
+        }
+        // Threads of other tests may have ended meanwhile.
+        assert!(read(&threads) == threads.known.len() && all >= 1, "{threads:?}");
     }
 }
