@@ -78,6 +78,7 @@ const NEEDS: &[Need] = &[
     program("objdump", "binutils", "a second opinion on machine code"),
     program("valgrind", "valgrind", "counts instructions where the processor does not"),
     program("gdb", "gdb", "a program under a debugger must run unchanged"),
+    program("tmux", "tmux", "a terminal in which `manx top` is tried"),
     program("chromium", "chromium", "shows the pages of `manx report` in tests"),
     program("pkg-config", "pkg-config", "finds what is installed for C programs"),
     program("mmdebstrap", "mmdebstrap", "fetches the system that packages are linked with and tried in"),

@@ -6,9 +6,11 @@
 pub mod cpus;
 pub mod doctor;
 pub mod external;
+pub mod processes;
 pub mod report;
 pub mod run;
 pub mod stats;
+pub mod top;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use command::failure::{EXIT_CODES, exit_codes};
@@ -34,6 +36,8 @@ enum Action {
     Stats(stats::Args),
     /// Find out what keeps a running process from being fast, and what to do
     Doctor(doctor::Args),
+    /// Watch how the processes of this host wait, live
+    Top(top::Args),
     /// Make a page of tables and pictures, one file of HTML, from results in JSON
     Report(report::Args),
     /// Show how many CPUs a program really gets, why not more, and which runtimes know
@@ -60,6 +64,7 @@ pub fn main() -> ! {
             Action::Run(args) => run::run(&args, inherited),
             Action::Stats(args) => stats::run(&args),
             Action::Doctor(args) => doctor::run(&args),
+            Action::Top(args) => top::run(&args),
             Action::Report(args) => report::run(&args),
             Action::Cpus(args) => cpus::run(&args),
         })

@@ -1,9 +1,11 @@
 //! `manx stats`: where a program has waited, in loops and for locks, live and afterwards.
 //!
 //! Where the counts are found is in [`source`], how they get into memory in [`image`]; the table
-//! and the JSON are those that the preload library itself writes ([`preload_abi::render`]).
+//! and the JSON are those that the preload library itself writes ([`preload_abi::render`]). Without
+//! a process or a file, [`list`] shows what runs under Manx.
 
 pub mod image;
+pub mod list;
 pub mod source;
 
 use command::failure::{Failure, NO_STATISTICS, USAGE, exit_codes, reason};
@@ -24,21 +26,22 @@ const CLEAR: &str = "\x1b[H\x1b[2J\x1b[3J";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = more_help())]
 pub struct Args {
-    /// A process id, or a file that statistics were written to
+    /// A process id, or a file that statistics were written to; without it, the processes that run
+    /// under Manx are listed
     ///
     /// A file is what `manx run --stats=FILE` was given: FILE once the program has ended, FILE.live
     /// while it runs or after it was killed. With `--stats` alone, the counts of a process stay in
     /// PID.live in the folder manx-stats-UID of TMPDIR. A file whose name is a number is written
     /// ./NUMBER.
     #[arg(value_name = "PID|FILE")]
-    target: OsString,
+    target: Option<OsString>,
 
     /// Write JSON instead of a table
     #[arg(long)]
     json: bool,
 
     /// Show the counts again every second until the program ends
-    #[arg(long)]
+    #[arg(long, requires = "target")]
     watch: bool,
 }
 
@@ -55,7 +58,8 @@ fn more_help() -> String {
 /// # Errors
 /// With code 1 if there are none to show.
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let source = Source::find(&args.target)?;
+    let Some(target) = &args.target else { return list::run(args.json) };
+    let source = Source::find(target)?;
     let clear = args.watch && io::stdout().is_terminal();
     loop {
         let image = source.read()?;

@@ -87,3 +87,34 @@ fn the_program_is_what_it_is_without() {
     assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("out\n", "err\n"));
     assert_eq!(outcome.status.code(), Some(7));
 }
+
+#[test]
+fn top_and_the_list_of_stats_show_what_a_program_waits_for() {
+    let Some(mut run) = manx() else { return };
+    run.env("TMPDIR", folder()).args(["run", "--stats", "--"]).arg(program("contended"));
+    let mut running = Running::start(&mut run);
+    assert_eq!(running.line().as_deref(), Some("running"));
+    let pid = running.child.id();
+    let ask = |arguments: &[&str]| {
+        let mut command = manx().expect("it is there");
+        let outcome = finish(command.args(arguments));
+        let json: serde_json::Value = serde_json::from_str(&outcome.succeeded().stdout).expect("JSON");
+        let mut processes = json["processes"].as_array().expect("a list").iter();
+        processes.find(|row| row["pid"] == pid).cloned()
+    };
+    // Rates may be of a moment in which a busy machine ran none of its threads.
+    let row = testing::eventually("rates of the locks and the loops", || {
+        let row = ask(&["top", "--json", "--manx", "--interval=500ms"])?;
+        let has = |key: &str| row[key].as_f64() > Some(0.0);
+        ["lock_waits_per_s", "p50_ns", "p99_ns", "max_ns", "lost"].iter().all(|key| has(key)).then_some(row)
+    });
+    assert_eq!((&row["manx"], &row["locks"], &row["threads"]), (&"counts".into(), &1.into(), &6.into()));
+    assert!(row["sites"].as_u64() >= Some(1), "{row}");
+    assert!(
+        row["p50_ns"].as_u64() <= row["p99_ns"].as_u64() && row["p99_ns"].as_u64() <= row["max_ns"].as_u64(),
+        "{row}"
+    );
+
+    let total = ask(&["stats", "--json"]).expect("it is listed");
+    assert!(total["counts"]["lock_waits"].as_u64() > Some(0), "{total}");
+}

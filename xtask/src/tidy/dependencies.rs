@@ -23,13 +23,22 @@ use crate::process::capture;
 use crate::workspace::{cargo, locked};
 
 /// The licences that everything may have, as SPDX names them.
-const LICENSES: [&str; 8] =
-    ["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "ISC", "MIT", "Unicode-3.0", "Unlicense"];
+const LICENSES: [&str; 9] = [
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "ISC",
+    "MIT",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
 /// Packages with another licence, and this licence. Nothing that is installed links them.
 const EXCEPTIONS: [(&str, &str); 1] = [("cbindgen", "MPL-2.0")];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Packages of which another dependency still needs an older version.
-const TWICE: [&str; 13] = [
+const TWICE: [&str; 14] = [
     "base64",
     "bit-vec",
     "getrandom",
@@ -39,6 +48,7 @@ const TWICE: [&str; 13] = [
     "rand",
     "rand_core",
     "shlex",
+    "signal-hook",
     "syn",
     "toml",
     "toml_datetime",

@@ -10,8 +10,10 @@ use preload_abi::live::{
 };
 use preload_abi::render::{JSON_SCHEMA, JSON_VERSION};
 use serde::Deserialize;
+use std::fs::File;
 use std::io::{self, Read};
 use std::mem::offset_of;
+use std::os::unix::fs::FileExt as _;
 
 /// The clock of an image that is built from JSON, whose times are in nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
@@ -23,7 +25,8 @@ pub struct Image {
 }
 
 impl Image {
-    fn empty() -> Image {
+    /// An image of nothing, which [`Image::refresh`] fills.
+    pub fn empty() -> Image {
         let room = vec![0; FILE_BYTES + align_of::<Header>()];
         let start = room.as_ptr().align_offset(align_of::<Header>());
         Image { room, start }
@@ -46,6 +49,27 @@ impl Image {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Reads a live file's header, its sites and its locks over what was here. Epochs stay as they
+    /// are. A file that many readers read often needs no more.
+    ///
+    /// # Errors
+    /// Those of `file`; also if it is too short to be whole.
+    pub fn refresh(&mut self, file: &File) -> io::Result<()> {
+        let room = &mut self.room[self.start..];
+        file.read_exact_at(&mut room[..size_of::<Header>()], 0)?;
+        let number = |offset: usize| {
+            let bytes = room[offset..][..size_of::<u32>()].try_into().expect("four bytes");
+            u32::from_ne_bytes(bytes)
+        };
+        if !Image::is_live(room) || number(offset_of!(Header, format)) != FORMAT {
+            return Err(io::Error::other("not a live file of this version"));
+        }
+        let count = CAPACITY.min(number(offset_of!(Header, sites)) as usize);
+        let sites = size_of::<Header>()..size_of::<Header>() + count * size_of::<Site>();
+        file.read_exact_at(&mut room[sites.clone()], sites.start as u64)?;
+        file.read_exact_at(&mut room[LOCKS_AT..EPOCHS_AT], LOCKS_AT as u64)
     }
 
     /// Builds the image that `text`, JSON, describes.

@@ -65,27 +65,24 @@ impl Source {
                 Err(no_process(&pid.to_string()))
             };
         }
-        let maps = std::fs::read(process.join("maps")).map_err(|error| {
+        let found = Mapping::of(pid).map_err(|error| {
             Failure::new(
                 NO_STATISTICS,
                 format!("process {pid}: its memory map cannot be read: {}", reason(&error)),
                 "run manx stats as the user who runs the process, or as root",
             )
         })?;
-        match mapped_live_files(&maps).map(|file| within(&process, &file)).find(|path| is_live(path)) {
-            Some(path) => Ok(Source { path, pid: Some(pid) }),
-            None => {
-                let (what, help) = if contains(&maps, LIBRARY_NAME.as_bytes()) {
-                    (
-                        "runs under Manx, but has no statistics",
-                        "start it with `manx run --stats`; they begin when it creates its first thread",
-                    )
-                } else {
-                    ("does not run under Manx", "start the program with `manx run --stats -- PROGRAM`")
-                };
-                Err(Failure::new(NO_STATISTICS, format!("process {pid} {what}"), help))
+        let (what, help) = match found {
+            Mapping::Live(path) => return Ok(Source { path, pid: Some(pid) }),
+            Mapping::NoCounts => (
+                "runs under Manx, but has no statistics",
+                "start it with `manx run --stats`; they begin when it creates its first thread",
+            ),
+            Mapping::NotUnderManx => {
+                ("does not run under Manx", "start the program with `manx run --stats -- PROGRAM`")
             }
-        }
+        };
+        Err(Failure::new(NO_STATISTICS, format!("process {pid} {what}"), help))
     }
 
     fn of_file(target: &OsStr) -> Source {
@@ -135,6 +132,34 @@ impl Source {
             ReadError::Contents(why) => (why, "name what `manx run --stats=FILE` was given"),
         };
         Failure::new(NO_STATISTICS, format!("{}: {what}", self.path.display()), help)
+    }
+}
+
+/// What the memory map of a process says of Manx.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Mapping {
+    /// It maps this live file.
+    Live(PathBuf),
+    /// The preload library is in it, and no live file.
+    NoCounts,
+    /// It does not run under Manx.
+    NotUnderManx,
+}
+
+impl Mapping {
+    /// Reads the memory map of a process.
+    ///
+    /// # Errors
+    /// If the process has ended, or is another user's.
+    pub fn of(pid: u32) -> io::Result<Mapping> {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let maps = std::fs::read(process.join("maps"))?;
+        let live = mapped_live_files(&maps).map(|file| within(&process, &file)).find(|path| is_live(path));
+        Ok(match live {
+            Some(path) => Mapping::Live(path),
+            None if contains(&maps, LIBRARY_NAME.as_bytes()) => Mapping::NoCounts,
+            None => Mapping::NotUnderManx,
+        })
     }
 }
 

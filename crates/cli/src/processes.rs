@@ -1,0 +1,148 @@
+//! What runs on the host, and how it waits: one pass over `/proc` for each look, for `manx top` and
+//! for `manx stats` without a process.
+//!
+//! A pass must cost next to nothing with hundreds of processes and thousands of threads. Files stay
+//! open between passes (`kept.rs`), each control group is read once for all its processes
+//! (`groups.rs`), what changes seldom is read seldom (`process.rs`), and with many live files each
+//! is read in some passes only. [`row`] is what comes out.
+
+pub mod cells;
+mod counts;
+mod groups;
+mod host;
+mod kept;
+mod process;
+pub mod row;
+pub mod text;
+mod threads;
+pub mod totals;
+mod under_manx;
+
+use crate::stats::image::Image;
+use groups::Groups;
+use host::HostWatch;
+use kept::Room;
+use process::{Pass, Process, Seen};
+use row::Snapshot;
+use std::collections::BTreeMap;
+use std::time::{Instant, SystemTime};
+use threads::Turn;
+
+/// So many live files are read in one pass: each has up to 3 MB.
+const COUNTS_PER_PASS: u64 = 8;
+
+/// So many threads are read in one pass, at 2 µs each.
+const THREADS_PER_PASS: u64 = 1_500;
+
+/// Watches the host.
+pub struct Watch {
+    began: Instant,
+    pass: u64,
+    before_ns: Option<u64>,
+    /// How many threads are read
+    threads: u64,
+    known: BTreeMap<u32, Process>,
+    room: Room,
+    groups: Groups,
+    image: Image,
+    host: HostWatch,
+}
+
+impl Default for Watch {
+    fn default() -> Watch {
+        Watch::new()
+    }
+}
+
+impl Watch {
+    /// Nothing has been seen yet.
+    pub fn new() -> Watch {
+        Watch {
+            began: Instant::now(),
+            pass: 0,
+            before_ns: None,
+            threads: 0,
+            known: BTreeMap::new(),
+            room: Room::of_this_process(),
+            groups: Groups::default(),
+            image: Image::empty(),
+            host: HostWatch::new(),
+        }
+    }
+
+    /// Looks at all processes, and into the one with the number `open`.
+    pub fn look(&mut self, open: Option<u32>) -> Snapshot {
+        let now_ns = self.began.elapsed().as_nanos() as u64;
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let mut snapshot = Snapshot {
+            unix_ms: since_1970.as_millis() as u64,
+            span_ns: self.before_ns.map_or(0, |before| now_ns - before),
+            host: self.host.look(),
+            ..Snapshot::default()
+        };
+        let with_counts = self.known.values().filter(|process| process.has_counts()).count() as u64;
+        let every = self.threads.div_ceil(THREADS_PER_PASS).max(1);
+        let mut pass = Pass {
+            turn: Turn { pass: self.pass, now_ns, every, room: &self.room },
+            tick_ns: self.host.tick_ns(),
+            counts_every: with_counts.div_ceil(COUNTS_PER_PASS).max(1),
+            open,
+            groups: &mut self.groups,
+            image: &mut self.image,
+        };
+        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+            self.known.entry(pid).or_insert_with(|| Process::new(pid, &self.room));
+        }
+        self.known.retain(|_, process| match process.look(&mut pass) {
+            Seen::Ended => false,
+            Seen::Kernel => true,
+            Seen::Process(row, inside) => {
+                snapshot.processes.push(*row);
+                snapshot.inside = snapshot.inside.take().or(inside);
+                true
+            }
+        });
+        self.threads = snapshot.processes.iter().map(|row| u64::from(row.threads_read)).sum();
+        self.groups.forget(self.pass);
+        self.pass += 1;
+        self.before_ns = Some(now_ns);
+        snapshot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_seen_with_its_threads_and_rates_need_two_looks() {
+        let (mut watch, own) = (Watch::new(), std::process::id());
+        let of = |snapshot: &Snapshot| {
+            snapshot.processes.iter().find(|row| row.pid == own).cloned().expect("this process")
+        };
+        let first = watch.look(None);
+        assert_eq!((of(&first).cpus, first.span_ns, &first.inside), (None, 0, &None));
+        let mut work = 0_u64;
+        let second = testing::eventually("some CPU time", || {
+            work = (0..100_000).fold(work, |sum, it| std::hint::black_box(sum ^ it));
+            let snapshot = watch.look(Some(own));
+            (of(&snapshot).cpus > Some(0.0)).then_some(snapshot)
+        });
+        let inside = second.inside.as_ref().expect("asked for");
+        assert!(inside.pid == own && inside.loops.is_empty() && !inside.threads.is_empty(), "{inside:?}");
+        assert!(of(&second).command.contains("cli"), "{:?}", of(&second));
+        assert!(second.host.cpus >= Some(1));
+    }
+
+    #[test]
+    fn a_process_that_ends_is_seen_no_more() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        let (mut watch, pid) = (Watch::new(), child.id());
+        let sees = |watch: &mut Watch| watch.look(None).processes.iter().any(|row| row.pid == pid);
+        assert!(sees(&mut watch));
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        assert!(!sees(&mut watch));
+    }
+}
