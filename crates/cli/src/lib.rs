@@ -5,6 +5,7 @@
 
 pub mod cpus;
 pub mod doctor;
+pub mod exporter;
 pub mod external;
 pub mod report;
 pub mod run;
@@ -34,6 +35,8 @@ enum Action {
     Stats(stats::Args),
     /// Find out what keeps a running process from being fast, and what to do
     Doctor(doctor::Args),
+    /// Serve metrics of the programs on this host to Prometheus
+    Exporter(exporter::Args),
     /// Make a page of tables and pictures, one file of HTML, from results in JSON
     Report(report::Args),
     /// Show how many CPUs a program really gets, why not more, and which runtimes know
@@ -60,6 +63,7 @@ pub fn main() -> ! {
             Action::Run(args) => run::run(&args, inherited),
             Action::Stats(args) => stats::run(&args),
             Action::Doctor(args) => doctor::run(&args),
+            Action::Exporter(args) => exporter::run(&args),
             Action::Report(args) => report::run(&args),
             Action::Cpus(args) => cpus::run(&args),
         })

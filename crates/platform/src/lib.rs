@@ -4,7 +4,7 @@
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source
 //! also compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a
 //! sampler of schedules). A twin has the modules [`atomic`], [`cell`], [`futex`], [`clock`],
-//! [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`], [`memory`], [`perf`],
+//! [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`], [`memory`], [`perf`], [`pidfd`],
 //! [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real
 //! machine.
 //!
@@ -42,6 +42,7 @@ mod macros;
 pub mod memory;
 pub mod own_file;
 pub mod perf;
+pub mod pidfd;
 pub mod poll;
 mod scheduling_class;
 pub mod signal;
