@@ -119,7 +119,7 @@ static EXPORTER_MERGED: Description = about(
     "Processes that count as the program other, because there are too many programs.",
 );
 static BUILD: Description =
-    about("manx_build_info", Kind::Gauge, "", &["version"], "1, with the version of the exporter.");
+    about("manx_build_info", Kind::Gauge, "", &["version"], "Always 1, with the version of the exporter.");
 
 /// All metrics, in the order in which they are written.
 pub static ALL: [&Description; 23] = [

@@ -144,6 +144,10 @@ impl Program {
         all.filter(|(_, histogram)| histogram.counts.count() > 0)
     }
 
+    fn has_counts(&self) -> bool {
+        self.totals != Totals::default() || self.locks().next().is_some()
+    }
+
     /// The number of processes that refer to it.
     pub fn references(&self) -> usize {
         self.references
@@ -278,7 +282,7 @@ impl Registry {
     pub fn programs(&self) -> impl Iterator<Item = (Slot, &Program)> {
         let all = self.programs.iter().enumerate();
         all.filter_map(|(slot, program)| program.as_ref().map(|program| (Slot(slot), program)))
-            .filter(|(_, program)| program.references > 0 || program.totals != Totals::default())
+            .filter(|(_, program)| program.references > 0 || program.has_counts())
     }
 
     /// How many processes were summed in `other` for want of an entry.
