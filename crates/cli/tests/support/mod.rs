@@ -2,6 +2,9 @@
 //! the preload library that has its version symbol and does nothing.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod holder;
+pub mod http;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
