@@ -73,8 +73,7 @@ fn a_program_is_served_in_each_format_with_its_name_escaped() {
         text.contains(line).then_some(text)
     });
     assert!(text.ends_with("# EOF\n"), "{text}");
-    let count =
-        r#"manx_lock_wait_seconds_count{program="hostile\"\\\nname",lock="libengine.so:put+0x1"} 3"#;
+    let count = r#"manx_lock_wait_seconds_count{program="hostile\"\\\nname",lock="libengine.so:put+0x1"} 3"#;
     assert!(text.lines().any(|it| it == count), "{text}");
 
     let old = served.get("/metrics?x", "*/*");
@@ -139,7 +138,8 @@ fn a_file_is_written_and_replaced() {
     let read = || fs::read_to_string(&file).unwrap_or_default();
     until("the first look", || read().contains("manx_processes{program=\"holder\",state=\"plain\"} 1\n"));
     let passes = || {
-        let value = read().lines().find_map(|line| line.strip_prefix("manx_exporter_passes_total ")?.parse().ok());
+        let value =
+            read().lines().find_map(|line| line.strip_prefix("manx_exporter_passes_total ")?.parse().ok());
         value.unwrap_or(0_u64)
     };
     let before = passes();
@@ -163,7 +163,11 @@ fn a_socket_is_served_and_removed() {
     let stream = UnixStream::connect(&socket).expect("a server");
     let answer = exchange(stream, "GET /healthz HTTP/1.1\r\n\r\n").expect("an answer");
     assert_eq!(answer.text(), "ok\n");
-    fails(exporter(&sandbox).args(["--listen", "unix:socket"]), 2, &["cannot listen at unix:socket", "another"]);
+    fails(
+        exporter(&sandbox).args(["--listen", "unix:socket"]),
+        2,
+        &["cannot listen at unix:socket", "another"],
+    );
     terminate(&running);
     assert_eq!(running.child.wait().expect("ended").code(), Some(0));
     assert!(!socket.exists());
@@ -245,7 +249,9 @@ fn a_program_does_not_notice_its_metrics() {
         assert_eq!(running.line(), None);
         assert_eq!(running.child.wait().expect("ended").code(), Some(7));
         match destination {
-            "a.prom" => until("the last look", || metrics().contains("{program=\"stranger\",state=\"manx\"} 0\n")),
+            "a.prom" => {
+                until("the last look", || metrics().contains("{program=\"stranger\",state=\"manx\"} 0\n"))
+            }
             _ => until("the helper ends", || !sandbox.path("socket").exists()),
         }
     }

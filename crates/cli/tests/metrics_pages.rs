@@ -236,7 +236,8 @@ fn the_dashboard_is_one_of_grafana() {
         assert!(units.contains(&panel.field_config.defaults.unit.as_str()), "{}", panel.title);
         let place = &panel.grid_pos;
         assert!(place.w > 0 && place.h > 0 && place.x + place.w <= 24, "{}: {place:?}", panel.title);
-        for cell in (place.x..place.x + place.w).flat_map(|x| (place.y..place.y + place.h).map(move |y| (x, y)))
+        for cell in
+            (place.x..place.x + place.w).flat_map(|x| (place.y..place.y + place.h).map(move |y| (x, y)))
         {
             assert!(cells.insert(cell), "{} lies over another panel", panel.title);
         }
