@@ -42,13 +42,14 @@ pub struct Args {
     #[command(flatten)]
     flags: settings::Flags,
 
-    /// Write metrics of the program to FILE once a second, or serve them at a socket, until it ends
+    /// Write metrics of the program to a file once a second, or serve them at a socket, until it
+    /// ends: FILE.prom or unix:PATH
     ///
     /// FILE is for the textfile collector of node_exporter, and its name ends in .prom. At the
     /// socket they are served as by `manx exporter`, which does the same for all programs of a
     /// host. Counts are kept as with --stats=live, unless --stats says otherwise. A helper process,
     /// which is no child of the program, does the work.
-    #[arg(long, value_name = "FILE.prom|unix:PATH", value_parser = metrics::parse)]
+    #[arg(long, value_name = "WHERE", value_parser = metrics::parse)]
     metrics: Option<metrics::Destination>,
 
     /// Show what would be done, and do not run the program
