@@ -199,8 +199,11 @@ fn native(bytes: &[u8]) -> Native {
     native
 }
 
-/// The families of the protobuf format: name, type, and for each sample its labels and its value.
-fn parse_protobuf(mut bytes: &[u8]) -> Vec<(String, u64, Vec<(Labels, Result<f64, Native>)>)> {
+/// A sample of the protobuf format: its labels, and a number or a histogram.
+type Decoded = (Labels, Result<f64, Native>);
+
+/// The families of the protobuf format: name, type, samples.
+fn parse_protobuf(mut bytes: &[u8]) -> Vec<(String, u64, Vec<Decoded>)> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("text");
     let mut families = Vec::new();
     while !bytes.is_empty() {
