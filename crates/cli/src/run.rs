@@ -4,9 +4,9 @@
 //! ([`settings`]), the program is found and followed to the file that really runs ([`program`]),
 //! the plan is made (`plan.rs`): it depends on whether something keeps the library out
 //! ([`obstacle`]), where the library is ([`library`]), and what the environment becomes
-//! ([`environment`], [`cpus`], [`variables`]). Then old entries of the user's cache folder are
-//! removed ([`cache`]), and the process executes the program ([`command::exec`]). Nothing is forked
-//! and nothing stays behind, so signals, exit status, terminal and standard streams are the
+//! ([`environment`], [`cpus`], [`variables`]). Then old files in the user's folders are removed
+//! ([`cache`], [`leftovers`]), and the process executes the program ([`command::exec`]). Nothing is
+//! forked and nothing stays behind, so signals, exit status, terminal and standard streams are the
 //! program's own. Only with `--metrics` a helper process stays, which the program does not notice
 //! ([`metrics`]).
 
@@ -17,6 +17,7 @@ pub mod dry;
 pub mod elf;
 pub mod environment;
 pub mod layer;
+pub mod leftovers;
 pub mod libraries;
 pub mod library;
 pub mod loops;
@@ -122,6 +123,9 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     let changes = plan.changes();
     if matches!(plan, Plan::Preload { .. }) && settings.uses_cache() {
         cache::remove_unused();
+    }
+    if settings.counts_live() {
+        leftovers::remove();
     }
     if let Some(destination) = &args.metrics {
         metrics::start(destination)?;

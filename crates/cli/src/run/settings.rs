@@ -354,6 +354,11 @@ impl Settings {
         }
     }
 
+    /// Whether counts are kept only while the program runs.
+    pub fn counts_live(&self) -> bool {
+        self.stats == Destination::Live
+    }
+
     /// The value of `MANX_OPTIONS` for the process `pid`.
     pub fn to_options(&self, pid: u32) -> String {
         let mut encoded = String::new();
