@@ -19,7 +19,7 @@ use exporter::registry::Limits;
 use exporter::request::{Answer, Request};
 use exporter::server::{Address, Listener};
 use exporter::text_file::{self, EXTENSION};
-use exporter::watch::{FILES_MAX, Scope, Watch};
+use exporter::watch::{DESCRIPTORS, FILES_MAX, Scope, THREAD_FILES_MAX, Watch};
 use platform::clock::thread_cpu_ns;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 /// Where it listens unless told.
 const LISTEN: &str = "127.0.0.1:16269";
 /// The part of one CPU that the looks may use, in thousandths.
-const LOOKS_PERMILLE: u32 = 3;
+const LOOKS_PERMILLE: u32 = 4;
 /// The part of one CPU that writing files may use, as the factor from its cost to the pause after.
 const PAUSE_FACTOR: u32 = 1000;
 /// The first looks at one program come sooner, because it may end soon.
@@ -219,13 +219,13 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::new(USAGE, what, "name a file in a folder that exists and that you may write to")
 }
 
-/// Each live file that is read takes a descriptor.
+/// Each live file that is read takes a descriptor, and so do threads.
 fn raise_open_files() {
-    let wanted = FILES_MAX as u64 + 256;
+    let wanted = (FILES_MAX + THREAD_FILES_MAX + DESCRIPTORS) as u64;
     if let Ok(limit) = platform::limits::open_files()
         && limit.now < wanted
     {
-        // With fewer, fewer files are read.
+        // With fewer, fewer stay open.
         let _ = platform::limits::set_open_files(wanted.min(limit.most));
     }
 }

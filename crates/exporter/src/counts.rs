@@ -7,6 +7,10 @@
 //! Another program may come to the same file (`exec` keeps the process id). Then the file says
 //! another start, and all counts begin anew.
 //!
+//! Where the numbers of waits are as before, the histograms are, and they are not read. A thread
+//! counts a wait first and its length after that, so a reading may miss the last length. The next
+//! wait brings it, or the last reading, which reads all.
+//!
 //! A reading gives differences to the one before, which are never negative: so what the registry
 //! sums only grows, whatever a file says.
 
@@ -17,6 +21,7 @@ use preload_abi::live::{self, FILE_BYTES, Header, How, LOCKS_AT, Live, Lock, Sit
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
+use std::mem::offset_of;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -52,6 +57,9 @@ impl Default for Buffer {
         Buffer::new()
     }
 }
+
+/// The part of a lock's record before its names: the counters.
+const LOCK_COUNTERS: usize = offset_of!(Lock, module);
 
 /// What makes a file itself, whatever its name.
 pub type FileId = (u64, u64);
@@ -92,6 +100,8 @@ pub struct CountedFile {
     /// Which lock of the registry each place of the file's table is.
     places: HashMap<usize, LockSlot>,
     waits: BTreeMap<LockSlot, Kept>,
+    /// All waits for locks at the last reading.
+    lock_waits: u64,
     /// The sites at the last reading.
     pub sites: Sites,
 }
@@ -114,6 +124,7 @@ impl CountedFile {
             totals: Totals::default(),
             places: HashMap::new(),
             waits: BTreeMap::new(),
+            lock_waits: 0,
             sites: Sites::default(),
         };
         Some(((metadata.dev(), metadata.ino()), counted))
@@ -122,30 +133,68 @@ impl CountedFile {
     /// Reads the counts, and adds what is new to the program's sums. `None` if the file is no live
     /// file of this version; then nothing is added.
     pub fn read(&mut self, buffer: &mut Buffer, registry: &mut Registry, slot: Slot) -> Option<()> {
+        self.read_with(buffer, registry, slot, false)
+    }
+
+    /// Reads them for the last time.
+    pub fn read_last(&mut self, buffer: &mut Buffer, registry: &mut Registry, slot: Slot) -> Option<()> {
+        self.read_with(buffer, registry, slot, true)
+    }
+
+    fn read_with(
+        &mut self,
+        buffer: &mut Buffer,
+        registry: &mut Registry,
+        slot: Slot,
+        is_last: bool,
+    ) -> Option<()> {
         buffer.fill(&self.file, 0, size_of::<Header>()).ok()?;
         let live = buffer.live()?;
         let (count, places) = (live.sites().len(), live.lock_places().collect::<Vec<_>>());
         buffer.fill(&self.file, size_of::<Header>(), count * size_of::<Site>()).ok()?;
-        for &place in &places {
-            buffer.fill(&self.file, LOCKS_AT + place * size_of::<Lock>(), size_of::<Lock>()).ok()?;
-        }
-        let live = buffer.live()?;
+        self.fill_locks(buffer, &places, LOCK_COUNTERS)?;
         // Relaxed, here and below: counters in a copy that nothing else writes.
+        let live = buffer.live()?;
         let started_ns = live.header().started_ns.load(Relaxed);
+        let waits = places.iter().map(|place| live.lock_table()[*place].waits.load(Relaxed));
+        let lock_waits = waits.fold(0_u64, u64::saturating_add);
         if started_ns != self.started_ns {
             self.started_ns = started_ns;
-            (self.totals, self.places, self.waits) = Default::default();
+            (self.totals, self.places, self.waits, self.lock_waits) = Default::default();
         }
-        self.add(&live, &places, registry, slot);
-        Some(())
-    }
-
-    fn add(&mut self, live: &Live<'_>, places: &[usize], registry: &mut Registry, slot: Slot) {
+        let has_new_waits = lock_waits != self.lock_waits || is_last;
+        if has_new_waits {
+            self.fill_locks(buffer, &places, size_of::<Lock>())?;
+            self.lock_waits = lock_waits;
+        }
+        let live = buffer.live()?;
         let per_second = live.header().ticks_per_second.load(Relaxed);
         let ns = |ticks: u64| {
             let ns = u128::from(ticks) * 1_000_000_000 / u128::from(per_second.max(1));
             u64::try_from(ns).unwrap_or(u64::MAX)
         };
+        self.add_totals(&live, &places, ns, registry, slot);
+        if has_new_waits {
+            self.add_histograms(&live, &places, ns, registry, slot);
+        }
+        Some(())
+    }
+
+    /// Reads the first bytes of the records of some locks.
+    fn fill_locks(&self, buffer: &mut Buffer, places: &[usize], bytes: usize) -> Option<()> {
+        let mut fill = |place: &usize| buffer.fill(&self.file, LOCKS_AT + place * size_of::<Lock>(), bytes);
+        places.iter().try_for_each(|place| fill(place)).ok()
+    }
+
+    /// Adds what is new of all but the histograms.
+    fn add_totals(
+        &mut self,
+        live: &Live<'_>,
+        places: &[usize],
+        ns: impl Fn(u64) -> u64,
+        registry: &mut Registry,
+        slot: Slot,
+    ) {
         let (mut totals, mut sites) = (Totals::default(), Sites::default());
         let mut loop_ticks = 0_u64;
         for site in live.sites() {
@@ -159,6 +208,24 @@ impl CountedFile {
         }
         totals.add(Counter::LoopWaited, ns(loop_ticks));
 
+        for &place in places {
+            let lock = &live.lock_table()[place];
+            totals.add(Counter::HandOffs, lock.hand_overs.load(Relaxed));
+            totals.add(Counter::Starving, lock.overdue.load(Relaxed));
+        }
+        registry.add(slot, &totals.since(&self.totals));
+        (self.totals, self.sites) = (totals, sites);
+    }
+
+    /// Adds what is new of the histograms.
+    fn add_histograms(
+        &mut self,
+        live: &Live<'_>,
+        places: &[usize],
+        ns: impl Fn(u64) -> u64,
+        registry: &mut Registry,
+        slot: Slot,
+    ) {
         let mut waits: BTreeMap<LockSlot, Histogram> = BTreeMap::new();
         for &place in places {
             let lock = &live.lock_table()[place];
@@ -167,11 +234,7 @@ impl CountedFile {
             let histogram = waits.entry(lock_slot).or_default();
             histogram.counts.add(&lock.histogram.read());
             histogram.sum_ns = histogram.sum_ns.saturating_add(ns(lock.waited_ticks.load(Relaxed)));
-            totals.add(Counter::HandOffs, lock.hand_overs.load(Relaxed));
-            totals.add(Counter::Starving, lock.overdue.load(Relaxed));
         }
-
-        registry.add(slot, &totals.since(&self.totals));
         for (lock, now) in &waits {
             let before = self.waits.get(lock).map(Kept::histogram).unwrap_or_default();
             let more = Histogram {
@@ -180,7 +243,6 @@ impl CountedFile {
             };
             registry.add_waits(slot, *lock, &more);
         }
-        (self.totals, self.sites) = (totals, sites);
         self.waits = waits.iter().map(|(lock, histogram)| (*lock, Kept::of(histogram))).collect();
     }
 }

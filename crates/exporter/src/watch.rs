@@ -1,6 +1,6 @@
 //! Looks at the processes of a host once a second, at a bounded cost.
 //!
-//! A pass lists the processes, then looks at them in rotation until all had their turn or the CPU
+//! A pass lists the processes, if there is a new one, then looks at them in rotation until all had their turn or the CPU
 //! time of the pass is used up. The next pass goes on from there. All that is read is counted since
 //! some beginning, so a look that comes late loses nothing: it only tells later. The first pass has
 //! no limit, so that no old process is found late and seems to have done all its work at once.
@@ -16,7 +16,7 @@
 use crate::counts::{Buffer, CountedFile, FileId, Sites};
 use crate::groups::Groups;
 use crate::live_file::{is_guarded, mapped_live_files, within};
-use crate::process::{self, Delays, Runs};
+use crate::process::{self, Delays, Runs, Threads};
 use crate::registry::{Counter, Limits, Registry, Slot, Totals};
 use doctor::watch::affinity_of;
 use platform::clock::{now_ns, thread_cpu_ns};
@@ -28,6 +28,10 @@ use std::path::PathBuf;
 pub const PROCESSES_MAX: usize = 20_000;
 /// The most live files that are read.
 pub const FILES_MAX: usize = 2_000;
+/// The most descriptors that stay open for the threads of processes. The kernel has a page for each.
+pub const THREAD_FILES_MAX: usize = 4_096;
+/// Descriptors for all else: sockets, and what is opened for a moment.
+pub const DESCRIPTORS: usize = 256;
 /// How often it is asked of a process that runs whether it is still the same program, in seconds.
 const CHECK_S: u64 = 10;
 
@@ -53,6 +57,7 @@ pub struct Process {
     /// The number of CPUs that it may use.
     pub budget: Option<f64>,
     cpu_ns: u64,
+    threads: Threads,
     delays: Delays,
     groups: Option<String>,
     looked_s: u64,
@@ -99,6 +104,10 @@ pub struct Watch {
     began_ns: u64,
     passes: u64,
     left_out: u64,
+    /// The number of descriptors that are left for threads.
+    room: usize,
+    /// The last process number that the kernel had given at the last list.
+    last_pid: Option<u64>,
 }
 
 impl Watch {
@@ -116,6 +125,8 @@ impl Watch {
             began_ns: now_ns(),
             passes: 0,
             left_out: 0,
+            room: room(),
+            last_pid: None,
         }
     }
 
@@ -136,7 +147,7 @@ impl Watch {
             _ => thread_cpu_ns().saturating_add(cpu_ns_max),
         };
         let now_s = self.now_s();
-        self.list(now_s);
+        self.list_if_new(now_s);
         for turn in 1..=self.rotation.len() {
             let Some(pid) = self.rotation.pop_front() else { break };
             if self.look(pid, now_s) {
@@ -151,6 +162,16 @@ impl Watch {
 
     fn now_s(&self) -> u64 {
         (now_ns() - self.began_ns) / 1_000_000_000
+    }
+
+    /// Lists the processes unless there is surely no new one: a list of a thousand processes costs
+    /// as much as a look at hundreds. What has ended is seen without a list.
+    fn list_if_new(&mut self, now_s: u64) {
+        let last_pid = if self.scope == Scope::Host { last_pid() } else { None };
+        if self.last_pid.is_none() || last_pid != self.last_pid {
+            self.list(now_s);
+        }
+        self.last_pid = last_pid;
     }
 
     /// Brings the table in line with the processes that there are.
@@ -216,7 +237,10 @@ impl Watch {
                 Entry::Young(listed)
             }
             Entry::Young(_) => self.begin(pid, now_s),
-            Entry::Watched(process) => self.again(pid, process, now_s),
+            Entry::Watched(process) => match self.again(pid, process, now_s) {
+                Some(entry) => entry,
+                None => return false,
+            },
         };
         let stays = !matches!(entry, Entry::Ignored);
         self.entries.insert(pid, (entry, listed));
@@ -244,6 +268,7 @@ impl Watch {
             file: None,
             budget: None,
             cpu_ns: 0,
+            threads: Threads::default(),
             delays: Delays::default(),
             groups: None,
             looked_s: now_s,
@@ -252,22 +277,26 @@ impl Watch {
         let mut process = Box::new(process);
         self.find_file(pid, &mut process, &maps);
         self.find_budget(pid, &mut process, now_s);
-        self.again(pid, process, now_s)
+        // One that has ended since leaves nothing.
+        self.again(pid, process, now_s).unwrap_or(Entry::Ignored)
     }
 
-    /// Looks at a process that is known.
-    fn again(&mut self, pid: u32, mut process: Box<Process>, now_s: u64) -> Entry {
+    /// Looks at a process that is known; none if it has ended.
+    fn again(&mut self, pid: u32, mut process: Box<Process>, now_s: u64) -> Option<Entry> {
         process.looked_s = now_s;
-        let Some(cpu_ns) = process_cpu_ns_of(pid) else { return Entry::Watched(process) };
+        let Some(cpu_ns) = process_cpu_ns_of(pid) else {
+            self.end(*process, now_s);
+            return None;
+        };
         if cpu_ns == process.cpu_ns && cpu_ns > 0 {
-            return Entry::Watched(process);
+            return Some(Entry::Watched(process));
         }
         let is_old = now_s - process.checked_s >= CHECK_S || self.scope != Scope::Host;
         if cpu_ns < process.cpu_ns || (is_old && !self.is_same(pid, &process)) {
             self.end(*process, now_s);
-            return self.begin(pid, now_s);
+            return Some(self.begin(pid, now_s));
         }
-        let delays = Delays::of(pid);
+        let delays = process.threads.read(pid, &mut self.room);
         let mut more = Totals::default();
         more.add(Counter::Cpu, cpu_ns - process.cpu_ns);
         more.add(Counter::RunDelay, delays.since(&process.delays));
@@ -290,7 +319,7 @@ impl Watch {
             // What cannot be read now may be read next time.
             let _ = source.file.read(&mut self.buffer, &mut self.registry, source.slot);
         }
-        Entry::Watched(process)
+        Some(Entry::Watched(process))
     }
 
     /// Whether the process still runs the program that it ran.
@@ -334,7 +363,8 @@ impl Watch {
     }
 
     /// A process has ended, or has become another program. What its file counted last is added.
-    fn end(&mut self, process: Process, now_s: u64) {
+    fn end(&mut self, mut process: Process, now_s: u64) {
+        process.threads.close(&mut self.room);
         if let Some(groups) = &process.groups {
             self.groups.leave(groups);
         }
@@ -343,7 +373,7 @@ impl Watch {
         {
             source.references -= 1;
             if source.references == 0 {
-                let _ = source.file.read(&mut self.buffer, &mut self.registry, source.slot);
+                let _ = source.file.read_last(&mut self.buffer, &mut self.registry, source.slot);
                 let slot = source.slot;
                 self.sources.remove(&id);
                 self.registry.leave(slot, now_s);
@@ -390,6 +420,18 @@ impl Watch {
     pub fn passes(&self) -> u64 {
         self.passes
     }
+}
+
+/// The number of descriptors that may stay open for threads.
+fn room() -> usize {
+    let now = platform::limits::open_files().map_or(0, |limit| limit.now);
+    let now = usize::try_from(now).unwrap_or(usize::MAX);
+    now.saturating_sub(FILES_MAX + DESCRIPTORS).min(THREAD_FILES_MAX)
+}
+
+/// The last number that the kernel gave to a process or a thread.
+fn last_pid() -> Option<u64> {
+    std::fs::read_to_string("/proc/loadavg").ok()?.split_ascii_whitespace().last()?.parse().ok()
 }
 
 /// The processes of the host.
