@@ -82,6 +82,7 @@ const NEEDS: &[Need] = &[
     program("chromium", "chromium", "shows the pages of `manx report` in tests"),
     program("pkg-config", "pkg-config", "finds what is installed for C programs"),
     program("mmdebstrap", "mmdebstrap", "fetches the system that packages are linked with and tried in"),
+    program("prometheus", "prometheus", "scrapes `manx exporter`, and checks its rules"),
     program("git", "git", "a real program that must run unchanged"),
     program("openssl", "openssl", "a real program that must run unchanged"),
     program("python3", "python3", "a real program with threads that must run unchanged"),

@@ -5,6 +5,7 @@
 
 pub mod cpus;
 pub mod doctor;
+pub mod exporter;
 pub mod external;
 pub mod processes;
 pub mod report;
@@ -38,6 +39,8 @@ enum Action {
     Doctor(doctor::Args),
     /// Watch how the processes of this host wait, live
     Top(top::Args),
+    /// Serve metrics of the programs on this host to Prometheus
+    Exporter(exporter::Args),
     /// Make a page of tables and pictures, one file of HTML, from results in JSON
     Report(report::Args),
     /// Show how many CPUs a program really gets, why not more, and which runtimes know
@@ -65,6 +68,7 @@ pub fn main() -> ! {
             Action::Stats(args) => stats::run(&args),
             Action::Doctor(args) => doctor::run(&args),
             Action::Top(args) => top::run(&args),
+            Action::Exporter(args) => exporter::run(&args),
             Action::Report(args) => report::run(&args),
             Action::Cpus(args) => cpus::run(&args),
         })

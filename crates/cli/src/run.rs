@@ -4,10 +4,11 @@
 //! ([`settings`]), the program is found and followed to the file that really runs ([`program`]),
 //! the plan is made (`plan.rs`): it depends on whether something keeps the library out
 //! ([`obstacle`]), where the library is ([`library`]), and what the environment becomes
-//! ([`environment`], [`cpus`], [`variables`]). Then old entries of the user's cache folder are
-//! removed ([`cache`]), and the process executes the program ([`command::exec`]). Nothing is forked
-//! and nothing stays behind, so signals, exit status, terminal and standard streams are the
-//! program's own.
+//! ([`environment`], [`cpus`], [`variables`]). Then old files in the user's folders are removed
+//! ([`cache`], [`leftovers`]), and the process executes the program ([`command::exec`]). Nothing is
+//! forked and nothing stays behind, so signals, exit status, terminal and standard streams are the
+//! program's own. Only with `--metrics` a helper process stays, which the program does not notice
+//! ([`metrics`]).
 
 pub mod cache;
 pub mod config;
@@ -16,9 +17,11 @@ pub mod dry;
 pub mod elf;
 pub mod environment;
 pub mod layer;
+pub mod leftovers;
 pub mod libraries;
 pub mod library;
 pub mod loops;
+pub mod metrics;
 pub mod obstacle;
 mod plan;
 pub mod program;
@@ -39,6 +42,16 @@ use std::io::{self, Write as _};
 pub struct Args {
     #[command(flatten)]
     flags: settings::Flags,
+
+    /// Write metrics of the program to a file once a second, or serve them at a socket, until it
+    /// ends: FILE.prom or unix:PATH
+    ///
+    /// FILE is for the textfile collector of node_exporter, and its name ends in .prom. At the
+    /// socket they are served as by `manx exporter`, which does the same for all programs of a
+    /// host. Counts are kept as with --stats=live, unless --stats says otherwise. A helper process,
+    /// which is no child of the program, does the work.
+    #[arg(long, value_name = "WHERE", value_parser = metrics::parse)]
+    metrics: Option<metrics::Destination>,
 
     /// Show what would be done, and do not run the program
     #[arg(long)]
@@ -95,7 +108,10 @@ Environment:
 /// # Errors
 /// Whatever keeps the program from being run, with its exit code.
 pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
-    let settings = settings::Settings::gather(&args.flags)?;
+    let mut settings = settings::Settings::gather(&args.flags)?;
+    if args.metrics.is_some() {
+        settings.keep_counts();
+    }
     let program = program::Program::find(&args.command[0])?;
     let plan = Plan::make(&settings, &program)?;
     if args.dry_run {
@@ -107,6 +123,12 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     let changes = plan.changes();
     if matches!(plan, Plan::Preload { .. }) && settings.uses_cache() {
         cache::remove_unused();
+    }
+    if settings.counts_live() {
+        leftovers::remove();
+    }
+    if let Some(destination) = &args.metrics {
+        metrics::start(destination)?;
     }
     inherited.restore();
     Err(exec::exec(program.file(), &args.command, changes))

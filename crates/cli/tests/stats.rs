@@ -8,45 +8,9 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Command, Stdio};
+use support::holder::Holder;
 use support::{MANX, Sandbox, bare, chmod, fails, loses_its_reader, output, root, stderr, stdout};
-use testing::process::Running;
-
-/// Maps the files that it is given, says so, and waits for the end of its input.
-const HOLDER: &str = r#"
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(int count, char **names) {
-    for (int i = 1; i < count; i++) {
-        int file = open(names[i], O_RDWR);
-        if (file < 0 || mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED)
-            return 1;
-        close(file);
-    }
-    puts("ready");
-    fflush(stdout);
-    char byte;
-    return read(0, &byte, 1) != 0;
-}"#;
-
-/// A process that maps `files`; it ends when this is dropped.
-struct Holder(Running);
-
-impl Holder {
-    fn start(sandbox: &Sandbox, files: &[&Path]) -> Holder {
-        let program = sandbox.compile("holder", HOLDER, &[]).expect("a C compiler");
-        let mut running = Running::start(Command::new(program).args(files));
-        assert_eq!(running.line().as_deref(), Some("ready"));
-        Holder(running)
-    }
-
-    fn pid(&self) -> u32 {
-        self.0.child.id()
-    }
-}
 
 /// The bytes of a live file with one site.
 fn live_file(pid: u32, state: u32, format: u32) -> Vec<u8> {

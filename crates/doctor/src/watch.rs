@@ -383,7 +383,12 @@ fn affinity(threads: impl Iterator<Item = i32>) -> Option<CpuSet> {
     threads.take(AFFINITIES_MAX).filter_map(affinity_of).reduce(|all, one| all.union(&one))
 }
 
-fn affinity_of(tid: i32) -> Option<CpuSet> {
+/// The CPUs on which a thread may run; `None` if there is no such thread.
+///
+/// ```
+/// assert!(doctor::watch::affinity_of(std::process::id() as i32).is_some_and(|cpus| !cpus.is_empty()));
+/// ```
+pub fn affinity_of(tid: i32) -> Option<CpuSet> {
     // SAFETY: a set of CPUs is made of integers, so all zeroes are one.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most the size of the set to it.

@@ -5,8 +5,8 @@
 //! also compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a
 //! sampler of schedules). A twin has the modules [`atomic`], [`cell`], [`futex`], [`clock`],
 //! [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`], [`memory`], [`perf`],
-//! [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on the real
-//! machine.
+//! [`pidfd`], [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on
+//! the real machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
 //!
@@ -42,6 +42,7 @@ mod macros;
 pub mod memory;
 pub mod own_file;
 pub mod perf;
+pub mod pidfd;
 pub mod poll;
 mod scheduling_class;
 pub mod signal;

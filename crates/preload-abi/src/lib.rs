@@ -20,11 +20,11 @@ mod words;
 
 /// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in
 /// a way that an older launcher or library would misread.
-pub const VERSION_SYMBOL: &str = "manx_preload_abi_6";
+pub const VERSION_SYMBOL: &str = "manx_preload_abi_7";
 
 /// The library that sees requests exports a symbol of this name. It goes with the preload library
 /// of the same number.
-pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi_6";
+pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi_7";
 
 /// The environment variable that carries [`options::Options`].
 pub const OPTIONS_VARIABLE: &str = "MANX_OPTIONS";

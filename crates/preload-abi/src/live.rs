@@ -18,7 +18,8 @@
 //!    the count (acquire) sees whole records. Counters change at any time and are read one by one.
 //! 3. A lock's record belongs to the address that was stored there first, by one atomic step. Only
 //!    the thread that made that step writes the names and the kind, and then sets `Lock::named`
-//!    (release). A reader of them loads that first (acquire).
+//!    (release). A reader of them loads that first (acquire). After that it sets the lock's bit in
+//!    `Header::lock_places` (release), so that a reader need not look at the places without a bit.
 //! 4. A record of an epoch belongs to the key that was stored there first, by one atomic step. All
 //!    else in it are counters.
 //! 5. Everything is zero where nothing was written; names end at the first zero byte or at their
@@ -32,7 +33,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The first eight bytes of the file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"MANXLIVE");
 /// The layout's version.
-pub const FORMAT: u32 = 5;
+pub const FORMAT: u32 = 6;
 /// The most sites that one file records; what is found beyond them is counted in `Header::dropped`.
 pub const CAPACITY: usize = 4096;
 /// The most locks that one file records, a power of two; waits for others are counted in
@@ -96,6 +97,9 @@ pub struct Header {
     /// because of what they are: shared between processes, robust, or with a priority protocol. 0:
     /// there is none here.
     pub passed_on: [AtomicU64; PASSED_ON],
+    /// Bit `n % 64` of word `n / 64` says that place `n` of the table of locks has a record that is
+    /// named (Invariant 3).
+    pub lock_places: [AtomicU64; LOCKS / 64],
 }
 
 words! {
@@ -312,6 +316,19 @@ impl<'a> Live<'a> {
     /// The table of locks, with its empty places (Invariant 3).
     pub fn lock_table(&self) -> &'a [Lock] {
         self.locks
+    }
+
+    /// The places of the table of locks that have a named record, in ascending order (Invariant 3).
+    pub fn lock_places(&self) -> impl Iterator<Item = usize> + use<'a> {
+        let words = self.header.lock_places.iter().enumerate();
+        words.flat_map(|(word, bits)| {
+            let mut bits = bits.load(Ordering::Acquire);
+            core::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+                bits &= bits - 1;
+                Some(word * 64 + bit)
+            })
+        })
     }
 
     /// The table of epochs, with its empty places (Invariant 4).

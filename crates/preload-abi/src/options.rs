@@ -69,6 +69,8 @@ pub enum Stats<'a> {
     Off,
     /// A table on standard error when the program exits normally.
     Stderr,
+    /// They can be read while the program runs, and are gone when it has exited normally.
+    Live,
     /// JSON in this file (still percent-encoded; see [`decode`]).
     File(&'a [u8]),
 }
@@ -96,7 +98,7 @@ pub struct Options<'a> {
     pub cpus_also: Places,
     /// `only=…` and `not=…`: which programs, libraries and loops are meant (see [`crate::filter`]).
     pub filters: Filters<'a>,
-    /// `stats=stderr` or `stats=FILE`
+    /// `stats=stderr`, `stats=live` or `stats=FILE`
     pub stats: Stats<'a>,
     /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`;
     /// other processes append their own process id. 0: every process counts as the first.
@@ -178,6 +180,7 @@ impl<'a> Options<'a> {
             b"only" => self.filters.only = value.try_into().ok()?,
             b"not" => self.filters.not = value.try_into().ok()?,
             b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
+            b"stats" if value == b"live" => self.stats = Stats::Live,
             b"stats" if value == b"off" => self.stats = Stats::Off,
             b"stats" if !value.is_empty() => self.stats = Stats::File(value),
             b"pid" => self.pid = number(value)?,
@@ -230,6 +233,7 @@ impl core::fmt::Display for Options<'_> {
         match self.stats {
             Stats::Off => {}
             Stats::Stderr => f.write_str(",stats=stderr")?,
+            Stats::Live => f.write_str(",stats=live")?,
             Stats::File(path) => {
                 f.write_str(",stats=")?;
                 f.write_str(core::str::from_utf8(path).map_err(|_| core::fmt::Error)?)?;
@@ -289,6 +293,10 @@ mod tests {
         };
         assert_eq!(Options::parse(options.to_string().as_bytes()), options);
         assert_eq!(Options::parse(b""), Options::default());
+        for stats in [Stats::Off, Stats::Stderr, Stats::Live] {
+            let options = Options { stats, ..Options::default() };
+            assert_eq!(Options::parse(options.to_string().as_bytes()), options);
+        }
     }
 
     #[test]

@@ -45,6 +45,8 @@ static LIVE: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static WANTED: AtomicBool = AtomicBool::new(false);
 /// Whether the report goes to standard error.
 static TO_STDERR: AtomicBool = AtomicBool::new(false);
+/// There is no report: the live file goes with the process.
+static IS_LIVE_ONLY: AtomicBool = AtomicBool::new(false);
 /// Processes were forked from this one, or this one was forked: others may still count.
 static FORKED: AtomicBool = AtomicBool::new(false);
 /// The process that loaded the library.
@@ -83,6 +85,10 @@ pub fn prepare(options: &Options<'_>) {
         Stats::Off => return,
         Stats::Stderr => {
             TO_STDERR.store(true, Ordering::Relaxed);
+            name_in_own_folder(&mut names.live, pid)
+        }
+        Stats::Live => {
+            IS_LIVE_ONLY.store(true, Ordering::Relaxed);
             name_in_own_folder(&mut names.live, pid)
         }
         Stats::File(encoded) => {
@@ -383,6 +389,12 @@ fn report(live: &Live<'_>, owner: bool) {
         return;
     }
     let names = names();
+    if IS_LIVE_ONLY.load(Ordering::Relaxed) {
+        if owner && !FORKED.load(Ordering::Relaxed) {
+            let _ = file::remove(names.live.as_c_str());
+        }
+        return;
+    }
     let Ok(report) = File::create_for_user(names.report.as_c_str()) else {
         process::say(crate::settings::verbose(), format_args!("the statistics cannot be written"));
         return;

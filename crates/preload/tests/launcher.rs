@@ -7,6 +7,7 @@
 mod common;
 
 use common::{finish, folder, manx, program};
+use std::fs;
 use testing::process::Running;
 
 #[test]
@@ -77,6 +78,44 @@ fn a_running_program_and_then_a_killed_one() {
     });
     drop(running);
     assert!(ask(report.display().to_string()) >= live, "what was counted before the kill is there");
+}
+
+#[test]
+fn the_metrics_of_a_program_have_its_locks_and_go_on_to_its_end() {
+    let Some(mut run) = manx() else { return };
+    let place = tempfile::tempdir().expect("a folder");
+    let file = place.path().join("hot.prom");
+    run.arg("run")
+        .arg(format!("--metrics={}", file.display()))
+        .arg("--")
+        .arg(program("lock_hot"))
+        .arg("stay");
+    let mut running = Running::start(run.env("TMPDIR", place.path()));
+    running.line().expect("a line");
+    let metrics = || fs::read_to_string(&file).unwrap_or_default();
+    let has_waits = |line: &str| {
+        let place = "manx_lock_wait_seconds_count{program=\"lock_hot\",lock=\"lock_hot:enter_hot_place+0x";
+        line.starts_with(place) && !line.ends_with(" 0")
+    };
+    testing::until("waits for the hot lock", || metrics().lines().any(has_waits));
+    assert!(metrics().contains("manx_processes{program=\"lock_hot\",state=\"counted\"} 1\n"));
+    drop(running);
+    testing::until("the helper has seen its end", || {
+        metrics().contains("manx_processes{program=\"lock_hot\",state=\"counted\"} 0\n")
+    });
+    assert!(metrics().lines().any(has_waits), "the counts stay");
+}
+
+#[test]
+fn live_counts_leave_nothing_behind() {
+    let Some(mut run) = manx() else { return };
+    let place = tempfile::tempdir().expect("a folder");
+    run.args(["run", "--stats=live", "--"]).arg(program("turns"));
+    let outcome = finish(run.env("TMPDIR", place.path()));
+    assert_eq!((outcome.succeeded().stdout.as_str(), outcome.stderr.as_str()), ("200\n", ""));
+    let folders: Vec<_> = fs::read_dir(place.path()).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(folders.len(), 1, "the folder of live files: {folders:?}");
+    assert_eq!(fs::read_dir(&folders[0]).expect("a folder").count(), 0);
 }
 
 #[test]

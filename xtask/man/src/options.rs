@@ -61,7 +61,7 @@ const KEYS: [[&str; 5]; 17] = [
     ["cpus_also", "affinity+configured", "", "--cpus-also", "the same words"],
     ["only", "mongod+libfoo.so", "", "--only", "the same names"],
     ["not", "libfoo.so:spin", "", "--not", "the same names"],
-    ["stats", "stderr", "off", "--stats", "`off`, `stderr`, or a file for JSON"],
+    ["stats", "stderr", "off", "--stats", "`off`, `stderr`, `live`, or a file for JSON"],
     ["cache", "off", "on", "--no-cache", "`on` or `off`"],
     ["perf_map", "on", "off", "--perf-map", "`on` or `off`"],
     ["verbose", "on", "off", "--verbose", "`on` or `off`"],

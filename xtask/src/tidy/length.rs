@@ -6,14 +6,13 @@ use super::tree::File;
 
 /// The most lines of a file that is written by hand.
 const LINES: usize = 900;
-/// Pages that are written by a program, which grow with the command line.
-const GENERATED: [&str; 1] = ["docs/options.md"];
+/// Written by a program from what is elsewhere.
+const GENERATED: &str = "docs/options.md";
 
 /// Finds a file that is too long.
 pub fn check(file: &File) -> Vec<Finding> {
-    if !["rs", "c", "h", "hpp", "cpp", "md", "sh", "py"].contains(&file.extension())
-        || GENERATED.contains(&&*file.path)
-    {
+    let is_counted = ["rs", "c", "h", "hpp", "cpp", "md", "sh", "py"].contains(&file.extension());
+    if !is_counted || file.path == GENERATED {
         return Vec::new();
     }
     let lines = file.lines().count();
@@ -33,7 +32,8 @@ mod tests {
     fn the_limit_itself_is_fine() {
         assert!(check(&made_up("a.rs", &"\n".repeat(LINES))).is_empty());
         assert_eq!(check(&made_up("a.rs", &"\n".repeat(LINES + 1))).len(), 1);
-        assert!(check(&made_up("docs/options.md", &"\n".repeat(LINES + 1))).is_empty());
-        assert!(check(&made_up("Cargo.lock", &"\n".repeat(LINES + 1))).is_empty());
+        for not_counted in ["Cargo.lock", GENERATED] {
+            assert!(check(&made_up(not_counted, &"\n".repeat(LINES + 1))).is_empty());
+        }
     }
 }

@@ -24,7 +24,7 @@ const NAMED: [&str; 15] = [
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one
 /// folder.
-const KINDS: [(&str, &[&str]); 18] = [
+const KINDS: [(&str, &[&str]); 19] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
@@ -44,6 +44,7 @@ const KINDS: [(&str, &[&str]); 18] = [
     ("twins/*/*/src", &["rs"]),
     ("twins/*/*/tests", &["rs"]),
     ("docs", &["md", "png", "svg", "yaml"]),
+    ("docs/metrics", &["json", "yaml", "yml"]),
     ("xtask", &["rs", "tsv"]),
     ("xtask/src/test/dependent", &["in"]),
 ];

@@ -32,7 +32,8 @@ pub fn remove_unused() {
     }
 }
 
-fn is_own(folder: &Path) -> bool {
+/// Whether a folder, which is no link to one, is this user's.
+pub(super) fn is_own(folder: &Path) -> bool {
     // SAFETY: asks the kernel, and cannot fail.
     let user = unsafe { libc::geteuid() };
     folder.symlink_metadata().is_ok_and(|status| status.is_dir() && status.uid() == user)

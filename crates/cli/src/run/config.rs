@@ -31,7 +31,7 @@ pub const DOCUMENTATION: &str = r#"Settings in a file:
     cpus-also = []         # any of "affinity", "configured" and "java"
     only = ["mongod"]      # as --only, any number of them
     not = ["libfoo.so*"]   # as --not, any number of them
-    stats = "counts.json"  # a file, "stderr", or "off"
+    stats = "counts.json"  # a file, "stderr", "live", or "off"
     cache = true           # false: as --no-cache
     perf-map = false
     verbose = false
@@ -246,7 +246,7 @@ impl Document<'_> {
             "" => Err(String::new()),
             _ => Ok(Destination::from_word(word.as_ref())),
         };
-        let help = r#"allowed are a file's path, "stderr" and "off", in quotation marks"#;
+        let help = r#"allowed are a file's path, "stderr", "live" and "off", in quotation marks"#;
         self.word(value, read, "not a destination for statistics", help)
     }
 

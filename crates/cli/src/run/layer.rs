@@ -58,16 +58,19 @@ pub enum Destination {
     Nowhere,
     /// A table on standard error.
     Stderr,
+    /// Nowhere but to what looks while the program runs.
+    Live,
     /// JSON in the file of this absolute path.
     File(PathBuf),
 }
 
 impl Destination {
-    /// The destination that `word` names: `off`, `stderr`, or a file.
+    /// The destination that `word` names: `off`, `stderr`, `live`, or a file.
     pub fn from_word(word: &OsStr) -> Destination {
         match word.as_bytes() {
             b"off" => Destination::Nowhere,
             b"stderr" => Destination::Stderr,
+            b"live" => Destination::Live,
             _ => Destination::File(absolute(word.into())),
         }
     }

@@ -89,8 +89,9 @@ pub struct Flags {
     /// exits, or JSON in FILE
     ///
     /// While the program runs, `manx stats` shows the same; nothing is lost if it is killed.
-    /// Processes that it starts append their process id to FILE. `stderr` and `off` are not file
-    /// names here: write ./off.
+    /// Processes that it starts append their process id to FILE. With `live` nothing is written at
+    /// the end: the counts are for `manx stats` and `manx exporter` while it runs. `stderr`, `live`
+    /// and `off` are not file names here: write ./off.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "stderr")]
     stats: Option<OsString>,
 
@@ -299,6 +300,7 @@ impl Settings {
         let stats = match read.stats {
             Stats::Off => Destination::Nowhere,
             Stats::Stderr => Destination::Stderr,
+            Stats::Live => Destination::Live,
             Stats::File(encoded) => {
                 let mut buffer = vec![0; encoded.len()];
                 let path = options::decode(encoded, &mut buffer).ok_or_else(|| not_understood(encoded))?;
@@ -345,12 +347,25 @@ impl Settings {
         put(&mut self.quiet, layer.quiet);
     }
 
+    /// Keeps counts for what looks while the program runs, unless they go somewhere already.
+    pub fn keep_counts(&mut self) {
+        if self.stats == Destination::Nowhere {
+            self.stats = Destination::Live;
+        }
+    }
+
+    /// Whether counts are kept only while the program runs.
+    pub fn counts_live(&self) -> bool {
+        self.stats == Destination::Live
+    }
+
     /// The value of `MANX_OPTIONS` for the process `pid`.
     pub fn to_options(&self, pid: u32) -> String {
         let mut encoded = String::new();
         let stats = match &self.stats {
             Destination::Nowhere => Stats::Off,
             Destination::Stderr => Stats::Stderr,
+            Destination::Live => Stats::Live,
             Destination::File(path) => {
                 options::encode(path.as_os_str().as_bytes(), &mut encoded).expect("writing to a String");
                 Stats::File(encoded.as_bytes())

@@ -11,15 +11,13 @@
 
 use super::image::Image;
 use command::failure::{Failure, NO_STATISTICS, reason};
-use preload_abi::LIBRARY_NAME;
-use std::ffi::{OsStr, OsString};
+use exporter::live_file::{LIVE, is_guarded, mapped_live_files, within};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// What a live file's name ends in.
-const LIVE: &str = ".live";
 /// No statistics in JSON are larger: 4096 sites and 1024 locks of less than a kilobyte each.
 const JSON_BYTES_MAX: u64 = 16 << 20;
 
@@ -157,7 +155,7 @@ impl Mapping {
         let live = mapped_live_files(&maps).map(|file| within(&process, &file)).find(|path| is_live(path));
         Ok(match live {
             Some(path) => Mapping::Live(path),
-            None if contains(&maps, LIBRARY_NAME.as_bytes()) => Mapping::NoCounts,
+            None if is_guarded(&maps) => Mapping::NoCounts,
             None => Mapping::NotUnderManx,
         })
     }
@@ -225,82 +223,9 @@ fn no_process(pid: &str) -> Failure {
     )
 }
 
-fn contains(text: &[u8], part: &[u8]) -> bool {
-    text.windows(part.len()).any(|window| window == part)
-}
-
-/// A file that a process maps.
-#[derive(Debug, PartialEq, Eq)]
-struct Mapped {
-    /// The addresses, as the names in `/proc/PID/map_files` are written.
-    range: String,
-    path: PathBuf,
-    deleted: bool,
-}
-
-/// The live files among the mappings of a process.
-fn mapped_live_files(maps: &[u8]) -> impl Iterator<Item = Mapped> {
-    const DELETED: &[u8] = b" (deleted)";
-    maps.split(|&b| b == b'\n').filter_map(|line| {
-        let path = &line[line.iter().position(|&b| b == b'/')?..];
-        let (path, deleted) = match path.strip_suffix(DELETED) {
-            Some(path) => (path, true),
-            None => (path, false),
-        };
-        if !path.ends_with(LIVE.as_bytes()) {
-            return None;
-        }
-        let range = str::from_utf8(line.split(|&b| b == b' ').next()?).ok()?.to_owned();
-        Some(Mapped { range, path: unescape(path).into(), deleted })
-    })
-}
-
-/// The kernel writes a line break in a path as `\012`.
-fn unescape(path: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some(&byte) = rest.first() {
-        let (byte, length) = if rest.starts_with(b"\\012") { (b'\n', 4) } else { (byte, 1) };
-        bytes.push(byte);
-        rest = &rest[length..];
-    }
-    OsString::from_vec(bytes)
-}
-
-/// The path at which a file that `process` maps can be opened.
-fn within(process: &Path, mapped: &Mapped) -> PathBuf {
-    if mapped.deleted {
-        return process.join("map_files").join(&mapped.range);
-    }
-    let inside = mapped.path.strip_prefix("/").unwrap_or(&mapped.path);
-    let through_root = process.join("root").join(inside);
-    // Another user's root cannot be entered, but the file itself may be readable.
-    if through_root.exists() { through_root } else { mapped.path.clone() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn live_files_are_found_among_mappings() {
-        let maps = b"7f00-7f01 r-xp 00000000 08:01 12   /lib/x.so\n\
-            7f0000000000-7f0000100000 rw-s 00000000 08:01 13     /tmp/my counts.json.live\n\
-            7f02-7f03 rw-s 00000000 08:01 14     /tmp/a\\012b.live (deleted)\n\
-            7f04-7f05 rw-p 00000000 00:00 0      [stack]\n7f06-7f07 rw-p 00000000 00:00 0 \n";
-        let found: Vec<Mapped> = mapped_live_files(maps).collect();
-        let expected = [
-            ("7f0000000000-7f0000100000", "/tmp/my counts.json.live", false),
-            ("7f02-7f03", "/tmp/a\nb.live", true),
-        ];
-        let expected = expected.map(|(range, path, deleted)| Mapped {
-            range: range.to_owned(),
-            path: path.into(),
-            deleted,
-        });
-        assert_eq!(found, expected);
-        assert_eq!(within(Path::new("/proc/7"), &found[1]), Path::new("/proc/7/map_files/7f02-7f03"));
-    }
 
     #[test]
     fn the_live_file_is_the_newer_one() {

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod tmux;
+pub mod holder;
+pub mod http;
 
 use std::ffi::OsStr;
 use std::fs;

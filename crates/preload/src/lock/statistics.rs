@@ -63,6 +63,10 @@ fn count(header: &Header, table: &[Lock], address: usize, caller: usize, kind: K
     };
     if first {
         describe(lock, caller, kind);
+        // The record is one of the table, so the difference is its place there.
+        let place = (core::ptr::from_ref(lock).addr() - table.as_ptr().addr()) / size_of::<Lock>();
+        // Release pairs with the load of a reader that looks at the places with a bit only.
+        header.lock_places[place / 64].fetch_or(1 << (place % 64), Ordering::Release);
     }
     // Relaxed, all of them: by Invariant 2.
     lock.waits.fetch_add(1, Ordering::Relaxed);
@@ -229,6 +233,11 @@ mod tests {
             header.format.store(live::FORMAT, Ordering::Relaxed);
             (header, Live::new(bytes).expect("a live file").lock_table())
         }
+
+        fn live(&self) -> Live<'_> {
+            let bytes = &self.0[self.0.as_ptr().align_offset(align_of::<Header>())..];
+            Live::new(bytes).expect("a live file")
+        }
     }
 
     fn sum(table: &[Lock], field: impl Fn(&Lock) -> &AtomicU64) -> u64 {
@@ -252,6 +261,8 @@ mod tests {
         });
         assert_eq!(header.lock_waits_dropped.load(Ordering::Relaxed), 0);
         assert_eq!(sum(table, |lock| &lock.waits), 160_000);
+        let used = (0..LOCKS).filter(|&place| table[place].address.load(Ordering::Relaxed) != 0);
+        assert!(room.live().lock_places().eq(used), "a bit for each record, and no other");
         assert_eq!(sum(table, |lock| &lock.waited_ticks), 480_000);
         assert_eq!((sum(table, |lock| &lock.hand_overs), sum(table, |lock| &lock.overdue)), (160_000, 0));
         let mut addresses: Vec<u64> =
