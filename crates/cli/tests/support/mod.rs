@@ -2,9 +2,9 @@
 //! the preload library that has its version symbol and does nothing.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-pub mod tmux;
 pub mod holder;
 pub mod http;
+pub mod tmux;
 
 use std::ffi::OsStr;
 use std::fs;
