@@ -32,7 +32,7 @@ use threads::Turn;
 const COUNTS_PER_PASS: u64 = 8;
 
 /// So many threads are read in one pass, at 2 µs each.
-const THREADS_PER_PASS: u64 = 1_500;
+const THREADS_PER_PASS: u64 = 1_000;
 
 /// Watches the host.
 pub struct Watch {

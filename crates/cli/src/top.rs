@@ -5,6 +5,7 @@
 //! terminal, `plain` writes the same as tables or as JSON.
 
 mod columns;
+mod input;
 mod keys;
 mod layout;
 mod paper;
@@ -18,7 +19,8 @@ use columns::Column;
 use command::duration::parse_ns;
 use command::failure::{BROKEN, Failure, USAGE, exit_codes, reason};
 use command::sigpipe::unwritable;
-use ratatui::crossterm::event::{self, Event as Typed};
+use input::Input;
+use ratatui::crossterm::event::KeyEvent;
 use screen::{Event, Screen, Signals};
 use state::{Effect, State};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -137,7 +139,7 @@ fn live(mut state: State) -> io::Result<Option<i32>> {
     // <https://no-color.org>: any value that is not empty.
     let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let signals = Signals::block()?;
-    let mut watch = Watch::new();
+    let (mut watch, mut input) = (Watch::new(), Input::default());
     let mut screen = Screen::take()?;
     state.update(watch.look(None));
     // The first rates are there soon.
@@ -146,7 +148,10 @@ fn live(mut state: State) -> io::Result<Option<i32>> {
         screen.draw(|buffer| view::draw(&mut state, buffer, colours))?;
         let limit = if state.paused { Duration::from_secs(3600) } else { next - Instant::now().min(next) };
         let effect = match signals.wait(limit) {
-            Event::Input => typed(&mut state)?,
+            Event::Input => match input.read()? {
+                Some(keys) => typed(&mut state, keys),
+                None => return Ok(Some(libc::SIGHUP)),
+            },
             Event::Gone => return Ok(Some(libc::SIGHUP)),
             Event::Nothing | Event::Signal(libc::SIGWINCH) => Effect::Draw,
             Event::Signal(libc::SIGTSTP) => Effect::Suspend,
@@ -171,19 +176,16 @@ fn live(mut state: State) -> io::Result<Option<i32>> {
     }
 }
 
-/// Reads all that was typed.
-fn typed(state: &mut State) -> io::Result<Effect> {
+/// Does what was typed.
+fn typed(state: &mut State, keys: Vec<KeyEvent>) -> Effect {
     let mut effect = Effect::Draw;
-    while event::poll(Duration::ZERO)? {
-        if let Typed::Key(key) = event::read()?
-            && let Some(command) = keys::command(key, state.writing)
-        {
-            match state.apply(command) {
-                Effect::Quit => return Ok(Effect::Quit),
-                Effect::Draw => {}
-                other => effect = other,
-            }
+    for key in keys {
+        let Some(command) = keys::command(key, state.writing) else { continue };
+        match state.apply(command) {
+            Effect::Quit => return Effect::Quit,
+            Effect::Draw => {}
+            other => effect = other,
         }
     }
-    Ok(effect)
+    effect
 }

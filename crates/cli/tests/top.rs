@@ -189,6 +189,24 @@ fn the_terminal_is_restored_after_a_signal() {
 }
 
 #[test]
+fn it_ends_with_its_terminal() {
+    let sandbox = Sandbox::new();
+    for keys in [&[][..], &["Down"], &["Enter", "Tab", "Escape"]] {
+        let Some(terminal) = Terminal::open(&sandbox, 80, 24) else { return };
+        terminal.line(&format!("sh -c 'echo $$ > pid; exec {MANX} top'"));
+        terminal.wait("the view", |screen| screen.starts_with("manx top"));
+        let pid = std::fs::read_to_string(sandbox.path("pid")).expect("written");
+        if !keys.is_empty() {
+            // What was typed last is still to be read when the terminal goes.
+            terminal.keys(keys);
+        }
+        drop(terminal);
+        let process = std::path::PathBuf::from(format!("/proc/{}", pid.trim()));
+        testing::until("the view ends", || !process.exists());
+    }
+}
+
+#[test]
 fn it_goes_to_the_background_and_comes_back() {
     let sandbox = Sandbox::new();
     let Some(terminal) = Terminal::open(&sandbox, 80, 24) else { return };

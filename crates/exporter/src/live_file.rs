@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 /// What a live file's name ends in.
 pub const LIVE: &str = ".live";
 
+/// What stands behind the path of a file that has been removed.
+const DELETED: &[u8] = b" (deleted)";
+
 /// A file that a process maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped {
@@ -31,7 +34,6 @@ pub struct Mapped {
 /// assert_eq!(found[0].path.to_str(), Some("/tmp/manx-stats-0/7.live"));
 /// ```
 pub fn mapped_live_files(maps: &[u8]) -> impl Iterator<Item = Mapped> {
-    const DELETED: &[u8] = b" (deleted)";
     maps.split(|&b| b == b'\n').filter_map(|line| {
         let path = &line[line.iter().position(|&b| b == b'/')?..];
         let (path, deleted) = match path.strip_suffix(DELETED) {
@@ -48,8 +50,11 @@ pub fn mapped_live_files(maps: &[u8]) -> impl Iterator<Item = Mapped> {
 
 /// Whether the mappings of a process have Manx's library among them.
 pub fn is_guarded(maps: &[u8]) -> bool {
-    let library = LIBRARY_NAME.as_bytes();
-    maps.split(|&b| b == b'\n').any(|line| line.windows(library.len()).any(|window| window == library))
+    let is_library = |line: &[u8]| {
+        let path = line.strip_suffix(DELETED).unwrap_or(line);
+        path.strip_suffix(LIBRARY_NAME.as_bytes()).is_some_and(|folder| folder.ends_with(b"/"))
+    };
+    maps.split(|&b| b == b'\n').any(is_library)
 }
 
 /// The kernel writes a line break in a path as `\012`.

@@ -180,7 +180,8 @@ impl Registry {
     /// let mut registry = Registry::new(Limits { programs: 2, locks: 1 });
     /// let (server, job) = (registry.enter("server", true, 0), registry.enter("job", true, 0));
     /// assert_eq!(registry.enter("server", true, 0), server);
-    /// assert_eq!(registry.program(registry.enter("third", true, 0)).name, "other");
+    /// let third = registry.enter("third", true, 0);
+    /// assert_eq!(registry.program(third).name, "other");
     /// assert_ne!(server, job);
     /// ```
     pub fn enter(&mut self, name: &str, is_guarded: bool, now_s: u64) -> Slot {

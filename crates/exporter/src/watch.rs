@@ -147,13 +147,15 @@ impl Watch {
             _ => thread_cpu_ns().saturating_add(cpu_ns_max),
         };
         let now_s = self.now_s();
+        self.groups.set_pauses(self.passes > 1);
         self.list_if_new(now_s);
         for turn in 1..=self.rotation.len() {
             let Some(pid) = self.rotation.pop_front() else { break };
             if self.look(pid, now_s) {
                 self.rotation.push_back(pid);
             }
-            if turn % 4 == 0 && thread_cpu_ns() > end_ns {
+            // A clock costs little beside a look.
+            if turn % 2 == 0 && thread_cpu_ns() > end_ns {
                 break;
             }
         }
@@ -350,12 +352,9 @@ impl Watch {
         let groups = process::groups(pid);
         if groups != process.groups {
             if let Some(old) = process.groups.take() {
-                self.groups.leave(&old);
+                self.groups.leave(&old, now_s);
             }
-            if let Some(new) = &groups {
-                self.groups.enter(new, pid, now_s);
-            }
-            process.groups = groups;
+            process.groups = groups.filter(|groups| self.groups.enter(groups, pid, now_s));
         }
         let affinity = affinity_of(pid as i32);
         process.budget =
@@ -366,7 +365,7 @@ impl Watch {
     fn end(&mut self, mut process: Process, now_s: u64) {
         process.threads.close(&mut self.room);
         if let Some(groups) = &process.groups {
-            self.groups.leave(groups);
+            self.groups.leave(groups, now_s);
         }
         if let Some(id) = process.file
             && let Some(source) = self.sources.get_mut(&id)

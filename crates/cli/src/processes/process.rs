@@ -3,9 +3,9 @@
 //! | what | how often it is read |
 //! | --- | --- |
 //! | `schedstat` of each thread | in each pass; with many threads on the host in turn |
-//! | `stat`: name, CPU time, number of threads | in each pass in which it has run; of threads of the kernel in every sixteenth |
+//! | `stat`: name, CPU time, number of threads | in each pass in which it has run; of threads of the kernel in every 32nd |
 //! | its live file | in each pass if there are few, else in turn |
-//! | its control groups, its command line | in every sixteenth pass |
+//! | its control groups, its command line | in every 32nd pass |
 //!
 //! CPU time is the sum over the threads, in ns, if all were read in this pass. Else it is that of
 //! `stat`: all threads, but in ticks of 10 ms. Where threads have ended the greater one counts.
@@ -21,7 +21,7 @@ use crate::stats::image::Image;
 use std::path::PathBuf;
 
 /// What changes seldom is read in every so many passes.
-const SELDOM: u64 = 16;
+const SELDOM: u64 = 32;
 /// The longest command line that is kept, in bytes.
 const COMMAND_BYTES_MAX: usize = 512;
 

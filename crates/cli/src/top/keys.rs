@@ -1,6 +1,6 @@
 //! Keys, and what they ask for.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// What a key asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,18 +69,12 @@ pub const KEYS: [(&str, &str); 14] = [
 
 /// What a key asks for; `writing` says that it goes into the filter.
 pub fn command(key: KeyEvent, writing: bool) -> Option<Command> {
-    if key.kind == KeyEventKind::Release {
-        return None;
-    }
     if key.modifiers.contains(KeyModifiers::CONTROL) {
         return match key.code {
             KeyCode::Char('c' | 'd') => Some(Command::Quit),
             KeyCode::Char('z') => Some(Command::Suspend),
             KeyCode::Char('l') => Some(Command::Redraw),
             KeyCode::Char('u') if writing => Some(Command::Clear),
-            // Some terminals send this for backspace.
-            KeyCode::Char('h') if writing => Some(Command::Erase),
-            KeyCode::Char('h') => Some(Command::Back),
             _ => None,
         };
     }

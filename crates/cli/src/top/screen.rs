@@ -169,8 +169,9 @@ impl Signals {
         }
         match self.read() {
             Some(signal) => Event::Signal(signal),
-            None if polls[1].revents & libc::POLLIN != 0 => Event::Input,
-            None if polls[1].revents != 0 => Event::Gone,
+            // A terminal that has gone has input too: its end.
+            None if polls[1].revents & !libc::POLLIN != 0 => Event::Gone,
+            None if polls[1].revents != 0 => Event::Input,
             None => Event::Nothing,
         }
     }
