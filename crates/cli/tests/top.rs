@@ -114,12 +114,17 @@ fn a_process_is_found_sorted_opened_and_left_in_a_terminal() {
     assert!(terminal.screen().contains("q quit  h help"), "{}", terminal.screen());
 
     terminal.keys(&["/"]);
-    terminal.keys(&["a-wait"]);
+    // Other tests have processes of the same name.
+    let folder = sandbox.path("a-wait").display().to_string();
+    terminal.keys(&[&folder]);
     terminal.keys(&["Enter"]);
     let has_rates = |screen: &str| line_of(screen, waiter.pid()).is_some_and(|line| line.contains("2.0ms"));
-    let screen = terminal.wait("the process with its waits", has_rates);
+    // It is selected once the filter leaves nothing else.
+    let is_selected = |screen: &str| line_of(screen, waiter.pid()).is_some_and(|line| line.starts_with('>'));
+    let screen =
+        terminal.wait("the process with its waits", |screen| has_rates(screen) && is_selected(screen));
     let line = line_of(&screen, waiter.pid()).expect("seen");
-    assert!(line.starts_with('>') && line.contains("a-waiter") && line.contains(" on "), "{line}");
+    assert!(line.contains("a-waiter") && line.contains(" on "), "{line}");
 
     for head in ["THROT", "LOST", "LOCKS", "WAITS", "P50", "P99"] {
         terminal.keys(&["s"]);
