@@ -1,14 +1,15 @@
 //! Looks at the processes of a host once a second, at a bounded cost.
 //!
-//! A pass lists the processes, if there is a new one. Then it looks at them in rotation until all had
-//! their turn or the CPU time of the pass is used up. The next pass goes on from there. All that is
-//! read is counted since some beginning, so a look that comes late loses nothing: it only tells
-//! later. The first pass has no limit, so that no old process is found late and seems to have done
-//! all its work at once.
+//! A pass lists the processes, if there is a new one. Then it looks at them in rotation until all
+//! had their turn or the CPU time of the pass is used up. The next pass goes on from there. All
+//! that is read is counted since some beginning, so a look that comes late loses nothing: it only
+//! tells later. The first pass has no limit, so that no old process is found late and seems to have
+//! done all its work at once.
 //!
 //! **A flood of processes.** A new process is looked at in the pass after the one that lists it, so
-//! one that lives less than a second costs a number in a table. The numbers of processes, files, programs, locks and
-//! groups are bounded ([`PROCESSES_MAX`], [`FILES_MAX`], [`crate::registry`], [`crate::groups`]).
+//! one that lives less than a second costs a number in a table. The numbers of processes, files,
+//! programs, locks and groups are bounded ([`PROCESSES_MAX`], [`FILES_MAX`], [`crate::registry`],
+//! [`crate::groups`]).
 //!
 //! **Shared files.** The children of a process that forks count into its live file. So a file is
 //! read once in a pass, whichever of its processes ran, and for the last time when the last of them
