@@ -90,7 +90,7 @@ What it exports:
   docs/metrics.md has all metrics, rules for alerts, and a dashboard.
 
 What it costs:
-  At most about 0.5 % of one CPU. If there are more processes than can be looked
+  Less than 0.5 % of one CPU. If there are more processes than can be looked
   at in time, each has its turn later, and no count is lost.
 
 What it needs:

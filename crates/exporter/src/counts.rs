@@ -182,8 +182,8 @@ impl CountedFile {
 
     /// Reads the first bytes of the records of some locks.
     fn fill_locks(&self, buffer: &mut Buffer, places: &[usize], bytes: usize) -> Option<()> {
-        let mut fill = |place: &usize| buffer.fill(&self.file, LOCKS_AT + place * size_of::<Lock>(), bytes);
-        places.iter().try_for_each(|place| fill(place)).ok()
+        let fill = |place: &usize| buffer.fill(&self.file, LOCKS_AT + place * size_of::<Lock>(), bytes);
+        places.iter().try_for_each(fill).ok()
     }
 
     /// Adds what is new of all but the histograms.

@@ -1,13 +1,15 @@
 //! Looks at the processes of a host once a second, at a bounded cost.
 //!
-//! A pass lists the processes, if there is a new one, then looks at them in rotation until all had their turn or the CPU
-//! time of the pass is used up. The next pass goes on from there. All that is read is counted since
-//! some beginning, so a look that comes late loses nothing: it only tells later. The first pass has
-//! no limit, so that no old process is found late and seems to have done all its work at once.
+//! A pass lists the processes, if there is a new one. Then it looks at them in rotation until all
+//! had their turn or the CPU time of the pass is used up. The next pass goes on from there. All
+//! that is read is counted since some beginning, so a look that comes late loses nothing: it only
+//! tells later. The first pass has no limit, so that no old process is found late and seems to have
+//! done all its work at once.
 //!
-//! **A flood of processes.** A process is looked at when two lists have it, so one that lives less
-//! than a second costs a number in a table. The numbers of processes, files, programs, locks and
-//! groups are bounded ([`PROCESSES_MAX`], [`FILES_MAX`], [`crate::registry`], [`crate::groups`]).
+//! **A flood of processes.** A new process is looked at in the pass after the one that lists it, so
+//! one that lives less than a second costs a number in a table. The numbers of processes, files,
+//! programs, locks and groups are bounded ([`PROCESSES_MAX`], [`FILES_MAX`], [`crate::registry`],
+//! [`crate::groups`]).
 //!
 //! **Shared files.** The children of a process that forks count into its live file. So a file is
 //! read once in a pass, whichever of its processes ran, and for the last time when the last of them
@@ -28,7 +30,8 @@ use std::path::PathBuf;
 pub const PROCESSES_MAX: usize = 20_000;
 /// The most live files that are read.
 pub const FILES_MAX: usize = 2_000;
-/// The most descriptors that stay open for the threads of processes. The kernel has a page for each.
+/// The most descriptors that stay open for the threads of processes. Each takes a page of the
+/// kernel's.
 pub const THREAD_FILES_MAX: usize = 4_096;
 /// Descriptors for all else: sockets, and what is opened for a moment.
 pub const DESCRIPTORS: usize = 256;

@@ -152,7 +152,7 @@ fn a_file_that_goes_away_is_counted_to_its_end() {
 }
 
 #[test]
-fn the_host_is_watched_and_young_processes_come_with_the_second_list() {
+fn the_host_is_watched_and_young_processes_come_with_the_second_pass() {
     let place = Place::new();
     // Other tests may run a program like this at the same time.
     let name = format!("young-{}", std::process::id());

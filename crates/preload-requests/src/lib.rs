@@ -178,4 +178,4 @@ passed_on! {
 /// number.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_requests_abi_6: u32 = 1;
+pub static manx_requests_abi_7: u32 = 1;

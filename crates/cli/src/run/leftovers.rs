@@ -5,8 +5,8 @@
 //! the next `manx run` with live counts removes what no process has: for [`KEPT`], the file stays
 //! for `manx stats`.
 //!
-//! The folder must be the user's own, and only names of the form `PID.live` are looked at. A process of
-//! another container that shares the folder loses no more than the name of its file.
+//! The folder must be the user's own, and only names of the form `PID.live` are looked at. A
+//! process of another container that shares the folder loses no more than the name of its file.
 
 use super::cache::is_own;
 use crate::stats::source;
