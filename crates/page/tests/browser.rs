@@ -92,7 +92,7 @@ fn the_policy_lets_the_script_run() {
     let Some(chromium) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
-    std::fs::write(&file, &page_named("stats.json")).unwrap();
+    std::fs::write(&file, page_named("stats.json")).unwrap();
     let said = text(&dump(&chromium, &folder, &file).stdout);
     let hint = "openssl dgst -sha256 -binary src/page.js | base64 > src/page.js.sha256";
     assert!(
