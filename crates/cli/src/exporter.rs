@@ -2,7 +2,7 @@
 //!
 //! What is measured and how it is written are in the package `exporter`. This file has the options
 //! and the life of the process: it looks once in each interval, answers from other threads, and
-//! ends by a signal or with the process that it watches ([`end`]).
+//! ends by a signal or with the process that it watches (`end`).
 //!
 //! `manx run --metrics` starts it for one program (`run/metrics.rs`). Then it reports by a pipe
 //! whether it could begin, so that the launcher can say why not.

@@ -2,7 +2,7 @@
 //!
 //! With `--stats=live` the library removes a process's live file when it exits. A process that is
 //! killed leaves its file of 3 MB, and a service that is restarted often would fill the disk. So
-//! the next `manx run` with live counts removes what no process has: for [`KEPT`], the file stays
+//! the next `manx run` with live counts removes what no process has: for `KEPT`, the file stays
 //! for `manx stats`.
 //!
 //! The folder must be the user's own, and only names of the form `PID.live` are looked at. A
