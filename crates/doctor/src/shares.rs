@@ -17,9 +17,11 @@
 //! thread, and let it run.
 //!
 //! Then comes busy waiting. If `spinning` is the part of the run time that threads spent in loops
-//! that wait, then without these loops that part of the run time, of the throttled time and of the
-//! crowd would not be there. So busy waiting has these parts, and the quota and the crowd have the
-//! rest. Threads that yield in a loop answer for all of their waits.
+//! that wait, then without these loops that part of the run time, and of the throttled time, the
+//! crowd and the waits for neighbours, would not be there: a thread that waits for a CPU only to
+//! look again loses nothing, and the CPU that it burns is missing elsewhere. So busy waiting has
+//! these parts, and the others have the rest. Two copies of a program that spin beside each other
+//! are the usual case. Threads that yield in a loop answer for all of their waits.
 //!
 //! Threads that sleep, for locks or disks, are in none of these numbers; they are counted at each
 //! look.
@@ -125,7 +127,7 @@ impl Shares {
 
     /// What busy waiting costs: CPU time that it burns, and waits for a CPU that it causes.
     pub fn busy_waiting(&self) -> f64 {
-        self.spinning * self.running + self.blamed() * (self.throttled + self.crowd)
+        self.spinning * self.running + self.blamed() * (self.throttled + self.crowd + self.neighbours)
     }
 
     /// The part that is not busy waiting's.
@@ -282,6 +284,17 @@ mod tests {
         let shares = Shares::of(&evidence);
         assert!(near(shares.spinning, 0.5) && near(shares.crowd, 2.0), "{shares:?}");
         assert!(near(shares.busy_waiting(), 2.0) && near(shares.honest(shares.crowd), 1.0));
+    }
+
+    #[test]
+    fn spinners_answer_for_their_part_of_the_waits_for_neighbours() {
+        let mut evidence = evidence(&[(0.5, 0.5); 2], 2.0);
+        for thread in &mut evidence.threads {
+            (thread.samples, thread.waiting_samples) = (100, 90);
+        }
+        let shares = Shares::of(&evidence);
+        assert!(near(shares.neighbours, 1.0) && near(shares.busy_waiting(), 1.8), "{shares:?}");
+        assert!(near(shares.honest(shares.neighbours), 0.1));
     }
 
     #[test]

@@ -13,10 +13,10 @@ use crate::verdict::{Cause, Remedy, Verdict};
 const MAJOR_FAULTS_MIN: f64 = 5.0;
 
 pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
-    let beside = if shares.crowd > shares.neighbours { "; most of its waits are its own fault" } else { "" };
-    let headline =
-        format!("{:.1} threads waited for a CPU while other processes ran{beside}", shares.neighbours);
-    let mut verdict = Verdict::new(Cause::Neighbours, shares.neighbours, headline);
+    let waits = shares.honest(shares.neighbours);
+    let beside = if shares.waiting > 2.0 * waits { "; most of its waits are its own fault" } else { "" };
+    let headline = format!("{waits:.1} threads waited for a CPU while other processes ran{beside}");
+    let mut verdict = Verdict::new(Cause::Neighbours, waits, headline);
     let machine = &evidence.machine;
     verdict.evidence.push(format!(
         "other processes used {:.1} CPUs, this one {:.1}; {:.1} were idle",
