@@ -38,6 +38,8 @@ const THREADS_PER_PASS: u64 = 1_000;
 pub struct Watch {
     began: Instant,
     pass: u64,
+    /// Each pass reads everything, whatever it costs
+    is_thorough: bool,
     before_ns: Option<u64>,
     /// How many threads are read
     threads: u64,
@@ -60,6 +62,7 @@ impl Watch {
         Watch {
             began: Instant::now(),
             pass: 0,
+            is_thorough: false,
             before_ns: None,
             threads: 0,
             known: BTreeMap::new(),
@@ -68,6 +71,11 @@ impl Watch {
             image: Image::empty(),
             host: HostWatch::new(),
         }
+    }
+
+    /// The same for a few passes, of which each has to tell everything: nothing waits for its turn.
+    pub fn thorough() -> Watch {
+        Watch { is_thorough: true, ..Watch::new() }
     }
 
     /// Looks at all processes, and into the one with the number `open`.
@@ -81,11 +89,13 @@ impl Watch {
             ..Snapshot::default()
         };
         let with_counts = self.known.values().filter(|process| process.has_counts()).count() as u64;
-        let every = self.threads.div_ceil(THREADS_PER_PASS).max(1);
+        let turns =
+            |all: u64, per_pass: u64| if self.is_thorough { 1 } else { all.div_ceil(per_pass).max(1) };
+        let every = turns(self.threads, THREADS_PER_PASS);
         let mut pass = Pass {
             turn: Turn { pass: self.pass, now_ns, every, room: &self.room },
             tick_ns: self.host.tick_ns(),
-            counts_every: with_counts.div_ceil(COUNTS_PER_PASS).max(1),
+            counts_every: turns(with_counts, COUNTS_PER_PASS),
             open,
             groups: &mut self.groups,
             image: &mut self.image,

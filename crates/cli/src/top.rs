@@ -117,7 +117,7 @@ fn is_screen() -> bool {
 /// Writes `count` looks, or fewer if standard output has no reader any more. A rate needs a look
 /// before.
 fn write(mut state: State, count: u64, is_json: bool) -> Result<u8, Failure> {
-    let mut watch = Watch::new();
+    let mut watch = Watch::thorough();
     watch.look(None);
     for look in 0..count {
         std::thread::sleep(state.interval);
