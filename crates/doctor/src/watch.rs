@@ -4,8 +4,8 @@
 //! doctor must not become a disease itself. After each round it sleeps until the time of all rounds
 //! is at most 2 % of one CPU. So a small process is looked at 20 times in its first second and then
 //! 10 times per second, and a huge one some times in all; the number of looks is part of the
-//! evidence. A look takes a CPU from a thread that others may wait for, so it costs the program more
-//! than its own time.
+//! evidence. A look takes a CPU from a thread that others may wait for, so it costs the program
+//! more than its own time.
 //!
 //! Nothing is attached to a process and nothing in it changes. Its threads are read by `procfs`,
 //! their instructions by the kernel's sampling.
