@@ -28,10 +28,10 @@ use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
 use threads::Turn;
 
-/// So many live files are read in one pass: each has up to 3 MB.
+/// The number of live files that one pass reads: each has up to 3 MB.
 const COUNTS_PER_PASS: u64 = 8;
 
-/// So many threads are read in one pass, at 2 µs each.
+/// The number of threads that one pass reads, at 2 µs each.
 const THREADS_PER_PASS: u64 = 1_000;
 
 /// Watches the host.
@@ -73,7 +73,7 @@ impl Watch {
         }
     }
 
-    /// The same for a few passes, of which each has to tell everything: nothing waits for its turn.
+    /// The same, but each look reads every live file and every thread, whatever that costs.
     pub fn thorough() -> Watch {
         Watch { is_thorough: true, ..Watch::new() }
     }

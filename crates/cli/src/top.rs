@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "count")]
     once: bool,
 
-    /// Write so many tables as plain text, one after each interval, and end
+    /// Write this number of tables as plain text, one after each interval, and end
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 

@@ -35,7 +35,7 @@ const LATER_INTERVAL: Duration = Duration::from_millis(100);
 const LATER_NS: u64 = 1_000_000_000;
 /// The largest part of one CPU that looking may take.
 const COST_MAX: f64 = 0.02;
-/// At least so many threads of each process are sampled, if many are watched.
+/// The number of threads of each process that are sampled at least, if many processes are watched.
 const SAMPLED_MIN: usize = 4;
 /// How many locks are kept as evidence.
 const LOCKS_MAX: usize = 26;

@@ -8,7 +8,7 @@
 use manx::cpu::{GroupLevel, ProcessGroups};
 use std::collections::HashMap;
 
-/// A group without a quota is looked at again after so many passes.
+/// The number of passes after which a group without a quota is read again.
 const LOOK_EVERY: u64 = 16;
 
 /// The groups, by the text of `/proc/PID/cgroup`.

@@ -4,8 +4,8 @@
 //! decides whether a pass is cheap. An open file also belongs to one process for good: when that
 //! process has ended a read fails, whichever process has its number by then.
 //!
-//! Each open file takes a descriptor, of which there is a limit. [`Room`] counts them. Threads may
-//! take three quarters, so that there are always some for processes.
+//! The number of open descriptors has a limit. [`Room`] counts them. The files of threads may take
+//! three quarters, so that the files of processes always find room.
 
 use std::cell::Cell;
 use std::fs::File;

@@ -20,7 +20,7 @@ use super::under_manx::UnderManx;
 use crate::stats::image::Image;
 use std::path::PathBuf;
 
-/// What changes seldom is read in every so many passes.
+/// The number of passes between two readings of what seldom changes.
 const SELDOM: u64 = 32;
 /// The longest command line that is kept, in bytes.
 const COMMAND_BYTES_MAX: usize = 512;
@@ -31,7 +31,7 @@ pub struct Pass<'a> {
     pub turn: Turn<'a>,
     /// The length of a tick of `stat`
     pub tick_ns: u64,
-    /// Live files are read in every so many passes
+    /// The number of passes between two readings of a live file
     pub counts_every: u64,
     /// The process whose inside is wanted
     pub open: Option<u32>,

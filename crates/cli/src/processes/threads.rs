@@ -19,9 +19,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// The list is read again after so many passes.
+/// The number of passes between two readings of the list.
 const LIST_EVERY: u64 = 8;
-/// A process with so many threads has its list read half as often, one with twice as many a third.
+/// The list of a process with this number of threads is read half as often, and with twice this
+/// number a third as often.
 const LIST_SIZE: u64 = 512;
 /// Names that one pass reads at most: each costs 5 µs.
 const NAMES_PER_PASS: usize = 64;
@@ -35,7 +36,7 @@ pub struct Turn<'a> {
     pub pass: u64,
     /// When it began, by the monotonic clock
     pub now_ns: u64,
-    /// Each thread is read in every so many passes
+    /// The number of passes between two readings of a thread
     pub every: u64,
     /// Room for descriptors
     pub room: &'a Room,

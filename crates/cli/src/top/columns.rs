@@ -145,7 +145,7 @@ impl Column {
         share.map_or(0, |share| u8::from(share >= 0.1) + u8::from(share >= 0.5))
     }
 
-    /// The column so many places to the right; from the last one to the first.
+    /// The column that is this number of places to the right; the first follows the last.
     pub fn step(self, by: isize) -> Column {
         // The command line has no order that helps.
         let sortable = COLUMNS.len() - 1;

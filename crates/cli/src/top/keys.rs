@@ -11,9 +11,9 @@ pub enum Command {
     Suspend,
     /// Draw everything anew
     Redraw,
-    /// Go so many rows down, or up
+    /// Go down by this number of rows; up if it is negative
     Move(isize),
-    /// Go so many pages down, or up
+    /// Go down by this number of pages; up if it is negative
     Page(isize),
     /// Go to the first row
     First,
@@ -25,7 +25,7 @@ pub enum Command {
     Back,
     /// Go to the next part of a process, or to the one before
     Part(isize),
-    /// Sort by a column so many places to the right
+    /// Sort by the column that is this number of places to the right
     Sort(isize),
     /// Turn the order round
     Reverse,

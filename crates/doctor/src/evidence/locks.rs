@@ -32,7 +32,7 @@ const STACKS_MAX: usize = 8;
 const STACK_WORDS: usize = 128;
 /// A holder that ran for less than this part of the time between two looks was kept from running.
 const HARDLY: f64 = 0.25;
-/// Something has to move at a lock in one of so many looks.
+/// At a contended lock something moves in at least one of this number of looks, on average.
 const MOVES: u32 = 10;
 const WORD: u64 = 0xffff_ffff;
 

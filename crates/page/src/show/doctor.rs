@@ -6,7 +6,7 @@ use crate::html::{Cell, Grid, Ids, Look, Picture, facts, named};
 use crate::input::doctor::{Evidence, Report, Timeline, Verdict};
 use maud::{Markup, html};
 
-/// Of a list, so many processes are shown whole.
+/// The number of processes of a list that are shown whole.
 const WHOLE: usize = 12;
 /// The most threads in a timeline.
 const THREADS: usize = 32;
