@@ -168,6 +168,8 @@ impl Watch {
         let few = threads.process().stat().is_ok_and(|stat| stat.num_threads <= SWITCHES_MAX as i64);
         let switches = if few { threads.switches() } else { BTreeMap::new() };
         let modules = Modules::of(threads.process());
+        let mut samplers = Samplers::new(sampled);
+        samplers.set_code(modules.code());
         Ok(Watch {
             pid,
             tracks: BTreeMap::new(),
@@ -175,7 +177,7 @@ impl Watch {
             switches,
             affinity: None,
             groups: Groups::of(pid.cast_unsigned()),
-            samplers: Samplers::new(sampled),
+            samplers,
             locks: Locks::of(pid),
             modules,
             command: Vec::new(),
@@ -254,6 +256,7 @@ impl Watch {
             if !modules.is_empty() {
                 // Asked while it is there: of a process that has ended nothing can be read.
                 self.manx = UnderManx::of(self.threads.process(), &modules.files());
+                self.samplers.set_code(modules.code());
                 self.modules = modules;
                 self.command = self.threads.process().cmdline().unwrap_or_default();
             }

@@ -2,8 +2,8 @@
 //! page faults.
 //!
 //! A counter belongs to the thread that made it and to every thread that this one starts
-//! afterwards, so whoever wants the figures of a run makes the counters, runs, joins its threads
-//! and reads. Only what happens outside the kernel is counted: that needs no rights by default
+//! afterwards. For the figures of a run, make the counters, run, join the threads, and read. Only
+//! what happens outside the kernel is counted: that needs no rights by default
 //! (`perf_event_paranoid` of 2).
 //!
 //! A machine need not count anything. Virtual ones often do not; then a counter cannot be made, and
@@ -48,7 +48,7 @@ impl Event {
     }
 }
 
-/// `perf_event_attr` as it was first published, which every kernel takes.
+/// `perf_event_attr` as Linux 3.7 published it, which every later kernel takes.
 #[repr(C)]
 struct Attributes {
     kind: u32,
@@ -60,10 +60,14 @@ struct Attributes {
     flags: u64,
     wakeup_events: u32,
     breakpoint_type: u32,
-    config_1: u64,
+    /// Two words of configuration, the kinds of branches and the registers: none of them is used.
+    others: [u64; 4],
+    sample_stack_user: u32,
+    clock: i32,
 }
 
-const _: () = assert!(size_of::<Attributes>() == 64);
+/// The size of the third version, which has the stack.
+const _: () = assert!(size_of::<Attributes>() == 96);
 
 /// Threads that are started later are counted too.
 const INHERIT: u64 = 1 << 1;
@@ -120,7 +124,9 @@ impl Counter {
             flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
             wakeup_events: 0,
             breakpoint_type: 0,
-            config_1: 0,
+            others: [0; 4],
+            sample_stack_user: 0,
+            clock: 0,
         };
         let any_cpu = usize::MAX;
         let no_group = usize::MAX;
@@ -159,17 +165,19 @@ impl Drop for Counter {
 
 /// Where a thread was at a moment in which it ran outside the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct Sample<'s> {
     /// The address of the instruction.
     pub address: u64,
     /// The thread, as this process numbers it.
     pub thread: u32,
+    /// The words at the top of its stack, the top first; empty if they were not asked for.
+    pub stack: &'s [u64],
 }
 
 /// Notes where a thread is, each time that it has run for a period; closed when dropped.
 ///
-/// The kernel writes each sample into a ring of one page behind a page of its own, and this reads
-/// them. What does not fit is lost, and counted.
+/// The kernel writes each sample into a ring behind a page of its own, and this reads them. What
+/// does not fit is lost, and counted.
 ///
 /// 1. The ring is mapped for as long as this lives, so every address in it is valid.
 /// 2. The kernel writes only between `data_tail` and `data_head` plus what is free. It does not
@@ -183,6 +191,8 @@ pub struct Sampler {
     descriptor: i32,
     ring: *mut u8,
     page: usize,
+    /// The size of the ring, a power of two.
+    ring_bytes: usize,
     lost: u64,
 }
 
@@ -193,32 +203,44 @@ impl Sampler {
     const CPU_CLOCK: (u32, u64) = (1, 0);
     /// The address of the instruction, then the process and the thread.
     const ADDRESS_AND_THREAD: u64 = 1 << 0 | 1 << 1;
+    const STACK: u64 = 1 << 13;
+    /// How many words of the stack are noted.
+    pub const STACK_WORDS: usize = 128;
+    /// The pages of a ring without stacks, and with them: room for 170 and for 30 samples.
+    const PAGES: (usize, usize) = (1, 8);
     /// Where the kernel's page holds how much it has written, and how much was read.
     const HEAD: usize = 1024;
     const TAIL: usize = 1032;
     const LOST_RECORD: u32 = 2;
     const SAMPLE_RECORD: u32 = 9;
-    /// The longest record that is looked at: a header and two words.
-    const RECORD_BYTES: usize = 24;
+    /// The words before the stack: a header, the address, the thread, and the size of the stack.
+    const BEFORE_STACK: usize = 4;
+    /// The longest record that is looked at: behind the stack is how much of it was there.
+    const RECORD_WORDS: usize = Sampler::BEFORE_STACK + Sampler::STACK_WORDS + 1;
 
-    /// Samples a thread from now on, each time that it has run for `period_ns`.
+    /// Samples a thread from now on, each time that it has run for `period_ns`, perhaps with its
+    /// stack. A ring for stacks takes nine pages of the memory that a user may lock, one without
+    /// them two.
     ///
     /// # Errors
     /// The error number of `perf_event_open` or `mmap`: `ESRCH` if there is no such thread,
     /// `EACCES`, `EPERM` or `ENOSYS` if this process may not.
-    pub fn of_thread(thread: u32, period_ns: u64) -> Result<Sampler, i32> {
+    pub fn of_thread(thread: u32, period_ns: u64, with_stack: bool) -> Result<Sampler, i32> {
         let (kind, config) = Sampler::CPU_CLOCK;
+        let pages = if with_stack { Sampler::PAGES.1 } else { Sampler::PAGES.0 };
         let attributes = Attributes {
             kind,
             size: size_of::<Attributes>() as u32,
             config,
             sample_period: period_ns,
-            sample_type: Sampler::ADDRESS_AND_THREAD,
+            sample_type: Sampler::ADDRESS_AND_THREAD | if with_stack { Sampler::STACK } else { 0 },
             read_format: 0,
             flags: EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
             wakeup_events: 0,
             breakpoint_type: 0,
-            config_1: 0,
+            others: [0; 4],
+            sample_stack_user: if with_stack { 8 * Sampler::STACK_WORDS as u32 } else { 0 },
+            clock: 0,
         };
         let any_cpu = usize::MAX;
         let no_group = usize::MAX;
@@ -231,14 +253,15 @@ impl Sampler {
         let descriptor = check(result)?;
         let page = memory::page_bytes();
         let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-        let arguments = [0, 2 * page, rights, libc::MAP_SHARED as usize, descriptor, 0];
+        let ring_bytes = pages * page;
+        let arguments = [0, page + ring_bytes, rights, libc::MAP_SHARED as usize, descriptor, 0];
         // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing.
         let mapped = check(unsafe { syscall(libc::SYS_mmap, arguments) });
         let descriptor = descriptor as i32;
         match mapped {
             Ok(address) => {
                 let ring = core::ptr::with_exposed_provenance_mut(address);
-                Ok(Sampler { descriptor, ring, page, lost: 0 })
+                Ok(Sampler { descriptor, ring, page, ring_bytes, lost: 0 })
             }
             Err(error) => {
                 // SAFETY: the descriptor is ours.
@@ -249,23 +272,26 @@ impl Sampler {
     }
 
     /// Calls `each` with the samples since the last call, the oldest first.
-    pub fn drain(&mut self, mut each: impl FnMut(Sample)) {
+    pub fn drain(&mut self, mut each: impl FnMut(Sample<'_>)) {
         let head = self.word(Sampler::HEAD).load(Ordering::Acquire);
         let mut tail = self.word(Sampler::TAIL).load(Ordering::Relaxed);
         while tail < head {
-            let mut words = [0u64; Sampler::RECORD_BYTES / 8];
-            for (at, word) in words.iter_mut().enumerate() {
-                // Records are made of words of eight bytes, and the ring has a whole number of
-                // them: only whole words wrap.
-                let offset = (tail as usize + 8 * at) % self.page;
-                // SAFETY: the word lies in the ring's page, which is mapped, by rule 1; the kernel
-                // does not write what lies below `head`, by rule 2.
-                *word = unsafe { self.ring.add(self.page + offset).cast::<u64>().read() };
-            }
-            let (kind, bytes) = (words[0] as u32, words[0] >> 48);
+            // Records are made of words of eight bytes, and the ring has a whole number of them:
+            // only whole words wrap.
+            let read = |at: usize| {
+                let offset = (tail as usize + 8 * at) % self.ring_bytes;
+                // SAFETY: the word lies in the ring, which is mapped, by rule 1; the kernel does not
+                // write what lies below `head`, by rule 2.
+                unsafe { self.ring.add(self.page + offset).cast::<u64>().read() }
+            };
+            let (kind, bytes) = (read(0) as u32, read(0) >> 48);
+            let mut words = [0u64; Sampler::RECORD_WORDS];
+            let all = words.len().min(bytes as usize / 8);
+            words[..all].iter_mut().enumerate().for_each(|(at, word)| *word = read(at));
             match kind {
                 Sampler::SAMPLE_RECORD => {
-                    each(Sample { address: words[1], thread: (words[2] >> 32) as u32 });
+                    let stack = Sampler::stack(&words[..all]);
+                    each(Sample { address: words[1], thread: (words[2] >> 32) as u32, stack });
                 }
                 Sampler::LOST_RECORD => self.lost += words[2],
                 _ => {}
@@ -274,6 +300,16 @@ impl Sampler {
             tail += bytes.max(8);
         }
         self.word(Sampler::TAIL).store(head, Ordering::Release);
+    }
+
+    /// The stack in a record. Its size stands before it, and behind it how much of it was there.
+    fn stack(record: &[u64]) -> &[u64] {
+        let Some((&bytes, rest)) = record.get(Sampler::BEFORE_STACK - 1..).and_then(<[u64]>::split_first)
+        else {
+            return &[];
+        };
+        let Some((stack, &[there, ..])) = rest.split_at_checked(bytes as usize / 8) else { return &[] };
+        &stack[..stack.len().min(there as usize / 8)]
     }
 
     /// How many samples were lost because nobody read them in time.
@@ -291,7 +327,7 @@ impl Drop for Sampler {
     fn drop(&mut self) {
         // SAFETY: the mapping and the descriptor are ours, and nothing refers to them any more.
         let _ = unsafe {
-            let _ = memory::unmap(self.ring, 2 * self.page);
+            let _ = memory::unmap(self.ring, self.page + self.ring_bytes);
             syscall1(libc::SYS_close, self.descriptor as usize)
         };
     }
@@ -347,24 +383,44 @@ mod tests {
     #[test]
     fn a_thread_that_runs_is_sampled_where_it_runs() {
         let thread = crate::thread::id();
-        let mut sampler = match Sampler::of_thread(thread, 1_000_000) {
-            Ok(sampler) => sampler,
-            Err(error) => return assert!(REFUSALS.contains(&error), "error {error}"),
-        };
-        let mut samples = Vec::new();
-        // It ends when the kernel has noted something, however long that takes.
-        while samples.len() < 300 {
-            (0..100_000).for_each(|round| {
-                core::hint::black_box(round);
-            });
-            sampler.drain(|sample| samples.push(sample));
+        for with_stack in [false, true] {
+            let mut sampler = match Sampler::of_thread(thread, 1_000_000, with_stack) {
+                Ok(sampler) => sampler,
+                Err(error) => return assert!(REFUSALS.contains(&error), "error {error}"),
+            };
+            let here = 0u8;
+            let (mut count, mut near) = (0, 0);
+            // It ends when the kernel has noted something, however long that takes.
+            while count < 300 {
+                (0..100_000).for_each(|round| {
+                    core::hint::black_box(round);
+                });
+                sampler.drain(|sample| {
+                    count += 1;
+                    assert!(sample.thread == thread && sample.address != 0, "{sample:?}");
+                    let words = if with_stack { Sampler::STACK_WORDS } else { 0 };
+                    assert_eq!(sample.stack.len(), words);
+                    // Some word of the stack points into the stack.
+                    let here = (&raw const here).addr() as u64;
+                    near += usize::from(sample.stack.iter().any(|word| word.abs_diff(here) < 100_000));
+                });
+            }
+            assert_eq!(near > 0, with_stack);
         }
-        assert!(samples.iter().all(|sample| sample.thread == thread && sample.address != 0));
+    }
+
+    #[test]
+    fn a_record_ends_where_it_ends() {
+        assert!(Sampler::stack(&[1, 2, 3]).is_empty(), "without a stack");
+        assert!(Sampler::stack(&[1, 2, 3, 0]).is_empty(), "of a thread without memory");
+        assert!(Sampler::stack(&[1, 2, 3, 16, 8]).is_empty(), "torn");
+        assert_eq!(Sampler::stack(&[1, 2, 3, 16, 8, 9, 16]), [8, 9]);
+        assert_eq!(Sampler::stack(&[1, 2, 3, 16, 8, 9, 8]), [8]);
     }
 
     #[test]
     fn there_is_nothing_to_sample_of_a_thread_that_is_not_there() {
-        let error = Sampler::of_thread(u32::MAX >> 1, 1_000_000).map(|_| ()).unwrap_err();
+        let error = Sampler::of_thread(u32::MAX >> 1, 1_000_000, false).map(|_| ()).unwrap_err();
         assert!(error == libc::ESRCH || REFUSALS.contains(&error), "error {error}");
     }
 

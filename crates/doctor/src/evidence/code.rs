@@ -8,9 +8,13 @@
 //! tables and registers; here it is enough to look for the first word of the stack that is a return
 //! address: it points into code, right behind a call. A leftover of an earlier call may look the
 //! same, so several waiters vote.
+//!
+//! A thread that polls is mostly seen in functions that the polling function calls. Such a sample
+//! counts for the polling function if a word at the top of its stack returns to it.
 
 use super::loops::{WaitingCode, wait_at, waits_near};
 use super::modules::{Mapping, Modules};
+use super::sampler::Seen;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use elf_loops::Code;
@@ -44,6 +48,9 @@ pub struct Place {
     /// The threads, and how often each was seen there
     pub threads: BTreeMap<u32, u32>,
 }
+
+/// Module, function, and how its wait ends if it waits.
+type Fact = (String, String, Option<&'static str>);
 
 /// A file with code.
 struct Module {
@@ -88,33 +95,43 @@ impl CodeBook {
         self.waiting.contains(&address)
     }
 
-    /// The places of samples, by address and thread; those with the most samples first.
-    pub fn places(&mut self, samples: &HashMap<(u64, u32), u32>) -> Vec<Place> {
+    /// The places of samples; those with the most samples first. A sample in a function that a
+    /// polling function has called belongs to the polling function.
+    pub fn places(&mut self, samples: &HashMap<Seen, u32>) -> Vec<Place> {
         let mut by_file: HashMap<PathBuf, Vec<u64>> = HashMap::new();
         let mut counts: HashMap<u64, u32> = HashMap::new();
-        for (&(address, _), &count) in samples {
-            *counts.entry(address).or_default() += count;
+        for (seen, &count) in samples {
+            *counts.entry(seen.address).or_default() += count;
         }
         for &address in counts.keys() {
             if let Some(Mapping { file: Some(file), .. }) = self.modules.at(address) {
                 by_file.entry(file.clone()).or_default().push(address);
             }
         }
-        let mut facts: HashMap<u64, (String, String, Option<&'static str>)> = HashMap::new();
+        let mut facts: HashMap<u64, Fact> = HashMap::new();
         for (file, mut addresses) in by_file {
             addresses.sort_unstable_by_key(|address| std::cmp::Reverse(counts[address]));
             self.explain(&file, &addresses, &mut facts);
         }
-        self.waiting.extend(facts.iter().filter(|(_, fact)| fact.2.is_some()).map(|(address, _)| *address));
-        let mut places: HashMap<(String, String, Option<&'static str>), Place> = HashMap::new();
-        for (&(address, thread), &count) in samples {
-            let fact = facts.get(&address).cloned().unwrap_or_else(|| {
+        let mut waiting: HashMap<u64, u32> = HashMap::new();
+        let mut callers: HashMap<u64, Option<Fact>> = HashMap::new();
+        let mut places: HashMap<Fact, Place> = HashMap::new();
+        for (seen, &count) in samples {
+            let own = facts.get(&seen.address).cloned().unwrap_or_else(|| {
                 let what = self
                     .modules
-                    .at(address)
+                    .at(seen.address)
                     .map_or("memory that is not mapped any more".into(), Mapping::name);
                 (what, "code without a name".into(), None)
             });
+            let mut polling = || {
+                let mut of = |word: u64| callers.entry(word).or_insert_with(|| self.polled(word)).clone();
+                seen.callers.iter().find_map(|&word| of(word))
+            };
+            let fact = if own.2.is_some() { own } else { polling().unwrap_or(own) };
+            if fact.2.is_some() {
+                *waiting.entry(seen.address).or_default() += count;
+            }
             let place = places.entry(fact.clone()).or_insert_with(|| Place {
                 module: fact.0,
                 function: fact.1,
@@ -122,8 +139,10 @@ impl CodeBook {
                 ..Place::default()
             });
             place.samples += count;
-            *place.threads.entry(thread).or_default() += count;
+            *place.threads.entry(seen.thread).or_default() += count;
         }
+        let most = waiting.iter().filter(|(address, waits)| 2 * **waits > counts[*address]);
+        self.waiting.extend(most.map(|(address, _)| *address));
         let mut places: Vec<Place> = places.into_values().collect();
         places.sort_by(|one, other| {
             let key = |place: &Place| (std::cmp::Reverse(place.samples), place.function.clone());
@@ -132,13 +151,16 @@ impl CodeBook {
         places
     }
 
+    /// The polling function that returns to this address when what it has called ends; `None` if it
+    /// is another function, or no return address.
+    fn polled(&mut self, word: u64) -> Option<Fact> {
+        let (module, function) = self.returns_to(word)?;
+        let ends = polls(&function)?;
+        Some((module, function, Some(ends)))
+    }
+
     /// Finds module, function and wait of addresses in one file.
-    fn explain(
-        &mut self,
-        file: &PathBuf,
-        addresses: &[u64],
-        facts: &mut HashMap<u64, (String, String, Option<&'static str>)>,
-    ) {
+    fn explain(&mut self, file: &PathBuf, addresses: &[u64], facts: &mut HashMap<u64, Fact>) {
         let Some(first) = addresses.first().and_then(|address| self.modules.at(*address)).cloned() else {
             return;
         };
@@ -200,24 +222,32 @@ impl CodeBook {
 
     fn caller(&mut self, stack: &[u64]) -> Option<String> {
         stack.iter().find_map(|&word| {
-            let mapping = self.modules.at(word).filter(|mapping| mapping.executable).cloned()?;
-            let module_name = mapping.name();
-            if OF_THE_C_LIBRARY.iter().any(|library| module_name.starts_with(library)) {
-                return None;
-            }
-            let file = mapping.file.clone()?;
-            self.open(&file, &mapping);
-            let module = self.files.get(&file)?.as_ref()?;
-            let offset = word - mapping.start + mapping.offset;
-            if !is_behind_call(&module.data, usize::try_from(offset).ok()?) {
-                return None;
-            }
-            // The call is in the function, what comes behind it may not be.
-            let address = Code::parse(&module.data)?.address_of(offset - 1)?;
-            let name = self.name(module, address)?;
-            let is_of_lock = OF_LOCKS.iter().any(|part| name.starts_with(part) || name.contains(part));
-            (!is_of_lock).then(|| format!("{name} ({module_name})"))
+            let of_the_c_library = |mapping: &Mapping| {
+                let name = mapping.name();
+                OF_THE_C_LIBRARY.iter().any(|library| name.starts_with(library))
+            };
+            self.modules.at(word).filter(|mapping| !of_the_c_library(mapping))?;
+            let (module, function) = self.returns_to(word)?;
+            let is_of_lock =
+                OF_LOCKS.iter().any(|part| function.starts_with(part) || function.contains(part));
+            (!is_of_lock).then(|| format!("{function} ({module})"))
         })
+    }
+
+    /// The module and the function to which a call returns with this word of a stack; `None` if the
+    /// word is no return address.
+    fn returns_to(&mut self, word: u64) -> Option<(String, String)> {
+        let mapping = self.modules.at(word).filter(|mapping| mapping.executable).cloned()?;
+        let file = mapping.file.clone()?;
+        self.open(&file, &mapping);
+        let module = self.files.get(&file)?.as_ref()?;
+        let offset = word - mapping.start + mapping.offset;
+        if !is_behind_call(&module.data, usize::try_from(offset).ok()?) {
+            return None;
+        }
+        // The call is in the function, what comes behind it may not be.
+        let address = Code::parse(&module.data)?.address_of(offset - 1)?;
+        Some((mapping.name(), self.name(module, address)?))
     }
 }
 
@@ -267,11 +297,36 @@ mod tests {
     fn samples_of_one_function_are_one_place() {
         let mut book = CodeBook::new(Modules::of(&Process::myself().unwrap()));
         let here = (is_behind_call as fn(&[u8], usize) -> bool) as usize as u64;
-        let samples = HashMap::from([((here, 1), 3), ((here + 1, 2), 4), ((8, 1), 1)]);
+        let seen = |address, thread| Seen { address, thread, ..Seen::default() };
+        let samples = HashMap::from([(seen(here, 1), 3), (seen(here + 1, 2), 4), (seen(8, 1), 1)]);
         let places = book.places(&samples);
         assert_eq!(places.iter().map(|place| place.samples).sum::<u32>(), 8);
         assert_eq!((places[0].samples, places[0].threads.len(), places[0].waits), (7, 2, None));
         assert!(places[0].function.contains("is_behind_call"), "{places:?}");
+    }
+
+    /// Polls, as Open MPI would.
+    #[unsafe(no_mangle)]
+    #[inline(never)]
+    extern "C" fn opal_progress() {
+        std::hint::black_box(is_behind_call as fn(&[u8], usize) -> bool)(&[], 0);
+    }
+
+    #[test]
+    fn a_sample_in_what_a_polling_function_calls_is_the_polling_functions() {
+        opal_progress();
+        let mut book = CodeBook::new(Modules::of(&Process::myself().unwrap()));
+        let entry = (opal_progress as extern "C" fn()) as usize as u64;
+        let returns = (entry..entry + 256).find(|&at| book.polled(at).is_some()).expect("a call");
+        let here = (is_behind_call as fn(&[u8], usize) -> bool) as usize as u64;
+        let seen = |callers: &[u64]| Seen { address: here, thread: 1, callers: callers.into() };
+        // No stack; a word that returns nowhere; the polling function, behind another one.
+        let samples = HashMap::from([(seen(&[]), 1), (seen(&[entry]), 1), (seen(&[here, returns]), 5)]);
+        let places = book.places(&samples);
+        assert_eq!((places[0].function.as_str(), places[0].samples), ("opal_progress", 5), "{places:?}");
+        assert!(places[0].waits.is_some() && places[1].waits.is_none());
+        assert_eq!(places[1].samples, 2);
+        assert!(book.waits_at(here), "most samples there wait");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use procfs::process::{MMPermissions, MMapPath, Process};
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -96,6 +97,12 @@ impl Modules {
     pub fn at(&self, address: u64) -> Option<&Mapping> {
         let next = self.mappings.partition_point(|mapping| mapping.start <= address);
         self.mappings[..next].last().filter(|mapping| address < mapping.end)
+    }
+
+    /// Where there is code of files, in ascending order.
+    pub fn code(&self) -> Vec<Range<u64>> {
+        let code = self.mappings.iter().filter(|mapping| mapping.executable && mapping.file.is_some());
+        code.map(|mapping| mapping.start..mapping.end).collect()
     }
 
     /// What lies at an address, in words.
@@ -211,5 +218,6 @@ mod tests {
         let own = std::fs::metadata(std::env::current_exe().unwrap()).unwrap();
         assert_eq!(std::fs::metadata(path).unwrap().ino(), own.ino());
         assert!(modules.files().contains(&mapping.name()));
+        assert!(modules.code().iter().any(|code| code.contains(&here)));
     }
 }
