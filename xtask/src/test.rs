@@ -31,7 +31,7 @@ use crate::workspace::{Package, Workspace, cargo, is_ci, lacks, locked};
 use crate::{bench, build, dist, man, soak, tidy};
 use beside::Lane;
 use failures::Failures;
-use programs::{APART, Set};
+use programs::{APART, Set, Which};
 use skips::Skips;
 
 /// CI gives an hour; what is not begun by then would not end in it.
@@ -56,17 +56,17 @@ const BENCHES: [(&str, &[&str]); 8] = [
     ("victims", &[]),
     ("doctor", &[]),
 ];
-/// Packages with tests that look at how busy the machine is. They come first, and no step runs
-/// beside them.
-const QUIET: [&str; 2] = ["doctor", "manx"];
+/// Packages with tests that look at how busy the machine is, and the test programs that do. They
+/// come first, in steps of their own, and no step runs beside them.
+const QUIET: [(&str, &str); 2] = [("doctor", "diseases"), ("manx", "pool_control")];
 
 /// Steps that run beside others, in this order, and the step after which each may begin. What runs
 /// beside another step must not depend on how busy the machine is.
 ///
 /// 1. Programs that run for a fixed time, beside what compiles.
 /// 2. Model checking, which has one long proof at its end, beside tests that sleep.
-/// 3. What is built into folders of its own or only looked at, beside the tests of the preload
-///    library, which sleep most.
+/// 3. What compiles, is built into folders of its own or is only looked at, beside the tests of the
+///    preload library, which sleep most.
 const BESIDE: &[(&str, &str)] = &[
     ("clippy", "fmt"),
     ("soak", "build"),
@@ -88,9 +88,13 @@ const BESIDE: &[(&str, &str)] = &[
     ("install", QUIET_ENDS),
     ("dist", QUIET_ENDS),
     ("package", QUIET_ENDS),
+    ("features", QUIET_ENDS),
+    ("doc", QUIET_ENDS),
+    ("aarch64", QUIET_ENDS),
+    ("test-doc", QUIET_ENDS),
 ];
 /// The last step that needs a machine of its own.
-const QUIET_ENDS: &str = "test-manx";
+const QUIET_ENDS: &str = "quiet-manx";
 
 /// The packages that are checked for the other architecture, as far as they can be without a C
 /// compiler for it.
@@ -138,7 +142,7 @@ pub fn run(options: &Options) -> Result {
     }
     let mut todo = all(&workspace, &skips, options.full, &options.only);
     if !options.only.is_empty() {
-        todo.retain(|step| options.only.contains(&step.0) || is_of_all(&step.0));
+        todo.retain(|step| is_wanted(&step.0, &options.only) || is_of_all(&step.0));
     }
     // Where steps that run beside others leave their output.
     let beside_in = workspace.target.join("steps");
@@ -179,6 +183,12 @@ fn step_of(package: &Package) -> String {
     format!("test-{}", package.name)
 }
 
+/// Whether these names of steps ask for a step. The one of a package asks for its quiet part, too.
+fn is_wanted(step: &str, names: &[String]) -> bool {
+    let of_package = step.strip_prefix("quiet-").map(|package| format!("test-{package}"));
+    names.iter().any(|name| name == step || Some(name) == of_package.as_ref())
+}
+
 /// Whether a step is for all packages that are tested.
 fn is_of_all(step: &str) -> bool {
     ["test-build", "test-doc"].iter().any(|name| step.starts_with(name))
@@ -198,28 +208,39 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("readme", Box::new(|| readme::check(workspace).into()));
     add("advisories", Box::new(|| advisories::run(STEP)));
     add("clippy", Box::new(clippy));
-    add("features", Box::new(|| features::run(workspace, STEP)));
     let all_packages = only.is_empty() || only.iter().any(|name| is_of_all(name));
-    let is_chosen = |package: &&Package| all_packages || only.contains(&step_of(package));
+    let is_chosen = |package: &&Package| {
+        let steps = [step_of(package), format!("quiet-{}", package.name)];
+        all_packages || steps.iter().any(|step| only.contains(step))
+    };
     let (apart, together): (Vec<&Package>, Vec<&Package>) =
         workspace.packages.iter().filter(is_chosen).partition(|package| APART.contains(&&*package.name));
     let (loom, others): (Vec<&Package>, Vec<&Package>) =
         together.into_iter().partition(|package| package.name.ends_with("-loom"));
-    let (quiet, others): (Vec<&Package>, Vec<&Package>) =
-        others.into_iter().partition(|package| QUIET.contains(&&*package.name));
-    let others = quiet.into_iter().chain(others).collect();
     let of_set = |suffix: &str, packages: Vec<&'w Package>, is_release| -> Vec<Step<'w>> {
         let Some(set) = Set::of(packages.clone(), is_release).map(Rc::new) else { return Vec::new() };
         let of = || Rc::clone(&set);
         let (build, document) = (of(), of());
         let first: Work = Box::new(move || build.build(BUILD).into());
-        let tests = packages.into_iter().map(|package| {
+        let step = |name: String, package: &'w Package, which: Which| {
             let set = of();
-            let ran = move || set.run(package, |command| prepare(command, skips, full), limit).into();
-            (step_of(package), Box::new(ran) as Work)
-        });
-        let mut steps: Vec<Step> =
-            std::iter::once((format!("test-build{suffix}"), first)).chain(tests).collect();
+            let ran = move || set.run(package, which, |command| prepare(command, skips, full), limit).into();
+            (name, Box::new(ran) as Work)
+        };
+        let quiet = |package: &Package| {
+            let found = QUIET.iter().find(|(name, _)| *name == package.name);
+            found.map(|(_, program)| *program)
+        };
+        let mut steps: Vec<Step> = vec![(format!("test-build{suffix}"), first)];
+        for (name, program) in QUIET {
+            let package = packages.iter().find(|package| package.name == name);
+            let package = package.map(|package| step(format!("quiet-{name}"), package, Which::Only(program)));
+            steps.extend(package);
+        }
+        steps.extend(packages.iter().map(|package| {
+            let which = quiet(package).map_or(Which::All, Which::Without);
+            step(step_of(package), package, which)
+        }));
         if document.has_examples() {
             steps.push((format!("test-doc{suffix}"), Box::new(move || document.document(STEP).into())));
         }
@@ -233,13 +254,12 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
     add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
     add("soak", Box::new(soak::smoke));
-    tests.for_each(|(name, work)| add(&name, work));
+    let (examples, tests): (Vec<Step>, Vec<Step>) = tests.partition(|(name, _)| name == "test-doc");
+    tests.into_iter().for_each(|(name, work)| add(&name, work));
     // They start the commands that the others have built.
     for package in apart {
         add(&step_of(package), Box::new(move || test_apart(&package.name, skips, full, limit)));
     }
-    add("doc", Box::new(|| doc(workspace)));
-    add("aarch64", Box::new(other_architecture));
     of_set("-loom", loom, true).into_iter().for_each(|(name, work)| add(&name, work));
     add("tsan", Box::new(|| sanitizer::run(workspace, skips, STEP)));
     // In a run of all steps the tests' build has made what writes the pages.
@@ -248,6 +268,10 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("install", Box::new(move || install(workspace, pages()).into()));
     add("dist", Box::new(move || pages().map_or_else(Verdict::Failed, |it| dist::check(workspace, &it))));
     add("package", Box::new(|| package::check(workspace, STEP).into()));
+    add("features", Box::new(|| features::run(workspace, STEP)));
+    add("doc", Box::new(|| doc(workspace)));
+    add("aarch64", Box::new(other_architecture));
+    examples.into_iter().for_each(|(name, work)| add(&name, work));
     steps
 }
 
@@ -399,11 +423,23 @@ mod tests {
     fn nothing_runs_beside_what_needs_a_machine_of_its_own() {
         let names = names();
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
-        let quiet = QUIET.map(|package| place(&format!("test-{package}")));
+        let quiet = QUIET.map(|(package, _)| place(&format!("quiet-{package}")));
         assert_eq!(quiet.into_iter().max(), Some(place(QUIET_ENDS)));
         for (name, after) in BESIDE {
             let is_over = quiet.iter().all(|quiet| place(name) < *quiet);
             assert!(is_over || *after == QUIET_ENDS, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_step_of_a_package_asks_for_its_quiet_part() {
+        let names = ["test-manx".to_owned(), "fmt".to_owned()];
+        let wanted = |step: &str| is_wanted(step, &names);
+        assert!(wanted("test-manx") && wanted("quiet-manx") && wanted("fmt"));
+        assert!(!wanted("quiet-doctor") && !wanted("test-manx-bench"));
+        for (package, program) in QUIET {
+            let tests = root().join("crates").join(package).join("tests");
+            assert!(tests.join(program).with_extension("rs").is_file(), "{program}");
         }
     }
 

@@ -17,6 +17,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -44,6 +45,30 @@ pub struct Set<'w> {
     packages: Vec<&'w Package>,
     is_release: bool,
     programs: OnceCell<BTreeMap<PathBuf, Vec<Program>>>,
+}
+
+/// Which test programs of a package run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them
+    All,
+    /// That of this name
+    Only(&'static str),
+    /// All but that one
+    Without(&'static str),
+}
+
+impl Which {
+    /// Whether a program is among them. Cargo adds a hash to its name.
+    fn has(self, file: &Path) -> bool {
+        let stem = file.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        let name = stem.rsplit_once('-').map_or(stem, |(name, _)| name);
+        match self {
+            Which::All => true,
+            Which::Only(only) => name == only,
+            Which::Without(other) => name != other,
+        }
+    }
 }
 
 /// What a package's tests are, in the order in which cargo names them.
@@ -102,11 +127,17 @@ impl<'w> Set<'w> {
         Ok(())
     }
 
-    /// Runs the tests of one package; `prepare` sets variables.
+    /// Runs tests of one package; `prepare` sets variables.
     ///
     /// # Errors
     /// If one fails, or the packages do not compile. All of them run.
-    pub fn run(&self, package: &Package, prepare: impl Fn(&mut Command), limit: Duration) -> Result {
+    pub fn run(
+        &self,
+        package: &Package,
+        which: Which,
+        prepare: impl Fn(&mut Command),
+        limit: Duration,
+    ) -> Result {
         let (begin, mut wrong) = (Instant::now(), Vec::new());
         // A process of its own, which runs one step, has not built them. Cargo then finds all done.
         self.build(limit)?;
@@ -114,6 +145,9 @@ impl<'w> Set<'w> {
         let programs = all.get(&package.manifest).map(Vec::as_slice).unwrap_or_default();
         for program in programs {
             let Program::Tests(file) = program else { continue };
+            if !which.has(file) {
+                continue;
+            }
             let mut command = tests(file, package, programs);
             prepare(&mut command);
             wrong.extend(Failures::of(&mut command, limit.saturating_sub(begin.elapsed())).err());
@@ -183,6 +217,13 @@ mod tests {
         assert_eq!(of(false, "example"), None);
         assert_eq!(program(br#"{"reason":"build-finished","success":true}"#), None);
         assert_eq!(program(b"no JSON"), None);
+    }
+
+    #[test]
+    fn a_program_is_known_by_its_name_without_the_hash() {
+        let file = Path::new("/w/target/debug/deps/pool_control-1f2e");
+        assert!(Which::All.has(file) && Which::Only("pool_control").has(file));
+        assert!(!Which::Without("pool_control").has(file) && !Which::Only("pool").has(file));
     }
 
     #[test]
