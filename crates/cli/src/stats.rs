@@ -9,6 +9,7 @@ pub mod list;
 pub mod source;
 
 use command::failure::{Failure, NO_STATISTICS, USAGE, exit_codes, reason};
+use command::machine::Machine;
 use command::sigpipe::or_unread;
 use preload_abi::{live, render};
 use source::Source;
@@ -68,6 +69,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let written =
             if args.json { render::json(&live, &mut text) } else { render::table(&live, &mut text) };
         written.expect("writing to a String");
+        if args.json && source.is_of_process() {
+            text = with_machine(&text);
+        }
         match print(&text) {
             Ok(Heard::Yes) => {}
             Ok(Heard::No) => return Ok(0),
@@ -92,6 +96,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     }
 }
 
+/// The same JSON with the machine at its end: this one, where the process runs.
+fn with_machine(json: &str) -> String {
+    let machine = serde_json::to_string(&Machine::here()).expect("texts and numbers");
+    let open = json.trim_end().strip_suffix('}').expect("an object").trim_end();
+    format!("{open},\n  \"machine\": {machine}\n}}\n")
+}
+
 /// Whether standard output still has a reader.
 enum Heard {
     Yes,
@@ -103,5 +114,18 @@ fn print(text: &str) -> io::Result<Heard> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(Heard::Yes),
         error => or_unread(error).map(|()| Heard::No),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_added_at_the_end() {
+        let text = with_machine("{\n  \"schema\": \"x\",\n  \"locks\": [\n  ]\n}\n");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        assert!(value["machine"]["kernel"].is_string() && value["schema"] == "x", "{text}");
+        assert!(text.ends_with("}\n"));
     }
 }

@@ -59,6 +59,7 @@ fn a_process_that_runs_is_asked_by_its_number() {
     let run = output(stats(&sandbox).arg("--json").arg(holder.pid().to_string()));
     let json: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
     assert_eq!((&json["state"], &json["sites"][0]["waits"]), (&"running".into(), &7.into()));
+    assert!(json["machine"]["kernel"].is_string(), "where it runs");
 
     if !root() {
         return testing::skip("a file that was removed is reached by root only");

@@ -83,6 +83,11 @@ impl Source {
         Err(Failure::new(NO_STATISTICS, format!("process {pid} {what}"), help))
     }
 
+    /// Whether a process of this machine was asked for, and not a file.
+    pub fn is_of_process(&self) -> bool {
+        self.pid.is_some()
+    }
+
     fn of_file(target: &OsStr) -> Source {
         let mut live = target.to_owned();
         live.push(LIVE);
