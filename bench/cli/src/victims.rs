@@ -21,7 +21,7 @@ pub(super) struct VictimsArgs {
     common: Common,
     /// Only these victims, with commas between [default: all; with --quick, those that need a C
     /// compiler only]
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = names())]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(names()))]
     only: Vec<String>,
     /// The same as --repeats
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "repeats")]
@@ -35,10 +35,8 @@ pub(super) struct VictimsArgs {
 }
 
 /// A parser of the names of victims.
-pub(super) fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(
-        VICTIMS.each_ref().map(|victim| PossibleValue::new(victim.name).help(victim.words)),
-    )
+pub(super) fn names() -> [PossibleValue; VICTIMS.len()] {
+    VICTIMS.each_ref().map(|victim| PossibleValue::new(victim.name).help(victim.words))
 }
 
 pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {

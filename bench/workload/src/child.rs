@@ -39,7 +39,15 @@ pub fn autogroup() -> Result<(), String> {
 ///
 /// # Errors
 /// If it cannot be started, fails, takes longer than `limit`, or the user interrupts.
-pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
+pub fn run(command: Command, limit: Duration) -> Result<Finished, Error> {
+    run_beside(command, limit, |_| ())
+}
+
+/// The same. `begun` gets the number of its process as soon as there is one.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_beside(mut command: Command, limit: Duration, begun: impl FnOnce(i32)) -> Result<Finished, Error> {
     let name = command.get_program().to_string_lossy().into_owned();
     own_session(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -53,6 +61,7 @@ pub fn run(mut command: Command, limit: Duration) -> Result<Finished, Error> {
     let registered = interrupt::Registered::new(leader);
     let stdout = child.stdout.take().map(collect);
     let stderr = child.stderr.take().map(collect);
+    begun(leader);
 
     let deadline = Instant::now() + limit;
     let mut late = false;

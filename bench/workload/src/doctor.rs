@@ -1,26 +1,31 @@
 //! What `manx doctor` says of programs that are known to wait badly, and what its looks cost them.
 //!
-//! The programs are those of [`crate::victims`]. Each load under which CPUs are short is a case in
-//! which the right verdict is busy waiting. Each program alone is a case in which the doctor has
-//! nothing to cure: there its cost is measured.
+//! The programs are those of [`crate::victims`], and WiredTiger with boosted threads, as in the
+//! paper of Andreoli and Cucinotta. Each load under which CPUs are short is a case in which the
+//! right verdict is busy waiting. Each program alone is a case in which the doctor has nothing to
+//! cure: there its cost is measured.
 //!
-//! 1. Rounds are pairs: the program as it is, and the same with the doctor beside it, in an order
-//!    drawn at random. The ratio of their throughputs is the cost.
+//! 1. A round of a program alone is a pair: the program as it is, and the same with the doctor
+//!    beside it, in an order drawn at random. The ratio of their throughputs is the cost. Under a
+//!    load only the verdict counts, so a round has the doctor beside it.
 //! 2. The doctor watches the first copy from the moment in which all copies are warm. A copy that
 //!    has measured enough goes on until the doctor is done.
 //! 3. A launcher or a client may have started the process that waits. So the doctor watches the
 //!    process of the copy's tree that has used the most CPU time.
+//! 4. WiredTiger is watched once its records are loaded and its threads are warm.
 
 mod conclude;
 
 pub use conclude::conclude;
 
-use crate::child::collect;
+use crate::child::{self, collect};
+use crate::engine::library::wiredtiger;
+use crate::engine::{self, Compiler, Program, Start};
 use crate::error::{Error, reason};
 use crate::harness::{self, Bench, Sample};
-use crate::turns;
 use crate::victims::catalogue::{ALONE, Load};
-use crate::victims::{self, Case, Place, Victim, copies};
+use crate::victims::{self, Case, Place, Ready, Victim, copies};
+use crate::{machine, turns};
 use procfs::process::{Process, all_processes};
 use report::Compared;
 use serde_json::{Value, json};
@@ -44,10 +49,46 @@ const FINDINGS: [i32; 3] = [0, 10, 11];
 /// The time that a copy and the doctor need to start and to end.
 const STARTED: Duration = Duration::from_secs(3);
 
+/// By which the user names WiredTiger.
+pub const WIREDTIGER: &str = "wiredtiger";
+/// Its case.
+const BOOSTED: &str = "wiredtiger, 4 of 40 threads boosted";
+const BOOSTED_THREADS: (usize, usize) = (4, 40);
+/// The time after which it is warm.
+const LOADED: Duration = Duration::from_secs(4);
+
+/// A program that waits badly.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Patient {
+    /// One of [`crate::victims`]
+    Victim(&'static Victim),
+    /// The storage engine
+    WiredTiger,
+}
+
+impl Patient {
+    fn name(self) -> &'static str {
+        match self {
+            Patient::Victim(victim) => victim.name,
+            Patient::WiredTiger => WIREDTIGER,
+        }
+    }
+}
+
+/// The program of a patient.
+enum Made {
+    Victim(&'static Victim, Ready),
+    WiredTiger(Program),
+}
+
 /// What the experiment needs to know.
 #[derive(Debug)]
 pub struct Setup {
-    /// The programs, and where they run
+    /// The programs
+    pub patients: Vec<Patient>,
+    /// What compiles WiredTiger's driver
+    pub compiler: Compiler,
+    /// Where the victims run
     pub victims: victims::Setup,
     /// How long the doctor watches
     pub watch: Duration,
@@ -56,19 +97,43 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup with these victims.
+    /// The setup with these patients. `compiler` is for WiredTiger, and `place` for the victims.
     pub fn new(
-        victims: Vec<&'static Victim>,
+        patients: Vec<Patient>,
+        compiler: Compiler,
         place: Place,
         manx: PathBuf,
         cpus: Vec<usize>,
         quick: bool,
     ) -> Setup {
         let limit = Duration::from_secs(if quick { 5 } else { 60 });
-        let victims = victims::Setup { victims, place, manx, quick, demo: false, cpus, limit };
+        let victims = victims::Setup { victims: Vec::new(), place, manx, quick, demo: false, cpus, limit };
         let (watch, rounds) = if quick { (Duration::from_secs(1), 1) } else { (Duration::from_secs(3), 20) };
-        Setup { victims, watch, rounds }
+        Setup { patients, compiler, victims, watch, rounds }
     }
+
+    fn ready(&self, patient: Patient) -> Result<Made, Error> {
+        Ok(match patient {
+            Patient::Victim(victim) => Made::Victim(victim, self.victims.place.ready(victim)?),
+            Patient::WiredTiger => {
+                let path = wiredtiger(&self.compiler, None)?;
+                Made::WiredTiger(Program { home: true, ..Program::new(path) })
+            }
+        })
+    }
+}
+
+/// The patients of these names; all if there is none.
+///
+/// # Errors
+/// If there is none of a name.
+pub fn choose(names: &[&str]) -> Result<Vec<Patient>, Error> {
+    let of_victims: Vec<&str> = names.iter().copied().filter(|name| *name != WIREDTIGER).collect();
+    let has_wiredtiger = names.is_empty() || of_victims.len() < names.len();
+    let victims =
+        if names.is_empty() || !of_victims.is_empty() { victims::choose(&of_victims)? } else { Vec::new() };
+    let wiredtiger = has_wiredtiger.then_some(Patient::WiredTiger);
+    Ok(victims.into_iter().map(Patient::Victim).chain(wiredtiger).collect())
 }
 
 /// Measures each program; what was found is in `bench.report`.
@@ -78,41 +143,84 @@ impl Setup {
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!("the doctor watches the first copy for {} s", setup.watch.as_secs_f64()));
     turns::each(
-        &setup.victims.victims,
-        |victim| victim.name,
+        &setup.patients,
+        Patient::name,
         bench,
-        |victim| setup.victims.place.ready(victim),
-        |victim, ready, bench, failures| {
-            let is_measured =
-                |load: &&Load| load.name != ALONE || STEADY.contains(&victim.case(load).as_str());
-            victim.loads.iter().filter(is_measured).try_for_each(|load| {
-                let case = Case { setup: &setup.victims, victim, load, ready };
-                pairs(setup, case, bench, failures)
-            })
+        |patient| setup.ready(patient),
+        |_, made, bench, failures| match made {
+            Made::Victim(victim, ready) => {
+                let is_measured =
+                    |load: &&Load| load.name != ALONE || STEADY.contains(&victim.case(load).as_str());
+                victim.loads.iter().filter(is_measured).try_for_each(|load| {
+                    let case = Case { setup: &setup.victims, victim, load, ready };
+                    rounds(setup, case, bench, failures)
+                })
+            }
+            Made::WiredTiger(program) => boosted(setup, program, bench, failures),
         },
     )
 }
 
 /// The rounds of a case.
-fn pairs(setup: &Setup, case: Case, bench: &mut Bench, failures: &mut Vec<String>) -> Result<(), Error> {
+fn rounds(setup: &Setup, case: Case, bench: &mut Bench, failures: &mut Vec<String>) -> Result<(), Error> {
     let name = case.victim.case(case.load);
-    let timed = harness::Case {
-        name: &name,
-        variants: &[AS_IS, WATCHED],
-        expected: setup.watch + STARTED * case.load.copies as u32,
-    };
+    let is_alone = case.load.name == ALONE;
+    let variants: &[&str] = if is_alone { &[AS_IS, WATCHED] } else { &[WATCHED] };
+    let timed =
+        harness::Case { name: &name, variants, expected: setup.watch + STARTED * case.load.copies as u32 };
     let once = |at: usize, _| {
-        if at == 0 {
+        if variants[at] == AS_IS {
             let outcome = copies::run(case.as_it_is(), &setup.victims.cpus, setup.victims.limit)?;
             return Ok(victims::sample(&outcome, setup.victims.limit));
         }
         watched(setup, case)
     };
-    let ended = if case.load.name == ALONE {
+    let ended = if is_alone {
         bench.compare(timed, |_| vec![Compared::new(&name, WATCHED, AS_IS, "throughput_per_s")], once)
     } else {
         bench.rounds(timed, setup.rounds, once)
     };
+    unless_failed(ended, &name, bench, failures)
+}
+
+/// The rounds of WiredTiger.
+fn boosted(
+    setup: &Setup,
+    program: &Program,
+    bench: &mut Bench,
+    failures: &mut Vec<String>,
+) -> Result<(), Error> {
+    let seconds = (LOADED + setup.watch + STARTED).as_secs_f64();
+    let cpus = machine::cpu_list(setup.victims.cpus.len());
+    let (boost, threads) = BOOSTED_THREADS;
+    let lowered = !child::may_boost();
+    let load = engine::Load { boost, lowered, ..engine::Load::new(threads, seconds, 0.5, &cpus) };
+    let timed = harness::Case { name: BOOSTED, variants: &[WATCHED], expected: load.expected() };
+    let once = |_, round: usize| {
+        let load = engine::Load { seed: round as u64 + 1, ..load.clone() };
+        let (manx, watch) = (setup.victims.manx.clone(), setup.watch);
+        let mut doctor = None;
+        let mut sample = engine::run_beside(program, Start::AsIs, &load, 5 * load.expected(), |pid| {
+            doctor = Some(std::thread::spawn(move || {
+                std::thread::sleep(LOADED); // Invariant 4
+                Doctor::start(&manx, pid, watch)?.finish()
+            }));
+        })?;
+        let said = doctor.expect("it has begun").join().expect("no panic")?;
+        let titles = told(&said, &mut sample, true);
+        Ok(sample.with(&json!({ "verdicts": titles })))
+    };
+    let ended = bench.rounds(timed, setup.rounds, once);
+    unless_failed(ended, BOOSTED, bench, failures)
+}
+
+/// Notes the failure of a program, so that the others are measured all the same.
+fn unless_failed(
+    ended: Result<(), Error>,
+    name: &str,
+    bench: &mut Bench,
+    failures: &mut Vec<String>,
+) -> Result<(), Error> {
     match ended {
         Err(Error::Failed { what, stderr }) => {
             let text = format!("{name}: {what}: {}", stderr.trim());
@@ -130,14 +238,21 @@ fn watched(setup: &Setup, case: Case) -> Result<Sample, Error> {
     let (outcome, said) =
         copies::run_beside(case.as_it_is(), &setup.victims.cpus, setup.victims.limit, begin, Doctor::finish)?;
     let mut sample = victims::sample(&outcome, setup.victims.limit);
-    let verdicts = said["verdicts"].as_array().cloned().unwrap_or_default();
-    let titles: Vec<&str> = verdicts.iter().filter_map(|verdict| verdict["title"].as_str()).collect();
-    if case.load.name != ALONE {
-        sample.add("right", f64::from(u8::from(titles.first() == Some(&RIGHT))));
+    let titles = told(&said, &mut sample, case.load.name != ALONE);
+    Ok(sample.with(&json!({ "verdicts": titles })))
+}
+
+/// Adds what the doctor has told to a sample; returns the titles of its verdicts.
+fn told(said: &Value, sample: &mut Sample, is_short: bool) -> Vec<String> {
+    let verdicts = said["verdicts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let titles = verdicts.iter().filter_map(|verdict| verdict["title"].as_str());
+    let titles: Vec<String> = titles.map(str::to_owned).collect();
+    if is_short {
+        sample.add("right", f64::from(u8::from(titles.first().is_some_and(|first| first == RIGHT))));
         sample.add("severity", verdicts.first().and_then(|it| it["severity"].as_f64()).unwrap_or(0.0));
     }
     sample.add("looking_share", said["evidence"]["own_cpus"].as_f64().unwrap_or(f64::NAN));
-    Ok(sample.with(&json!({ "verdicts": titles })))
+    titles
 }
 
 /// The process of a tree that has used the most CPU time (Invariant 3).
@@ -214,6 +329,17 @@ mod tests {
         unsafe { libc::kill(below, libc::SIGKILL) };
         child.wait().unwrap();
         assert_eq!(busiest(i32::MAX), i32::MAX, "a tree that is not there");
+    }
+
+    #[test]
+    fn patients_are_chosen_by_name() {
+        let of =
+            |names: &[&str]| -> Vec<&str> { choose(names).unwrap().into_iter().map(Patient::name).collect() };
+        assert_eq!(of(&[WIREDTIGER]), [WIREDTIGER]);
+        assert_eq!(of(&[WIREDTIGER, "gang"]), ["gang", WIREDTIGER]);
+        assert_eq!(of(&["gang"]), ["gang"]);
+        assert_eq!(of(&[]).len(), victims::VICTIMS.len() + 1);
+        assert!(choose(&["nothing"]).is_err());
     }
 
     #[test]

@@ -178,6 +178,20 @@ pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error
 /// # Errors
 /// As [`run`].
 pub fn run_within(program: &Program, start: Start, load: &Load, limit: Duration) -> Result<Sample, Error> {
+    run_beside(program, start, load, limit, |_| ())
+}
+
+/// The same. `begun` gets the number of its process as soon as there is one.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_beside(
+    program: &Program,
+    start: Start,
+    load: &Load,
+    limit: Duration,
+    begun: impl FnOnce(i32),
+) -> Result<Sample, Error> {
     let mut command = command(&program.path, start);
     command.args(&program.arguments).args(load.arguments());
     let home = if program.home {
@@ -192,7 +206,7 @@ pub fn run_within(program: &Program, start: Start, load: &Load, limit: Duration)
     } else {
         None
     };
-    let finished = child::run(command, limit)?;
+    let finished = child::run_beside(command, limit, begun)?;
     drop(home);
     Output::sample(&finished.stdout).map_err(|reason| Error::Failed {
         what: format!("{}: {reason}", program.path.display()),
