@@ -285,7 +285,7 @@ impl<K: fmt::Debug> fmt::Display for Dump<K> {
             let since = milliseconds(waiter.waited);
             let spans = joined(&waiter.spans, ", ", |span| format!("{span:?}"));
             let whom = joined(&waiter.waits_for, ", ", Holder::to_string);
-            let starving = if waiter.starving { ", overdue" } else { "" };
+            let starving = if waiter.starving { ", starving" } else { "" };
             let access = name(waiter.access);
             writeln!(
                 to,
