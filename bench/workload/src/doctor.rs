@@ -4,6 +4,7 @@
 //! which the right verdict is busy waiting. Each program alone is a case in which the doctor has
 //! nothing to cure: there its cost is measured.
 //!
+//! Invariants:
 //! 1. Rounds are pairs: the program as it is, and the same with the doctor beside it, in an order
 //!    drawn at random. The ratio of their throughputs is the cost.
 //! 2. The doctor watches the first copy from the moment in which all copies are warm. A copy that

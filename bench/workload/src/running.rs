@@ -1,5 +1,6 @@
 //! A running server: this file starts it, asks it until it answers, watches it, and stops it.
 //!
+//! Invariants:
 //! 1. The server has a session and an autogroup of its own, as services have. It ends if this
 //!    process is killed.
 //! 2. The server counts as started once it has answered a question. No amount of time is taken for

@@ -8,6 +8,7 @@
 //! | `manx doctor --json` | `"schema": "manx-doctor"`, or a list of such | [`doctor`] |
 //! | `manx doctor --json -- PROGRAM` | `"schema": "manx-doctor-pairs"` | [`doctor`] |
 //!
+//! Invariants:
 //! 1. A reader takes what it knows and leaves the rest: fields that come later are no error, and a
 //!    field that is missing is empty. A later version of a schema is an error, because its fields
 //!    may mean something else.

@@ -2,6 +2,7 @@
 //! C calls them (`engines/store.c`), which draws, times and accounts as it does for the other
 //! engines.
 //!
+//! Invariants:
 //! 1. The driver calls a thread's functions from that thread, with the client that it made there.
 //! 2. What a store finds is checked within its transaction: by the driver, through [`Subject`]'s
 //!    closures. An error without words is one that the driver has noted.

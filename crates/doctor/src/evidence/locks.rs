@@ -5,6 +5,7 @@
 //! thread at offset 8. That is believed if the word is not 0 and the thread is one of the process
 //! that does not itself wait there.
 //!
+//! Rules:
 //! 1. An address counts as a lock only if no thread ever expected a value there that locks do not
 //!    have.
 //! 2. It counts only if something moves there in a tenth of the looks (a waiter ran in between, or

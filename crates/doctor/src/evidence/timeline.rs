@@ -7,6 +7,7 @@
 //! one for it. Then no look shows more running threads than there were on average, and each thread
 //! is drawn as running for its true part of the time.
 //!
+//! Invariants:
 //! 1. At most [`LOOKS_MAX`] looks are kept. When there are more, each second one is dropped, and
 //!    from then on looks are kept half as often: they stay evenly spread.
 //! 2. At most `CELLS_MAX` states are kept in all, by the same means, so a process with thousands

@@ -21,6 +21,7 @@
 //!
 //! **What is read here is executed.** So:
 //!
+//! Invariants:
 //! 1. A folder or a file is used only if it belongs to the user under whose id this process acts,
 //!    and no other user may write it. The folder around ours must belong to this user too, because
 //!    its owner can put a link in the place of ours. A process that has rights which its user does
