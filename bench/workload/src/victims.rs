@@ -1,5 +1,5 @@
-//! Widely used programs that wait badly when CPUs are short: as they are, under `manx run`, and with
-//! the program's own tuning options that help most.
+//! Widely used programs that wait badly when CPUs are short: as they are, under `manx run`, and
+//! with the program's own tuning options that help most.
 //!
 //! Invariants:
 //! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs,

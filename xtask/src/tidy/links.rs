@@ -1,9 +1,9 @@
 //! No dead links in the documents: the file or heading that a Markdown file points to exists.
 //!
-//! Three kinds of reference are checked: a relative link `[text](path#heading)` and its anchor, a reference
-//! definition `[name]: path`, and a path in code quotes that begins with a folder of the root
-//! (`crates/…`). Addresses of the web are not followed: a test must not depend on somebody else's
-//! server.
+//! Three kinds of reference are checked: a relative link `[text](path#heading)` and its anchor, a
+//! reference definition `[name]: path`, and a path in code quotes that begins with a folder of the
+//! root (`crates/…`). Addresses of the web are not followed: a test must not depend on somebody
+//! else's server.
 
 use super::finding::Finding;
 use super::tree::{File, Tree};

@@ -81,7 +81,7 @@ impl Load {
     pub fn due_times_ns(&self) -> Vec<u64> {
         let gap_ns = 1e9 / self.rate_per_s;
         let mut random = fastrand::Rng::with_seed((self.phase * 1e9) as u64);
-        // Exponentially distributed, with mean 1. `f64()` is below 1, so the logarithm is never of 0.
+        // Exponentially distributed, with mean 1. `f64()` is below 1: the logarithm is never of 0.
         let mut exponential = || -(1.0 - random.f64()).ln();
         let (mut at_ns, mut due) = (gap_ns * self.phase, Vec::new());
         while at_ns < self.time.as_nanos() as f64 {

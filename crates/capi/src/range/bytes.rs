@@ -4,8 +4,8 @@
 //! copied, so the caller's keys may be freed after the call.
 //!
 //! Invariant: the two words of a `manx_range_bytes_held_t` are both null, and nothing is held; or
-//! they are a lock that lives, and the pointer that [`RangeGuard::into_raw`] made of a guard of that
-//! lock. No two objects have the same pointer: a function that takes the guard out leaves null
+//! they are a lock that lives, and the pointer that [`RangeGuard::into_raw`] made of a guard of
+//! that lock. No two objects have the same pointer: a function that takes the guard out leaves null
 //! behind.
 
 use super::{Patience, code, create, is_used, manx_range_options_t};

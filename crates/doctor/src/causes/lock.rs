@@ -1,9 +1,9 @@
 //! Locks: threads sleep for a lock, and, worse, for a holder that cannot run because its priority
 //! is worse than theirs.
 //!
-//! If the holder has a worse priority than the waiter and is kept from running, the waiter counts as
-//! *inverted*, for the priority inversion. All other waiters count for the contention. So no waiter
-//! counts twice.
+//! If the holder has a worse priority than the waiter and is kept from running, the waiter counts
+//! as *inverted*, for the priority inversion. All other waiters count for the contention. So no
+//! waiter counts twice.
 
 use crate::evidence::Evidence;
 use crate::evidence::locks::LockEvidence;

@@ -1,8 +1,9 @@
 //! A thread that waits in the kernel at a 32-bit word in its memory (a futex), seen from outside.
 //!
-//! `/proc/PID/task/TID/syscall` shows the system call and its arguments. Most threads that wait at a
-//! futex are idle: they wait for work at a condition variable, a semaphore or a parking place. The
-//! value that a thread expects in the word tells a thread that waits for a lock from an idle one:
+//! `/proc/PID/task/TID/syscall` shows the system call and its arguments. Most threads that wait at
+//! a futex are idle: they wait for work at a condition variable, a semaphore or a parking place.
+//! The value that a thread expects in the word tells a thread that waits for a lock from an idle
+//! one:
 //!
 //! | waiter | expects | time limit |
 //! | --- | --- | --- |

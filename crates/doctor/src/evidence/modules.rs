@@ -116,8 +116,8 @@ impl Modules {
         (touches && mapping.what == "memory without a name").then(|| format!("the data of {}", before.name()))
     }
 
-    /// A path by which this process can read the file of a mapping; `None` if there is no such path,
-    /// or if the file there is another one now.
+    /// A path by which this process can read the file of a mapping; `None` if there is no such
+    /// path, or if the file there is another one now.
     pub fn readable(&self, mapping: &Mapping) -> Option<PathBuf> {
         let file = mapping.file.as_ref()?;
         let is_the_file = |path: &Path| {

@@ -1,10 +1,10 @@
 //! The threads of a process: what one look sees of each, and what many looks add up to.
 //!
-//! A look reads `stat` and `schedstat` of each thread. The counters in these files are compared with
-//! those of the first look; states are counted over the looks. A thread that begins later counts
-//! from zero, and a thread that ends keeps the values of its last look. A kernel without scheduler
-//! statistics has no `schedstat`. Then run time comes from `stat`, in ticks, and the time for which
-//! threads waited for a CPU is not known.
+//! A look reads `stat` and `schedstat` of each thread. The counters in these files are compared
+//! with those of the first look; states are counted over the looks. A thread that begins later
+//! counts from zero, and a thread that ends keeps the values of its last look. A kernel without
+//! scheduler statistics has no `schedstat`. Then run time comes from `stat`, in ticks, and the time
+//! for which threads waited for a CPU is not known.
 
 use procfs::ProcError;
 use procfs::process::{Process, Task};
@@ -213,8 +213,8 @@ impl ThreadEvidence {
         Some(kernel + (1.0 - kernel) * outside.unwrap_or(0.0))
     }
 
-    /// Whether the thread yields again and again: it lost its CPU more often than a scheduler takes a
-    /// CPU away, and a second sign confirms it.
+    /// Whether the thread yields again and again: it lost its CPU more often than a scheduler takes
+    /// a CPU away, and a second sign confirms it.
     pub fn yields(&self) -> bool {
         self.involuntary >= YIELDS_MIN
             // A thread that sleeps as often, as for pages from a disk, does not wait in a loop.
@@ -240,8 +240,8 @@ pub struct Track {
 
 impl Track {
     /// Begins with the first look at a thread. If `is_first`, it is also the first look at the
-    /// process, and what the thread did before does not count. A thread that began later counts from
-    /// its start.
+    /// process, and what the thread did before does not count. A thread that began later counts
+    /// from its start.
     pub fn begin(tid: i32, look: ThreadLook, is_first: bool) -> Track {
         let first = if is_first { look.clone() } else { ThreadLook::default() };
         let mut track = Track {
@@ -256,8 +256,8 @@ impl Track {
         track
     }
 
-    /// Adds a look: counts the thread's state, and computes how long the thread ran and waited since
-    /// the look before.
+    /// Adds a look: counts the thread's state, and computes how long the thread ran and waited
+    /// since the look before.
     pub fn add(&mut self, look: ThreadLook) {
         self.evidence.looks += 1;
         self.evidence.runnable += u32::from(look.state == 'R');

@@ -1,8 +1,8 @@
 //! How many threads of the whole machine are *runnable* at this moment: they run, or wish to run.
 //!
 //! The number is the fourth field of `/proc/loadavg`, before the slash. The three fields before it
-//! are averages of minutes. The fourth is no average: while the file is read, the kernel adds up the
-//! lengths of all its run queues. So a program that keeps the file open learns in about a
+//! are averages of minutes. The fourth is no average: while the file is read, the kernel adds up
+//! the lengths of all its run queues. So a program that keeps the file open learns in about a
 //! microsecond whether more threads are runnable than there are CPUs.
 //!
 //! Properties of the number, measured on Linux 6.18 (`tests/cpu_pressure.rs` checks them):
@@ -15,8 +15,8 @@
 //!    the place of this one (lxcfs does).
 //! 4. It leaves out threads that cannot run: threads that sleep, wait for a disk, or are stopped,
 //!    and threads that their group's quota throttles.
-//! 5. It counts all threads alike, whatever their priority: a thread of nice 19 takes hardly any CPU
-//!    from us, and counts as one all the same. So the number alone does not say that any thread
+//! 5. It counts all threads alike, whatever their priority: a thread of nice 19 takes hardly any
+//!    CPU from us, and counts as one all the same. So the number alone does not say that any thread
 //!    waits; [`ThreadPressure`](super::ThreadPressure) does.
 
 use super::text::{number, words};
@@ -98,8 +98,8 @@ const NOWHERE: i32 = -2;
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
 
 /// How many threads of the whole machine are runnable at this moment, the caller included; `None`
-/// where `/proc` does not tell. A call costs about 1 µs. The first call costs a little more, because
-/// it opens the file, which then stays open. Allocates nothing.
+/// where `/proc` does not tell. A call costs about 1 µs. The first call costs a little more,
+/// because it opens the file, which then stays open. Allocates nothing.
 ///
 /// ```
 /// let cpus = std::thread::available_parallelism()?.get();

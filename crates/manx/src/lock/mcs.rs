@@ -57,8 +57,8 @@ impl Mcs {
     }
 }
 
-// SAFETY: by Invariant 1, Invariant 3 of the queue, and the orderings in the module's texts. No place
-// holds the lock's address, so the lock may move.
+// SAFETY: by Invariant 1, Invariant 3 of the queue, and the orderings in the module's texts. No
+// place holds the lock's address, so the lock may move.
 unsafe impl RawLock for Mcs {
     type Held = QueueHeld;
     const NAME: &'static str = "mcs";

@@ -2,8 +2,8 @@
 //!
 //! Between two jobs a worker asks, in this order: are too many workers active
 //! ([`Workers::retire`](super::workers::Workers::retire))? does the quota pay for another job
-//! ([`Pace`](super::pace::Pace))? which job is next ([`Queue::take`](super::queue::Queue::take))?
-//! A worker that finds no job keeps looking for a few rounds, so that a job that comes then needs no
+//! ([`Pace`](super::pace::Pace))? which job is next ([`Queue::take`](super::queue::Queue::take))? A
+//! worker that finds no job keeps looking for a few rounds, so that a job that comes then needs no
 //! wake-up; then it parks.
 //!
 //! A job may wait: for other jobs of the pool ([`JoinHandle::join`](super::JoinHandle::join),
@@ -103,8 +103,8 @@ impl Current {
     }
 
     /// Prepares for a job. Where threads outnumber CPUs, another thread will take this thread's CPU
-    /// when its slice ends. If the slice is old, the worker yields now, between two jobs, and not in
-    /// the middle of the next job. Returns the time at which the job begins.
+    /// when its slice ends. If the slice is old, the worker yields now, between two jobs, and not
+    /// in the middle of the next job. Returns the time at which the job begins.
     fn begin(&self) -> u64 {
         let now_ticks = ticks();
         if now_ticks.saturating_sub(self.fresh_ticks.get()) < ns_to_ticks(FRESH_NS) {
@@ -275,8 +275,8 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Marks the current worker as blocked, or as not blocked, until this value is dropped. Then the old
-/// mark is back.
+/// Marks the current worker as blocked, or as not blocked, until this value is dropped. Then the
+/// old mark is back.
 struct Blocked<'a> {
     current: &'a Current,
     was_blocked: bool,
@@ -300,8 +300,8 @@ impl Drop for Blocked<'_> {
 }
 
 /// Marks the current worker as blocked or not. Blocking lets another worker be active in its place,
-/// and calls one if jobs are queued. After unblocking, more workers than the target may be active for
-/// a short time. Returns the old mark, for `Blocked` to restore.
+/// and calls one if jobs are queued. After unblocking, more workers than the target may be active
+/// for a short time. Returns the old mark, for `Blocked` to restore.
 fn set_blocked(current: &Current, blocked: bool) -> bool {
     let was_blocked = current.is_blocked.replace(blocked);
     let shared = &current.shared;
@@ -329,17 +329,18 @@ pub(super) enum Help {
     Last,
 }
 
-/// The maximum number of jobs that run one inside another. At this depth a worker that waits blocks,
-/// if another worker can be active in its place.
+/// The maximum number of jobs that run one inside another. At this depth a worker that waits
+/// blocks, if another worker can be active in its place.
 const DEPTH_MAX: u32 = 32;
 /// A worker that blocks looks after this time whether other workers run the queued jobs: at first …
 const BLOCK_NS: u64 = 5_000_000;
 /// … and at most.
 const BLOCK_NS_MAX: u64 = 100_000_000;
 
-/// Waits for other jobs. `is_done` says whether they are done; `block` waits for that, for at most the
-/// given number of nanoseconds, and returns whether they are. A worker first runs the jobs that it has
-/// queued itself, and then blocks; if no other worker can be active in its place, it runs any job.
+/// Waits for other jobs. `is_done` says whether they are done; `block` waits for that, for at most
+/// the given number of nanoseconds, and returns whether they are. A worker first runs the jobs that
+/// it has queued itself, and then blocks; if no other worker can be active in its place, it runs
+/// any job.
 pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut block: impl FnMut(u64) -> bool) {
     with_current_worker(|current| {
         let Some(current) = current else {

@@ -323,8 +323,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// ```
     ///
     /// # Errors
-    /// `to` is no part of the range, or the lock holds as many ranges as it may. The guard is in the
-    /// error.
+    /// `to` is no part of the range, or the lock holds as many ranges as it may. The guard is in
+    /// the error.
     pub fn shrink<R: IntoSpan<K>>(self, to: R) -> Result<Self, Unchanged<Self>> {
         let outcome = to.into_span().map_err(LockError::from).and_then(|span| {
             if self.span().covers(&span) {

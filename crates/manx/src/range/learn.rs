@@ -10,14 +10,14 @@
 //!
 //! The usual bytes of a column are learnt from start keys alone. The start keys are sorted, and a
 //! few at each end are left out, so that stray ranges of another table do not matter. If a column
-//! has seen only decimal digits, all ten are expected; likewise `a-z` and `A-Z`. A column of decimal
-//! digits that never varied still counts if it follows one that did, because numbers grow. Such a
-//! column before one that varied counts as long as the window has room for it.
+//! has seen only decimal digits, all ten are expected; likewise `a-z` and `A-Z`. A column of
+//! decimal digits that never varied still counts if it follows one that did, because numbers grow.
+//! Such a column before one that varied counts as long as the window has room for it.
 //!
-//! A block has room for many ranges of the usual size, so that threads that work in different parts
-//! of the key space use different shards. But if possible no block has more than one sample in
-//! [`BLOCKS`]. Therefore blocks are not made as large as that alone would allow: a lock that is used
-//! row by row gets its next samples close to each other, and a larger block would have all of them.
+//! A block has room for 2^16 ranges of the usual size ([`ROOM_LOG2`]), so that threads that work in
+//! different parts of the key space use different shards. A block is smaller if it would otherwise
+//! have more than one sample in [`BLOCKS`]. A block is no larger, because a lock that is used row by
+//! row gets its next samples close to each other: a larger block would have all of them.
 //!
 //! Nothing here can make a lock wrong: each proposal is a scale, and any scale keeps the order of
 //! keys (`scale.rs`).

@@ -1,19 +1,19 @@
 //! The positions of keys that are byte strings: the bytes that tell keys apart, and the size of a
 //! block.
 //!
-//! An integer is its own position, and ranges of integers that are close lie in one block. The first
-//! eight bytes of a string say little. Strings with a common prefix would all have one position, and
-//! use one shard. Strings that differ early, such as `user1000` and `user2000`, would be 2^40
-//! positions apart, and each range would be wide. So a lock of strings has a *scale*. The lock learns
-//! it from the ranges that are locked (`learn.rs`), and replaces it while nothing is held
-//! (`rescale.rs`).
+//! An integer is its own position, and ranges of integers that are close lie in one block. The
+//! first eight bytes of a string say little. Strings with a common prefix would all have one
+//! position, and use one shard. Strings that differ early, such as `user1000` and `user2000`, would
+//! be 2^40 positions apart, and each range would be wide. So a lock of strings has a *scale*. The
+//! lock learns it from the ranges that are locked (`learn.rs`), and replaces it while nothing is
+//! held (`rescale.rs`).
 //!
-//! A scale knows the *usual* bytes of each column of a key. (Column `n` is the `n`-th byte.) They are
-//! consecutive, and their number is a power of two. A column with one usual byte is constant and
-//! tells nothing. The others are *variable columns*. A *digit* of a key is its byte in such a column,
-//! less the lowest usual byte there. (The characters from `0` to `9` are called *decimal digits*.)
-//! Digits are read from one window of eight columns, or from two, so that a key costs a dozen
-//! instructions and no loop over bytes:
+//! A scale knows the *usual* bytes of each column of a key. (Column `n` is the `n`-th byte.) They
+//! are consecutive, and their number is a power of two. A column with one usual byte is constant
+//! and tells nothing. The others are *variable columns*. A *digit* of a key is its byte in such a
+//! column, less the lowest usual byte there. (The characters from `0` to `9` are called *decimal
+//! digits*.) Digits are read from one window of eight columns, or from two, so that a key costs a
+//! dozen instructions and no loop over bytes:
 //!
 //! ```text
 //!   column     0         8         16        24
@@ -24,8 +24,8 @@
 //!
 //! As long as there are no more than eight digits, each digit has a byte of the position, and the
 //! unused bits of its byte are gaps. The bits that are no gaps are the scale's *mask*; with
-//! [`Scale::mask`] other files step over the gaps. More than eight digits are packed: each digit has
-//! just the bits that the digits of its window need.
+//! [`Scale::mask`] other files step over the gaps. More than eight digits are packed: each digit
+//! has just the bits that the digits of its window need.
 //!
 //! So decimal numbers of a fixed width have positions that are nearly as close as the numbers:
 //! sixteen positions for ten numbers. Keys of several tables work too, such as `t1/0001` and
@@ -41,23 +41,23 @@
 //! 1. If `a` < `b`, their neighbours are `a'` ≤ `b'`. Take the first byte in which `a` and `b`
 //!    differ. If an unusual byte comes before it, both strings have that byte, and `a'` = `b'`.
 //!    Otherwise the neighbours agree before the byte, and at the byte both strings are clamped into
-//!    the same interval. Digits have the order of regular strings. So the digits of `a'` are no more
-//!    than those of `b'`.
+//!    the same interval. Digits have the order of regular strings. So the digits of `a'` are no
+//!    more than those of `b'`.
 //! 2. If no digit is dropped because 64 bits are too few, different regular strings have different
 //!    digits. Then a string below its neighbour has the position just below its neighbour's. This
-//!    keeps the order. If `a'` < `b'`, there is room for that position. If `a'` = `b'`, it cannot be
-//!    that `b` alone is below the neighbour, because then `b` < `b'` = `a'` ≤ `a`. The position just
-//!    below another one is the next lower number without bits in gaps.
+//!    keeps the order. If `a'` < `b'`, there is room for that position. If `a'` = `b'`, it cannot
+//!    be that `b` alone is below the neighbour, because then `b` < `b'` = `a'` ≤ `a`. The position
+//!    just below another one is the next lower number without bits in gaps.
 //! 3. So, if no digit is dropped, and `end` is regular and has no byte behind the last column, all
 //!    strings below `end` have positions below that of `end`, except where that position is 0: as
 //!    with integers, a range up to `end` stops one position before it.
-//! 4. The usual bytes of a column are `low + d`, where `d` is any number without bits outside of the
-//!    column's mask, and the highest one is at most 255. So a byte is usual if and only if its
-//!    difference from `low`, modulo 256, has no bit outside of the mask. One subtraction tests eight
-//!    columns: the eight bytes as a word less the eight lows as a word. If all bytes are usual, no
-//!    byte borrows from the next one, and no bit outside of the masks is set. Otherwise take the
-//!    least significant byte that is not usual: the bytes below it borrow nothing, so the difference
-//!    there is right and has a bit outside of its mask.
+//! 4. The usual bytes of a column are `low + d`, where `d` is any number without bits outside of
+//!    the column's mask, and the highest one is at most 255. So a byte is usual if and only if its
+//!    difference from `low`, modulo 256, has no bit outside of the mask. One subtraction tests
+//!    eight columns: the eight bytes as a word less the eight lows as a word. If all bytes are
+//!    usual, no byte borrows from the next one, and no bit outside of the masks is set. Otherwise
+//!    take the least significant byte that is not usual: the bytes below it borrow nothing, so the
+//!    difference there is right and has a bit outside of its mask.
 //! 5. Each word that a scale reads ends at its [`Scale::length`] or before. So every key that is at
 //!    least as long as that contains the word.
 
@@ -214,9 +214,10 @@ impl Scale {
         Scale::new(usual, Digits { first: 0, end: WINDOW }, None, block_log2)
     }
 
-    /// The scale with the digits of one window, and of a second one behind it. Each has at most eight
-    /// columns. Each ends at column 8 or behind it; but if both have no more than eight columns
-    /// together, the first may end anywhere. All other columns before the last digit are constant.
+    /// The scale with the digits of one window, and of a second one behind it. Each has at most
+    /// eight columns. Each ends at column 8 or behind it; but if both have no more than eight
+    /// columns together, the first may end anywhere. All other columns before the last digit are
+    /// constant.
     pub(super) fn new(mut usual: UsualBytes, first: Digits, second: Option<Digits>, block_log2: u32) -> Scale {
         usual.round();
         let mut windows = [Window::new(&usual, first), Window::default()];
@@ -396,7 +397,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The keys from which a scale was learnt, cut, lengthened and with bytes changed; and any keys.
+    /// The keys from which a scale was learnt, cut, lengthened and with bytes changed; and any
+    /// keys.
     fn near(keys: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
         let changed = (proptest::sample::select(keys), 0..60_usize, any::<u8>(), 0..60_usize, any::<bool>());
         let changed = changed.prop_map(|(mut key, at, byte, length, longer)| {

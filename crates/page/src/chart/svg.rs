@@ -1,8 +1,9 @@
 //! The shapes of a picture, and how they are written as SVG: into a file, or into a page.
 //!
-//! In a file each colour is written as a number. In a page a colour of [`ROLES`] or [`PALETTE`] is a
-//! class, so that the page's styles decide the colour, in light and in dark mode. In a page, points
-//! and boxes also have *tips*: texts that the page's script shows when the reader points there.
+//! In a file each colour is written as a number. In a page a colour of [`ROLES`] or [`PALETTE`] is
+//! a class, so that the page's styles decide the colour, in light and in dark mode. In a page,
+//! points and boxes also have *tips*: texts that the page's script shows when the reader points
+//! there.
 //!
 //! | element | attribute | what |
 //! | --- | --- | --- |

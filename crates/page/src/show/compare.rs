@@ -2,8 +2,8 @@
 //!
 //! Medians are compared. Rounds of two results are no pairs, because they did not run side by side:
 //! their ratio also contains everything else that changed on the machine in between. A ratio with
-//! at least five values on both sides has a 95 % interval, by a percentile bootstrap that draws each
-//! side independently. The seed is fixed, so the same files always give the same page.
+//! at least five values on both sides has a 95 % interval, by a percentile bootstrap that draws
+//! each side independently. The seed is fixed, so the same files always give the same page.
 
 use super::bench::meaning;
 use super::curves::percentiles;

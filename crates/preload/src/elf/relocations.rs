@@ -1,7 +1,7 @@
 //! A module's relocations: what the loader writes into its data before its code runs.
 //!
-//! The relocations stand in tables of the module, and the dynamic section says where the tables are.
-//! Nothing here depends on whether the loader has relocated the module already.
+//! The relocations stand in tables of the module, and the dynamic section says where the tables
+//! are. Nothing here depends on whether the loader has relocated the module already.
 //!
 //! Invariant 1: a table is read only if it lies whole in a segment that is mapped and readable.
 

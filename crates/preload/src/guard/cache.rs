@@ -15,9 +15,9 @@
 //! | the rest, but for 8 | the plans |
 //! | 8 | a checksum of all bytes before it (XXH3) |
 //!
-//! The file is called after the module's build id. If the module has no build id, the file is called
-//! after the device, number, size and time of the module's file. The name also has the kind of
-//! machine, and says whether one jump may replace several instructions.
+//! The file is called after the module's build id. If the module has no build id, the file is
+//! called after the device, number, size and time of the module's file. The name also has the kind
+//! of machine, and says whether one jump may replace several instructions.
 //!
 //! **The process executes the code that it reads here.** Therefore there are these invariants:
 //! 1. A folder or a file is used only if it belongs to the user under whose id this process acts,
@@ -178,8 +178,8 @@ fn is_ours(status: &file::Status) -> bool {
 }
 
 impl Folder {
-    /// Opens the user's cache folder of Manx, and creates it if it does not exist. `None` if there is
-    /// no folder that may be trusted (Invariant 1).
+    /// Opens the user's cache folder of Manx, and creates it if it does not exist. `None` if there
+    /// is no folder that may be trusted (Invariant 1).
     pub fn open() -> Option<Folder> {
         if is_privileged() {
             return None;

@@ -6,8 +6,8 @@
 //! for a little and then sleeps for a little: the holder may need this very CPU. CPUs are short if
 //! [`crate::shortage`] says so, or if as many threads wait for spin locks as the process may use
 //! CPUs: the holder makes one more. The second sign works from the first moment. The first sign
-//! takes a tenth of a second, until the windows of `shortage` are long; without the second, waits of
-//! up to 20 ms happened in that time.
+//! takes a tenth of a second, until the windows of `shortage` are long; without the second, waits
+//! of up to 20 ms happened in that time.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -26,9 +26,10 @@
 //! and the next acquisition by the same thread there is no time for another thread. So a waiter
 //! whose window (`WINDOW_NS`) is over is *starving* and *reserves* the lock. The reservations of a
 //! process are a small table of locks' addresses. A thread that finds the lock free but reserved
-//! leaves the lock to the starving waiter, which spins or sleeps in the shortest steps. The starving
-//! waiter gets the lock at the next release after which it runs. Then the next starving waiter may
-//! reserve the lock. With one load a thread that locks learns whether any lock is reserved.
+//! leaves the lock to the starving waiter, which spins or sleeps in the shortest steps. The
+//! starving waiter gets the lock at the next release after which it runs. Then the next starving
+//! waiter may reserve the lock. With one load a thread that locks learns whether any lock is
+//! reserved.
 //!
 //! These take a reserved lock all the same: `trylock`, which must not fail on a lock that is free;
 //! real-time threads; the C library's own functions; and other processes, in which the lock may
@@ -365,9 +366,9 @@ impl Waiter<'_> {
         }
     }
 
-    /// Removes the lock's reservation: this thread's own, or one without an owner. If another thread
-    /// removed it first and a third thread has reserved the lock since, this removes the third's
-    /// reservation, and the third reserves the lock again.
+    /// Removes the lock's reservation: this thread's own, or one without an owner. If another
+    /// thread removed it first and a third thread has reserved the lock since, this removes the
+    /// third's reservation, and the third reserves the lock again.
     fn withdraw(&self) {
         if self.place().compare_exchange(self.address(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             RESERVATIONS.fetch_sub(1, Ordering::Relaxed);

@@ -45,8 +45,8 @@ fn line(line: &[u8]) -> Option<Membership> {
     let number = parts.next()?;
     let controllers = parts.next()?.to_vec();
     let path = parts.next()?.to_vec();
-    // A hierarchy of version 1 has controllers or a name in this field. A line with neither would be
-    // taken for the unified hierarchy, whose number is 0.
+    // A hierarchy of version 1 has controllers or a name in this field. A line with neither would
+    // be taken for the unified hierarchy, whose number is 0.
     let makes_sense = number == b"0" || !controllers.is_empty();
     (makes_sense && path.first() == Some(&b'/')).then_some(Membership { controllers, path })
 }
