@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quota_stopped_is_no_crowd() {
+    fn time_that_a_quota_stopped_does_not_count_as_a_crowd() {
         let mut evidence = evidence(&[(0.125, 0.875); 4], 0.5);
         evidence.groups = vec![GroupEvidence { throttled_ns: SECOND * 3 / 2, ..GroupEvidence::default() }];
         let shares = Shares::of(&evidence);

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_left_out() {
+    fn points_without_a_place_are_left_out() {
         for points in [vec![], vec![(0.0, 1.0)], vec![(f64::NAN, 1.0), (1.0, f64::INFINITY)]] {
             let chart = chart(points);
             assert!(!chart.shapes(FILE).iter().any(|shape| matches!(shape, Shape::Marks(_))));

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_told_why() {
+    fn a_file_that_is_no_result_is_refused_with_the_reason() {
         for (text, expected) in [
             ("", "it is empty"),
             ("  \n", "it is empty"),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stolen_is_shared_with_the_neighbours() {
+    fn stolen_cpus_are_divided_among_the_processes_that_ran() {
         let machine = MachineEvidence { busy_cpus: 2.0, stolen_cpus: 1.0, ..MachineEvidence::default() };
         let evidence = Evidence { machine, ..Evidence::default() };
         let verdict = steal(&evidence, &Shares { running: 0.5, ..Shares::default() }).unwrap();

@@ -121,7 +121,7 @@ mod tests {
     use crate::elf::modules::each;
 
     #[test]
-    fn what_the_loader_has_relocated_stays_as_it_is() {
+    fn words_that_the_loader_has_relocated_stay_as_they_are() {
         let (mut all, mut words) = (0, 0);
         each(&mut |module| {
             let copies = relocated_data(&module).expect("memory");

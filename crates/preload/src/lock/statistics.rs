@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn waits_that_find_no_room_are_counted() {
         let room = Room::new();
         let (header, table) = room.parts();
         for index in 0..3 * LOCKS {

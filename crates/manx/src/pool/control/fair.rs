@@ -214,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_others_do_not_use_is_divided() {
+    fn cpus_that_others_do_not_use_are_divided() {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
         close(fair_part(0.67, vec![1.33], 2), 1.0);
         close(fair_part(0.5, vec![0.5, 0.5, 0.5], 2), 0.5);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_owed_is_paid_by_getting_more() {
+    fn a_lack_is_made_up_by_a_later_surplus() {
         let mut fair = Fair::default();
         for _ in 0..100 {
             assert_eq!(fair.judge(0.5, 1.0, 100_000_000), None);
