@@ -269,7 +269,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         unsafe { self.held.access() }
     }
 
-    /// The lock of which this guard holds a range.
+    /// The lock to which the range belongs.
     pub fn lock(&self) -> &'a RangeLock<K, SHARDS, SLOTS> {
         self.lock
     }

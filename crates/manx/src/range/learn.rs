@@ -16,8 +16,8 @@
 //!
 //! A block has room for 2^16 ranges of the usual size ([`ROOM_LOG2`]), so that threads that work in
 //! different parts of the key space use different shards. A block is smaller if it would otherwise
-//! have more than one sample in [`BLOCKS`]. A block is no larger, because a lock that is used row by
-//! row gets its next samples close to each other: a larger block would have all of them.
+//! have more than one sample in [`BLOCKS`]. A block is no larger, because a lock that is used row
+//! by row gets its next samples close to each other: a larger block would have all of them.
 //!
 //! Nothing here can make a lock wrong: each proposal is a scale, and any scale keeps the order of
 //! keys (`scale.rs`).
@@ -141,8 +141,8 @@ fn is_decimal(seen: &UsualBytes, column: usize) -> bool {
     seen.lows[column].is_ascii_digit() && seen.highs[column].is_ascii_digit()
 }
 
-/// The last column of the decimal number of which the column `last` is a part; `last` itself if
-/// there is no such number.
+/// The last column of the decimal number that contains the column `last`; `last` itself if there is
+/// no such number.
 fn whole_number(seen: &UsualBytes, mut last: usize) -> usize {
     while last + 1 < COLUMNS && is_decimal(seen, last) && is_decimal(seen, last + 1) {
         last += 1;
@@ -166,8 +166,8 @@ fn windowed(seen: &UsualBytes, mut first: usize, least: usize, last: usize, room
     Digits { first, end: (first + room).min(last + 1).max(WINDOW) }
 }
 
-/// The lowest and the highest byte of the kind of which both bytes are (decimal digits, small
-/// letters, capital letters); the bytes themselves if they are of no such kind.
+/// If both bytes are decimal digits, small letters or capital letters: the lowest and the highest
+/// byte of that kind. Otherwise the bytes themselves.
 fn whole_kind(low: u8, high: u8) -> (u8, u8) {
     let kinds = [(b'0', b'9'), (b'a', b'z'), (b'A', b'Z')];
     let all = kinds.into_iter().find(|(first, last)| *first <= low && high <= *last);

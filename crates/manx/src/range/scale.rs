@@ -121,7 +121,7 @@ struct Window {
     at: usize,
     /// The lowest usual byte of each column.
     lows: u64,
-    /// The bits of which one is set if a byte, less the lowest one, is not usual.
+    /// A byte is not usual if the byte, less the lowest usual one, has any of these bits.
     unusual: u64,
     /// The bits of the digits that count.
     keep: u64,

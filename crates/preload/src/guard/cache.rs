@@ -1,7 +1,7 @@
 //! The plans of a large module, kept for the next start.
 //!
-//! A search looks at tens of thousands of byte patterns, most of which are no waits. It proves of
-//! the others that they wait, and copies their loops. The result is a list of plans
+//! A search looks at tens of thousands of byte patterns, and most of them are no waits. It proves
+//! of the others that they wait, and copies their loops. The result is a list of plans
 //! ([`super::plan`]), which does not depend on the process. The list is kept in the user's cache
 //! folder, one file for each module. So the next start only has to place the copies, and to write
 //! the jumps into them.
