@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_ends_when_it_is_dropped() {
+    fn a_running_server_ends_when_it_is_dropped() {
         let running = Running::spawn(shell("while :; do :; done")).unwrap();
         let id = running.child.id();
         drop(running);

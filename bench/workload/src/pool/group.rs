@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_removed_and_so_is_what_the_dead_left() {
+    fn groups_are_removed_and_so_are_those_that_dead_benches_left() {
         let folder = tempfile::tempdir().unwrap();
         let hierarchy = Hierarchy { unified: false, folders: vec![folder.path().to_owned()] };
         let group = hierarchy.make("a", Limits::default()).unwrap();

@@ -343,7 +343,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_store_does_not_keep_is_found() {
+    fn a_record_that_a_store_does_not_keep_is_found() {
         let lost = driven(Sieve::default, "put", Result::is_err);
         assert!(lost.unwrap_err().contains("status"), "the check at the end ends the process");
         for (workload, why) in
