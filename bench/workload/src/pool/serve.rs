@@ -1,12 +1,12 @@
 //! An open loop: a thread of the process hands jobs to its pool when they are due, whether or not
 //! earlier jobs have ended.
 //!
-//! As in the paper (section 2, figure 1): a job is stamped when it is put into the queue, when a
-//! worker begins it, and when it has ended. *Queue latency* is from the first to the second,
-//! *service latency* from the second to the third, *total latency* the whole. The paper's frontend
-//! is a thread of the same process, and so is this one. The frontend's own lateness is recorded
-//! too: the time from the moment at which a job was due to its first stamp. With more threads than
-//! CPUs the frontend also has to wait for a CPU.
+//! As in the paper that `pool.rs` names (section 2, figure 1): a job is stamped when it is put into
+//! the queue, when a worker begins it, and when it has ended. *Queue latency* is from the first to
+//! the second, *service latency* from the second to the third, *total latency* the whole. The
+//! paper's frontend is a thread of the same process, and so is this one. The frontend's own
+//! lateness is recorded too: the time from the moment at which a job was due to its first stamp.
+//! With more threads than CPUs the frontend also has to wait for a CPU.
 //!
 //! Every job has a place for its stamps before anything begins, so recording is three stores and no
 //! lock.
@@ -15,8 +15,8 @@
 //! 1. A job that has not begun when the time and the extra time (`drain`) are over counts as
 //!    unfinished, and its work is left out.
 //! 2. A stamp is written once: the first by the frontend, the others by the worker that runs the
-//!    job. `left` counts the jobs that
-//!    have not gone through a worker; a thread that reads 0 there reads all their stamps.
+//!    job. `left` counts the jobs that no worker has finished or dropped; a thread that reads 0
+//!    there reads all stamps.
 
 use super::executor::{Executor, Use};
 use super::spec::{Load, Lock, Outcome};
