@@ -196,7 +196,12 @@ impl Case<'_> {
             // Declare as many slots as ranks; otherwise Open MPI refuses to start more ranks than
             // there are CPUs. In a container with a quota it sees all CPUs, and starts them anyway.
             let ranks = self.load.threads.to_string();
-            command_line.extend(["--host".into(), format!("localhost:{ranks}").into(), "-n".into(), ranks.into()]);
+            command_line.extend([
+                "--host".into(),
+                format!("localhost:{ranks}").into(),
+                "-n".into(),
+                ranks.into(),
+            ]);
             command_line.extend(setting.iter().flat_map(|setting| setting.launcher.iter().map(Into::into)));
         }
         command_line.extend(self.ready.words.iter().cloned());

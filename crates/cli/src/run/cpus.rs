@@ -94,7 +94,8 @@ pub(super) mod tests {
         let root = tempfile::tempdir().expect("a temporary folder");
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
-            fs::create_dir_all(path.parent().expect("the file is in a folder")).expect("the folder is created");
+            fs::create_dir_all(path.parent().expect("the file is in a folder"))
+                .expect("the folder is created");
             fs::write(path, text).expect("the file is written");
         };
         write("sys/devices/system/cpu/online", "0-63\n");

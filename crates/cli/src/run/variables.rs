@@ -383,7 +383,8 @@ mod tests {
 
     #[test]
     fn a_fraction_is_rounded_as_each_runtime_rounds() {
-        let all = |quota| set(Cpus::Auto, made_up_budget("0-63", quota), &[("JULIA_NUM_THREADS", "auto")], true);
+        let all =
+            |quota| set(Cpus::Auto, made_up_budget("0-63", quota), &[("JULIA_NUM_THREADS", "auto")], true);
         let expected = |down: usize, up: usize, go: usize| {
             RULES.map(|rule| match rule.name {
                 "GOMAXPROCS" => format!("GOMAXPROCS={go}"),

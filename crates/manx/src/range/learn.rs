@@ -154,11 +154,7 @@ fn whole_number(seen: &UsualBytes, mut last: usize) -> usize {
 /// `first`, or earlier if decimal digits precede it, but not before the column `least`. They end at
 /// the column `last` or before.
 fn windowed(seen: &UsualBytes, mut first: usize, least: usize, last: usize, room: usize) -> Digits {
-    while first > least
-        && last - first + 1 < room
-        && is_decimal(seen, first)
-        && is_decimal(seen, first - 1)
-    {
+    while first > least && last - first + 1 < room && is_decimal(seen, first) && is_decimal(seen, first - 1) {
         first -= 1;
     }
     // A window reads eight columns: the first window may have to reach beyond the last column that

@@ -145,7 +145,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             Ok(held) => Ok(held),
             Err(Missed { blocked: true, .. }) => Err(LockError::WouldBlock),
             Err(Missed { span, .. }) => {
-                let request = Request { spans: slice::from_ref(&span), access, holder, own: &[], tag: NO_TAG };
+                let request =
+                    Request { spans: slice::from_ref(&span), access, holder, own: &[], tag: NO_TAG };
                 self.try_request(&request)
             }
         }

@@ -218,7 +218,12 @@ impl Scale {
     /// eight columns. Each ends at column 8 or behind it; but if both have no more than eight
     /// columns together, the first may end anywhere. All other columns before the last digit are
     /// constant.
-    pub(super) fn new(mut usual: UsualBytes, first: Digits, second: Option<Digits>, block_log2: u32) -> Scale {
+    pub(super) fn new(
+        mut usual: UsualBytes,
+        first: Digits,
+        second: Option<Digits>,
+        block_log2: u32,
+    ) -> Scale {
         usual.round();
         let mut windows = [Window::new(&usual, first), Window::default()];
         let (mut left, mut dropped, mut packed, mut mask) = (0, 0, false, windows[0].keep);

@@ -85,7 +85,8 @@ pub(super) fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
 fn falling<'a>(live: &Live<'a>) -> Falling<'a, Lock, { LOCKS / 64 }> {
     Falling::new(live.lock_table(), |lock| {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        (load(&lock.address) != 0).then(|| (load(&lock.waited_ticks), load(&lock.waits), load(&lock.starving)))
+        (load(&lock.address) != 0)
+            .then(|| (load(&lock.waited_ticks), load(&lock.waits), load(&lock.starving)))
     })
 }
 
