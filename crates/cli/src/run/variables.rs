@@ -402,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_runtime_that_rounds_up_to_all_that_is_allowed_is_told_nothing() {
-        let names = |affinity, quota| set(Cpus::Auto, budget(affinity, quota), &[], true).join(" ");
+        let names = |affinity, quota| set(Cpus::Auto, made_up_budget(affinity, quota), &[], true).join(" ");
         let two = names("0-1", "150000 100000");
         assert!(
             two.contains("OMP_NUM_THREADS=1 ") && !two.contains("GOMAXPROCS") && !two.contains("DOTNET"),
