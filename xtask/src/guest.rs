@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_guest_prints_is_read() {
+    fn output_of_the_guest_is_read() {
         let text = "kernel 6.1\ncase none\nexpect 8\nfile /proc/self/cgroup\n| 0::/p/c\nfound 8\nthreads 8 8\nwhy 8 CPUs: all\n\
                     case 1.5\nexpect 1.5\nfound 2\nwhy 2 CPUs: a mistake\ncase lost\nexpect 1\nend\n";
         let cases = cases(text);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_all_right_and_complete() {
+    fn the_record_is_right_and_complete() {
         let text = fs::read_to_string(root().join(RECORD)).expect("the recorded output");
         let cases = cases(&text);
         assert_eq!(cases.iter().find(|case| !case.is_right()), None);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_with_a_remedy() {
+    fn a_missing_program_is_named_with_a_remedy() {
         let error = needed("no-such-program-of-manx").unwrap_err();
         assert!(
             error.starts_with("there is no `no-such-program-of-manx` here: apt-get install qemu-system-x86"),

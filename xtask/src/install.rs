@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_a_command_is_told_by_its_name() {
+    fn a_files_name_tells_the_command_that_it_belongs_to() {
         for (file, of_bench) in [
             ("/t/manx-bench", true),
             ("man/manx-bench.1", true),

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failing_command_says_is_kept() {
+    fn output_of_a_failing_command_is_kept() {
         let error = capture(Command::new("sh").args(["-c", "echo why >&2; exit 1"])).unwrap_err();
         assert!(error.ends_with("exit status: 1\nwhy"), "{error}");
     }

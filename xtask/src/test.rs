@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_comes_before_what_looks_at_it() {
+    fn build_comes_before_the_steps_that_use_its_files() {
         let names = names();
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
         for name in ["tidy", "install", "dist", "bench-inversion", "soak"] {
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_beside_others_can_end_before_its_place() {
+    fn steps_beside_others_can_begin_before_their_place() {
         let names = names();
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
         for (index, (name, _)) in BESIDE.iter().enumerate() {

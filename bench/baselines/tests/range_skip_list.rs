@@ -84,7 +84,7 @@ fn factor() -> u64 {
 }
 
 #[test]
-fn nobody_shares_a_key_at_any_height() {
+fn no_two_holders_share_a_key_at_any_height() {
     for height in [1, 2, 10, 16] {
         let lock = SkipList::with_height(height).expect("a height that there is");
         nobody_shares_a_key(&lock, 8, 10_000 * factor());
@@ -93,7 +93,7 @@ fn nobody_shares_a_key_at_any_height() {
 }
 
 #[test]
-fn nobody_shares_a_key_of_the_published_form() {
+fn no_two_holders_share_a_key_of_the_published_form() {
     nobody_shares_a_key(&SkipListPublished::new(), 4, 5_000 * factor());
 }
 
@@ -321,7 +321,7 @@ fn heights_that_do_not_exist_are_refused() {
 /// One holds all and releases; the waiters for parts all go on, also waiters that are not the first
 /// in line.
 #[test]
-fn nobody_is_left_in_line() {
+fn no_waiter_is_left_in_line() {
     let lock = &SkipList::<u64>::new();
     for round in 0..200 * factor() {
         let all = lock.acquire(&Span::all());

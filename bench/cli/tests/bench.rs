@@ -333,7 +333,7 @@ fn pools_leave_tables_json_and_pictures() {
 }
 
 #[test]
-fn what_is_missed_is_an_error_only_if_it_is_asked_for() {
+fn a_missed_target_is_an_error_only_with_check() {
     let folder = tempfile::tempdir().unwrap();
     // Whether a figure is reached is the machine's business; the code must agree with it.
     let arguments = ["pool", "--quick", "--part", "burst,submit", "--kind", "manx,rayon", "--check"];

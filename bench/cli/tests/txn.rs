@@ -24,7 +24,7 @@ fn measured(folder: &Path, arguments: &[&str]) -> Report {
 }
 
 #[test]
-fn what_is_not_installed_is_left_out_and_the_store_is_measured() {
+fn stores_that_are_not_installed_are_left_out_and_ours_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let report = bench(
         folder.path(),

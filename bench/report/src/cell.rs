@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_a_dash() {
+    fn a_value_that_was_not_measured_is_a_dash() {
         for cell in [number(f64::NAN), time(f64::NAN), throughput(f64::NAN), size(f64::INFINITY)] {
             assert_eq!(cell, "-");
         }

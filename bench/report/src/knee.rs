@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_or_stays_or_is_too_short_has_none() {
+    fn a_curve_that_falls_or_is_flat_or_short_has_no_knee() {
         for points in [
             &[][..],
             &[(0.0, 1.0), (1.0, 2.0)],

@@ -98,7 +98,7 @@ fn the_table_shows_the_interval_and_the_pairs_beside_the_figure() {
 }
 
 #[test]
-fn what_was_not_measured_says_why() {
+fn a_target_that_was_not_measured_says_why() {
     let verdict = ratio("at_most = 1.5").unmeasured("there is no boost without root");
     assert_eq!((verdict.verdict, verdict.measured), (Outcome::NotMeasured, None));
     assert!(table(&[verdict]).to_string().contains("not measured: there is no boost without root"));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_looks_twice_at_what_is_true_already() {
+    fn no_peer_looks_twice_at_a_condition_that_is_true_already() {
         for peer in PEERS {
             let looks = Cell::new(0);
             (peer.until)(&|| {

@@ -53,7 +53,7 @@ fn a_rival_that_ends_its_process_has_a_row_that_says_so() {
 }
 
 #[test]
-fn what_is_not_known_is_named() {
+fn an_unknown_lock_or_case_is_named() {
     let complaints = [
         (["--lock", "no-such"], "no lock `no-such`; there are manx"),
         (["--case", "no-such"], "no case `no-such`; there are uncontended"),

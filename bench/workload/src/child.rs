@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_ended_with_its_children() {
+    fn a_program_that_takes_too_long_is_ended_with_its_children() {
         let error = run(shell("sleep 1000 & sleep 1000"), Duration::from_millis(100)).unwrap_err();
         assert!(error.to_string().contains("did not end within"), "{error}");
     }
 
     #[test]
-    fn what_it_leaves_running_ends_with_it() {
+    fn processes_that_a_program_leaves_running_end_with_it() {
         let finished = run(shell("sleep 1000 & echo $!"), LIMIT).unwrap();
         let left: i32 = finished.stdout.trim().parse().unwrap();
         // It is gone, or on its way, or a zombie until the process that adopted it looks. If it
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_is_named() {
+    fn a_program_that_cannot_be_started_is_named() {
         let error = run(Command::new("/no/such/program"), LIMIT).unwrap_err();
         assert!(error.to_string().contains("/no/such/program"), "{error}");
     }

@@ -5,6 +5,7 @@
 //! right verdict is busy waiting. Each program alone is a case in which the doctor has nothing to
 //! cure: there its cost is measured.
 //!
+//! Invariants:
 //! 1. A round of a program alone is a pair: the program as it is, and the same with the doctor
 //!    beside it, in an order drawn at random. The ratio of their throughputs is the cost. Under a
 //!    load only the verdict counts, so a round has the doctor beside it.

@@ -1,5 +1,6 @@
 //! Comparing variants within one run: in turn, round after round, until their ratios are known.
 //!
+//! Invariants:
 //! 1. Every round runs every variant once, in an order that is drawn anew ([`report::order`]).
 //!    Samples of a variant with the same round number belong together: they are a pair.
 //! 2. A comparison goes on until each ratio that its targets are about is known, or its time is

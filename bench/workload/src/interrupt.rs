@@ -1,6 +1,7 @@
 //! Ctrl-C: remembered, and passed on at once to the measured programs; each of them has a session
 //! of its own.
 //!
+//! Invariants:
 //! 1. The handler does two things, both async-signal-safe: it stores a flag and it kills the
 //!    process groups whose leaders are in `CHILDREN`.
 //! 2. `CHILDREN` names a group only while its leader has not been reaped, so the number cannot have

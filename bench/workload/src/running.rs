@@ -1,5 +1,6 @@
 //! A running server: this file starts it, asks it until it answers, watches it, and stops it.
 //!
+//! Invariants:
 //! 1. The server has a session and an autogroup of its own, as services have. It ends if this
 //!    process is killed.
 //! 2. The server counts as started once it has answered a question. No amount of time is taken for
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_ends_when_it_is_dropped() {
+    fn a_running_server_ends_when_it_is_dropped() {
         let running = Running::spawn(shell("while :; do :; done")).unwrap();
         let id = running.child.id();
         drop(running);

@@ -1,5 +1,6 @@
 //! Programs one after the other, and each in all of its versions in turn, whatever fails.
 //!
+//! Invariants:
 //! 1. A run that loses an update, or that prints what does not add up, is a failure and never a
 //!    figure.
 //! 2. A version that failed once is not run again for that program. What was measured of it before

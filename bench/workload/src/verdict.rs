@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_judged_is_what_is_watched() {
+    fn ratios_that_are_judged_are_the_ones_that_are_watched() {
         for (rounds, expected) in [(5, Outcome::Met), (4, Outcome::NotMeasured)] {
             let mut report = report(rounds);
             judge_or(&mut report, |_, id| figure(id).ok_or_else(|| "not known".into()));

@@ -1,6 +1,7 @@
 //! Widely used programs that wait badly when CPUs are short: as they are, under `manx run`, and
-//! with those of their own settings that help most.
+//! with the program's own tuning options that help most.
 //!
+//! Invariants:
 //! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs,
 //!    or one copy of two threads alone, where there is nothing to repair.
 //! 2. Versions take turns, round after round, until the ratio of interest (`Case::watched`) and
@@ -38,7 +39,7 @@ use std::time::Duration;
 /// The time that a copy of a Python program needs to start and to end.
 const STARTED: Duration = Duration::from_secs(2);
 
-/// The variables of the settings. Victims start without the user's values.
+/// The variables that settings may set. Victims start without the user's values of them.
 const CLEARED: [&str; 6] = [
     "OMP_WAIT_POLICY",
     "GOMP_SPINCOUNT",
@@ -57,7 +58,7 @@ pub struct Setup {
     pub place: Place,
     /// `manx` itself
     pub manx: PathBuf,
-    /// A smoke check
+    /// A smoke check: each run does only the work that shows that the program runs
     pub quick: bool,
     /// Only the first load of each victim
     pub demo: bool,
@@ -67,7 +68,7 @@ pub struct Setup {
     pub limit: Duration,
 }
 
-/// A version of a program.
+/// A version of a program: as it is, under `manx run`, or with a tuning option of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     AsIs,
@@ -182,37 +183,46 @@ impl Case<'_> {
         (0..self.load.copies).map(|_| self.command(version)).collect()
     }
 
+    /// The command line and environment of one copy of the program, in this version. Only
+    /// `Version::Set` adds options and variables.
     fn command(&self, version: Version) -> Command {
         let setting = if let Version::Set(setting) = version { Some(setting) } else { None };
-        let mut words = Vec::new();
+        let mut command_line = Vec::new();
         if version == Version::Guarded {
-            words.extend([self.setup.manx.clone().into(), "run".into(), "--".into()]);
+            command_line.extend([self.setup.manx.clone().into(), "run".into(), "--".into()]);
         }
         if let Some(launcher) = &self.ready.launcher {
-            words.extend(launcher.words.iter().cloned());
-            // As many slots as ranks: Open MPI then starts more ranks than CPUs, as it does in a
-            // container whose quota it does not know.
+            command_line.extend(launcher.words.iter().cloned());
+            // Declare as many slots as ranks; otherwise Open MPI refuses to start more ranks than
+            // there are CPUs. In a container with a quota it sees all CPUs, and starts them anyway.
             let ranks = self.load.threads.to_string();
-            words.extend(["--host".into(), format!("localhost:{ranks}").into(), "-n".into(), ranks.into()]);
-            words.extend(setting.iter().flat_map(|setting| setting.launcher.iter().map(Into::into)));
+            command_line.extend([
+                "--host".into(),
+                format!("localhost:{ranks}").into(),
+                "-n".into(),
+                ranks.into(),
+            ]);
+            command_line.extend(setting.iter().flat_map(|setting| setting.launcher.iter().map(Into::into)));
         }
-        words.extend(self.ready.words.iter().cloned());
-        words.extend(self.victim.arguments.iter().map(Into::into));
+        command_line.extend(self.ready.words.iter().cloned());
+        command_line.extend(self.victim.arguments.iter().map(Into::into));
         let (operations, seconds) = match self.setup.quick {
+            // A smoke check: just enough to see that the program runs.
             true => (self.victim.operations.min(4), self.victim.seconds.min(0.5)),
             false => (self.victim.operations, self.victim.seconds),
         };
-        words.push(format!("--operations={operations}").into());
-        words.push(format!("--seconds={seconds}").into());
-        words.push(format!("--threads={}", self.load.threads).into());
-        words.extend(setting.iter().flat_map(|setting| setting.arguments.iter().map(Into::into)));
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
+        command_line.push(format!("--operations={operations}").into());
+        command_line.push(format!("--seconds={seconds}").into());
+        command_line.push(format!("--threads={}", self.load.threads).into());
+        command_line.extend(setting.iter().flat_map(|setting| setting.arguments.iter().map(Into::into)));
+        let mut command = Command::new(&command_line[0]);
+        command.args(&command_line[1..]);
         for name in CLEARED {
             command.env_remove(name);
         }
         command.env("OMP_NUM_THREADS", self.load.threads.to_string());
         command.env("OPENBLAS_NUM_THREADS", self.load.threads.to_string());
+        // Settings may override these two variables, so they come last.
         command.envs(setting.iter().flat_map(|setting| setting.variables.iter().copied()));
         command
     }
@@ -257,7 +267,7 @@ pub(crate) fn sample(outcome: &Outcome, limit: Duration) -> Sample {
     sample.with(&serde_json::json!({ "latencies": all, "checksums": sums }))
 }
 
-/// How it ended, and its last line on standard error, in one line.
+/// How the program ended, and its last line on standard error, in one line.
 fn why(what: &str, stderr: &str) -> String {
     let what = what.rsplit_once('/').map_or(what, |(_, name)| name);
     let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());

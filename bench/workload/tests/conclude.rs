@@ -42,7 +42,7 @@ fn found() -> Report {
 }
 
 #[test]
-fn what_the_guard_repairs_is_met() {
+fn targets_are_met_where_the_guard_repairs() {
     let mut report = found();
     inversion::conclude(&mut report);
     let expected =
@@ -76,7 +76,7 @@ fn a_round_less_than_five_is_no_verdict() {
 }
 
 #[test]
-fn what_it_does_not_repair_falls_short() {
+fn targets_fall_short_where_the_guard_does_not_repair() {
     let mut report = found();
     report.runs.retain(|run| !(run.case == HEADLINE && run.variant == GUARDED));
     engine(&mut report, HEADLINE, GUARDED, 7_000.0, 700.0, 1000.0);

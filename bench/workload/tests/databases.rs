@@ -138,7 +138,7 @@ fn two_processes_that_write_the_same_lmdb_database_lose_nothing() {
 }
 
 #[test]
-fn what_a_database_cannot_do_without_is_asked_for() {
+fn an_option_that_a_database_needs_is_asked_for() {
     for (name, arguments, reason) in [
         ("lmdb", &["--expect=1", "--home=/tmp"][..], "--join is missing"),
         ("lmdb", &["--private", "--join", "--home=/tmp"], "--private: not with --join"),

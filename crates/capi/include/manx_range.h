@@ -56,9 +56,9 @@
 #define MANX_RANGE_JSON 1
 
 /**
- * A lock of ranges of byte strings, in the order of `memcmp`, the shorter first. Keys whose first
- * eight bytes are the same are looked after together; for other keys `block_log2` decides, which
- * counts these bytes as a number.
+ * A lock of ranges of byte strings, in the order of `memcmp`; a key comes before longer ones that
+ * begin with it. Keys whose first eight bytes are the same are looked after together; for other
+ * keys `block_log2` decides, which counts these bytes as a number.
  */
 typedef struct manx_range_bytes_t manx_range_bytes_t;
 

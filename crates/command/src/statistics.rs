@@ -6,6 +6,7 @@
 //! so the same values always have the same interval. Of few values the interval is a little too
 //! narrow: simulated with normal noise it holds the true median in 92 to 94 %.
 //!
+//! Invariants:
 //! 1. Fewer than [`PAIRS_MIN`] values have no interval, and no verdict follows from them. From five
 //!    on, the two ends cannot both lie on one side of the true median but by a chance of 6 %; with
 //!    four the chance is 13 %.

@@ -1,40 +1,41 @@
-//! Which cause is to blame for how much: each second of a thread is given to one cause.
+//! How much of the lost time each cause has: each second that a thread loses counts for one cause.
 //!
-//! The kernel counts for how long threads wished to run and had no CPU. Several causes are in that
-//! number, so it is divided, in this order:
+//! The kernel counts for how long threads wished to run and had no CPU. Several causes can
+//! contribute to that number, so it is divided among them, in this order:
 //!
 //! 1. *Throttled*: the part of the time in which a quota stopped the group, times the threads that
 //!    wished to run.
-//! 2. *Behind holders*: lock holders of a worse priority than their waiters that were kept from
-//!    running. That is the inversion's, not the crowd's.
-//! 3. *Crowd*: what the program would lose on these CPUs if it were alone there, as it has more
-//!    runnable threads than CPUs.
-//! 4. *Neighbours*: the rest, as far as other processes used CPUs. A process with at most as many
-//!    runnable threads as CPUs loses nothing to itself.
-//! 5. What is left has no known cause: wake-ups that take their time.
+//! 2. *Behind holders*: the waits of lock holders that have a worse priority than their waiters and
+//!    were kept from running. They count for the priority inversion, not for the crowd.
+//! 3. *Crowd*: the time that the program would lose if it were alone on these CPUs, because it has
+//!    more runnable threads than CPUs.
+//! 4. *Neighbours*: the rest, as far as other processes used CPUs. A process that never has more
+//!    runnable threads than CPUs has no crowd.
+//! 5. The remaining time has no known cause: some wake-ups take long.
 //!
-//! Waits of threads that Manx's guard makes yield are in none of these: they wait for another
-//! thread, and let it run.
+//! Waits of threads that Manx's guard makes yield count for none of these causes: such a thread
+//! waits for another thread, and lets it run.
 //!
-//! Then comes busy waiting. If `spinning` is the part of the run time that threads spent in loops
-//! that wait, then without these loops that part of the run time, and of the throttled time, the
-//! crowd and the waits for neighbours, would not be there: a thread that waits for a CPU only to
-//! look again loses nothing, and the CPU that it burns is missing elsewhere. So busy waiting has
-//! these parts, and the others have the rest. Two copies of a program that spin beside each other
-//! are the usual case. Threads that yield in a loop answer for all of their waits.
+//! Then comes busy waiting. `spinning` is the part of the run time that threads spent in loops that
+//! wait. Without these loops this part of the run time would not be needed, and the same part of
+//! the throttled time, the crowd and the waits for neighbours would not occur: a thread that waits
+//! for a CPU only to look again loses nothing, and the CPU time that it burns is missing elsewhere.
+//! So busy waiting gets this part of each, and the other causes keep the rest. The usual case are
+//! two copies of a program that spin beside each other. If threads yield in a loop, all of their
+//! waits count for busy waiting.
 //!
-//! Threads that sleep, for locks or disks, are in none of these numbers; they are counted at each
-//! look.
+//! Threads that sleep for locks or disks are not in these numbers. They are counted at each look.
 
 use crate::evidence::Evidence;
 use crate::evidence::thread::ThreadEvidence;
 
-/// Neighbours that used less of a CPU are no cause.
+/// If neighbours used less of a CPU than this, they are no cause.
 const NEIGHBOURS_MIN: f64 = 0.05;
-/// Ticks are coarse: neighbours may take that much more than their run time says.
+/// Neighbours may have used this many times the CPU time that was counted, because ticks are
+/// coarse.
 const NEIGHBOURS_SLACK: f64 = 1.1;
 
-/// Numbers of threads, on average over the time.
+/// Numbers of threads, on average over the time for which the process was watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
     /// How many CPUs the threads may use, without quotas
@@ -66,7 +67,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Divides what was seen.
+    /// Divides the lost time in the evidence among the causes.
     pub fn of(evidence: &Evidence) -> Shares {
         let looks = f64::from(evidence.looks.max(1));
         let sum = |of: fn(&ThreadEvidence) -> u32| {
@@ -120,29 +121,30 @@ impl Shares {
         }
     }
 
-    /// All that threads did and suffered.
+    /// How many threads ran, waited for a CPU, or slept for a lock or a disk.
     pub fn all(&self) -> f64 {
         self.running + self.waiting + self.locked + self.blocked
     }
 
-    /// What busy waiting costs: CPU time that it burns, and waits for a CPU that it causes.
+    /// What busy waiting costs: the CPU time that it burns, and the waits for a CPU that it causes.
     pub fn busy_waiting(&self) -> f64 {
         self.spinning * self.running + self.blamed() * (self.throttled + self.crowd + self.neighbours)
     }
 
-    /// The part that is not busy waiting's.
-    pub fn honest(&self, share: f64) -> f64 {
+    /// A cause's share without the part that busy waiting has of it.
+    pub fn without_busy_waiting(&self, share: f64) -> f64 {
         (1.0 - self.blamed()) * share
     }
 
-    /// The part of the waits for a CPU that busy waiting answers for. A thread that yields in a
-    /// loop waits for a CPU only to look again, so all of its waits are of that kind.
+    /// The part of the waits for a CPU that busy waiting causes. A thread that yields in a loop
+    /// waits for a CPU only to look again, so busy waiting causes all of its waits.
     fn blamed(&self) -> f64 {
         self.spinning.max(self.yielding)
     }
 }
 
-/// How many threads there are of those that wished to run for most of the time.
+/// How many threads ran or wished to run, on average, among the threads that did so for at least
+/// half of the time.
 fn steady(evidence: &Evidence) -> f64 {
     let wished_ns = evidence.threads.iter().map(|thread| thread.run_ns + thread.wait_ns);
     evidence.per_time(wished_ns.filter(|wished_ns| *wished_ns >= evidence.span_ns / 2).sum())
@@ -256,7 +258,7 @@ mod tests {
         }
         let shares = Shares::of(&evidence);
         assert!(near(shares.yielding, 1.0) && near(shares.busy_waiting(), 6.0), "{shares:?}");
-        assert!(near(shares.honest(shares.crowd), 0.0));
+        assert!(near(shares.without_busy_waiting(shares.crowd), 0.0));
     }
 
     #[test]
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quota_stopped_is_no_crowd() {
+    fn time_that_a_quota_stopped_does_not_count_as_a_crowd() {
         let mut evidence = evidence(&[(0.125, 0.875); 4], 0.5);
         evidence.groups = vec![GroupEvidence { throttled_ns: SECOND * 3 / 2, ..GroupEvidence::default() }];
         let shares = Shares::of(&evidence);
@@ -283,7 +285,7 @@ mod tests {
         }
         let shares = Shares::of(&evidence);
         assert!(near(shares.spinning, 0.5) && near(shares.crowd, 2.0), "{shares:?}");
-        assert!(near(shares.busy_waiting(), 2.0) && near(shares.honest(shares.crowd), 1.0));
+        assert!(near(shares.busy_waiting(), 2.0) && near(shares.without_busy_waiting(shares.crowd), 1.0));
     }
 
     #[test]
@@ -294,7 +296,7 @@ mod tests {
         }
         let shares = Shares::of(&evidence);
         assert!(near(shares.neighbours, 1.0) && near(shares.busy_waiting(), 1.8), "{shares:?}");
-        assert!(near(shares.honest(shares.neighbours), 0.1));
+        assert!(near(shares.without_busy_waiting(shares.neighbours), 0.1));
     }
 
     #[test]

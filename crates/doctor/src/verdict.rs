@@ -66,18 +66,18 @@ impl Cause {
     }
 }
 
-/// Something to do.
+/// A remedy: a command, or advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedy {
-    /// What it does, or all of it if there is no command
+    /// What the command does; or the whole advice if there is no command
     pub what: String,
     /// A command to copy
     pub command: Option<String>,
 }
 
 impl Remedy {
-    /// To start the program under `manx run` with these options. If that is done already, the
-    /// remedy says so.
+    /// The remedy to start the program under `manx run` with these options. If the program already
+    /// runs so, the remedy says so.
     pub fn manx_run(evidence: &Evidence, options: &str, what: impl Into<String>) -> Remedy {
         if evidence.manx.as_ref().is_some_and(|manx| manx.does(options)) {
             let option = if options.is_empty() { "the guard" } else { options };
@@ -91,7 +91,7 @@ impl Remedy {
         Remedy { what: what.into(), command: Some(command) }
     }
 
-    /// Something that is no command.
+    /// Advice without a command.
     pub fn advice(what: impl Into<String>) -> Remedy {
         Remedy { what: what.into(), command: None }
     }

@@ -53,9 +53,9 @@ const GENERATED_MIN: f64 = 0.2;
 pub enum Refusal {
     /// There is no process with this number.
     Missing(i32),
-    /// There is one, but this user may not look at it.
+    /// The process exists, but this user may not look at it.
     Forbidden(i32),
-    /// Something else is wrong.
+    /// The kernel refused for another reason, in words.
     Other(i32, String),
 }
 

@@ -211,7 +211,7 @@ impl CountedFile {
         for &place in places {
             let lock = &live.lock_table()[place];
             totals.add(Counter::HandOffs, lock.hand_overs.load(Relaxed));
-            totals.add(Counter::Starving, lock.overdue.load(Relaxed));
+            totals.add(Counter::Starving, lock.starving.load(Relaxed));
         }
         registry.add(slot, &totals.since(&self.totals));
         (self.totals, self.sites) = (totals, sites);

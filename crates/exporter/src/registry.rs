@@ -7,6 +7,7 @@
 //! A name is not to be trusted: a flood of processes may bring a new one each. So the numbers of
 //! entries and of locks are bounded, and the rest is summed in `other`:
 //!
+//! Invariants:
 //! 1. There are at most [`Limits::programs`] entries beside `other`. Programs without Manx have at
 //!    most half of them, so that they do not crowd out those under Manx.
 //! 2. A program has at most [`Limits::locks`] locks beside `other`.

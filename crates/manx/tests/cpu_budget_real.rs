@@ -141,7 +141,7 @@ fn a_watch_sees_quotas_moves_and_groups_that_are_removed() {
 }
 
 #[test]
-fn what_the_group_used_is_measured_where_both_hierarchies_agree() {
+fn usage_of_a_group_is_measured_if_both_hierarchies_agree() {
     let Some(group) = Group::or_skip("cpu") else { return };
     let mut child = Asked::new();
     child.ask("now");

@@ -121,7 +121,7 @@ fn throttled(periods: u64, throttled: u64, time: Duration) -> Throttled {
 }
 
 #[test]
-fn what_the_group_used_and_how_often_it_was_stopped_is_read_where_it_is_written() {
+fn usage_and_throttling_of_a_group_are_read_where_the_kernel_writes_them() {
     let (used_a, throttled_a) = (Duration::from_millis(7), throttled(9, 4, Duration::from_millis(5)));
     // The group with the least quota is `/a`.
     let tree = unified()
@@ -146,7 +146,7 @@ fn what_the_group_used_and_how_often_it_was_stopped_is_read_where_it_is_written(
 }
 
 #[test]
-fn nobody_knows_what_a_group_used_that_is_another_one_in_cpuacct() {
+fn usage_is_unknown_if_cpuacct_has_another_group() {
     let tree = version_1()
         .file("/proc/self/cgroup", "2:cpuacct:/x\n1:cpu:/a/b\n")
         .file("/sys/fs/cgroup/cpuacct/x/cpuacct.usage", "7000000");

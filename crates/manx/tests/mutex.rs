@@ -264,7 +264,7 @@ fn an_epoch_lends_a_mutex_its_window() {
     // Held for long enough a waiter with the default window is starving; none is with one of an
     // hour.
     let held_ns = (1..20).map(|power| WINDOW_NS << power).find(|&held_ns| starving(false, held_ns));
-    assert!(!starving(true, held_ns.expect("overdue at last")));
+    assert!(!starving(true, held_ns.expect("starving at last")));
 }
 
 /// A mutex with many waiters is handed over as seldom as a mutex with few.

@@ -114,7 +114,7 @@ fn three_threads_in_a_ring_are_found() {
 }
 
 #[test]
-fn a_thread_that_would_wait_for_itself_is_told() {
+fn a_thread_that_would_wait_for_itself_panics() {
     let _turn = observing(Observe::DEADLOCKS);
     let mutex = Mutex::new(0);
     let held = mutex.lock();
@@ -132,7 +132,7 @@ fn a_thread_that_would_wait_for_itself_is_told() {
 }
 
 #[test]
-fn a_reader_that_reads_again_behind_a_writer_is_told() {
+fn a_reader_that_reads_again_behind_a_writer_panics() {
     let _turn = observing(Observe::BOTH);
     let lock = RwLock::new(0);
     name(&lock, "twice");
@@ -175,7 +175,7 @@ fn a_waiter_with_a_deadline_is_in_no_deadlock() {
 }
 
 #[test]
-fn what_is_taken_in_one_order_is_no_deadlock() {
+fn locks_that_are_taken_in_one_order_are_no_deadlock() {
     let _turn = observing(Observe::DEADLOCKS);
     let (outer, inner, table) = (Mutex::new(0_u32), Mutex::new(0_u32), RwLock::new(0_u32));
     let work = || {

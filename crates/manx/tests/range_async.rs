@@ -141,7 +141,7 @@ fn the_last_waker_is_called() {
 
 /// A range that was handed to a future is given back by dropping that, and goes to the next one.
 #[test]
-fn what_was_handed_to_a_dropped_future_goes_on() {
+fn a_range_that_was_handed_to_a_dropped_future_is_passed_on() {
     let lock = Lock::with(SMALL.window(Duration::ZERO));
     let held = lock.lock(0..4).unwrap();
     let (caller, waker) = Caller::new();

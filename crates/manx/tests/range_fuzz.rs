@@ -62,7 +62,7 @@ fn random_programs_hold_what_the_model_holds() {
 
 /// A program that failed once.
 #[test]
-fn what_failed_once_does_not_fail_again() {
+fn programs_that_failed_once_do_not_fail_again() {
     // A set that needs the heap was never taken: a lock of one slot, and twelve points at once.
     let mut set = vec![0, 3, 11];
     (0..12).for_each(|key| set.extend([3, key * 2, 0]));

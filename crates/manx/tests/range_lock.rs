@@ -434,7 +434,7 @@ fn a_waiter_for_a_range_up_to_the_lowest_key_is_woken() {
 /// A releaser that has given back a part, and is stopped then, is not in the way of a thread that
 /// wants that part: what is free is taken, however the other goes on.
 #[test]
-fn what_was_given_back_is_free_while_the_rest_is_held() {
+fn released_keys_are_free_while_the_rest_is_held() {
     let lock = Lock::with(SMALL);
     let mut owner = lock.owner();
     owner.lock(0..50).unwrap();

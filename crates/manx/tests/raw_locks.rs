@@ -33,7 +33,7 @@ fn a_place_in_a_queue_stays_in_its_thread() {
 }
 
 #[test]
-fn what_holds_nothing_of_a_threads_may_be_unlocked_in_another_one() {
+fn a_lock_without_state_of_its_thread_may_be_unlocked_in_another_one() {
     let mutex = lock_api::Mutex::<FutexMutex, u32>::new(0);
     let guard = mutex.lock();
     thread::scope(|scope| scope.spawn(move || drop(guard)).join().expect("it unlocks"));

@@ -20,7 +20,7 @@ fn rounds<P: Policy>(policy: &P, rounds: u32) -> [u64; 4] {
 }
 
 #[test]
-fn nobody_spins_while_there_is_a_shortage() {
+fn no_waiter_spins_while_there_is_a_shortage() {
     let adaptive = Adaptive::DEFAULT.yields(2).step(MICROSECOND).ceiling(MICROSECOND);
     assert!(!short_of_cpus());
     assert_eq!(rounds(&adaptive, 5), [5, 0, 0, 0]);

@@ -18,7 +18,7 @@ use Isolation::{ReadCommitted, ReadUncommitted, Serializable, Snapshot};
 use testing::until;
 
 #[test]
-fn what_is_rolled_back_was_never_there() {
+fn changes_that_are_rolled_back_were_never_there() {
     for store in stores() {
         put(&store, "a", "1");
         let (mut one, mut two) = (store.session().unwrap(), store.session().unwrap());
@@ -37,7 +37,7 @@ fn what_is_rolled_back_was_never_there() {
 }
 
 #[test]
-fn what_is_forgotten_is_taken_back_when_its_session_goes_on() {
+fn a_forgotten_transaction_is_rolled_back_when_its_session_goes_on() {
     for (store, isolation) in
         stores().into_iter().zip([Snapshot; 2]).chain(stores().into_iter().zip([ReadCommitted; 2]))
     {

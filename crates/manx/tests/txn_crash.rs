@@ -264,7 +264,7 @@ fn killed_at_points_it_loses_nothing() {
 
 /// The checker itself: a loss, a torn batch and a change of order are seen.
 #[test]
-fn what_is_lost_or_torn_is_seen() {
+fn a_lost_or_torn_group_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Durable::open(folder.path(), SHORT).expect("made");
     let first = Model::new(0, FILLING).transfer();

@@ -153,7 +153,7 @@ fn values_of_megabytes_and_an_empty_key_are_kept() {
 }
 
 #[test]
-fn what_many_threads_apply_is_all_there() {
+fn changes_that_many_threads_apply_are_all_there() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Durable::open(folder.path(), SHORT).expect("made");
     std::thread::scope(|scope| {

@@ -211,7 +211,7 @@ fn alive(values: &[Weak<[u8]>]) -> usize {
 }
 
 #[test]
-fn what_was_scanned_is_freed_like_everything_else() {
+fn scanned_values_are_freed_like_all_others() {
     let map = Map::default();
     let store = Store::open(Options::default(), Box::new(map.clone()));
     let mut session = store.session().unwrap();
@@ -357,7 +357,7 @@ fn a_key_is_committed_at_growing_timestamps() {
 }
 
 #[test]
-fn what_a_session_left_undone_is_done_by_others() {
+fn cleaning_that_a_session_left_undone_is_done_by_others() {
     let store = Store::in_memory(Options::default());
     let (mut reader, mut idle) = (store.session().unwrap(), store.session().unwrap());
     let old = reader.begin(Snapshot).unwrap();
@@ -420,7 +420,7 @@ impl Data for Unreadable {
 }
 
 #[test]
-fn what_could_not_be_read_leaves_nothing_behind() {
+fn a_failed_read_of_the_base_leaves_nothing_behind() {
     let store = Store::open(Options::default(), Box::new(Unreadable));
     let mut session = store.session().unwrap();
     let mut it = session.begin(Snapshot).unwrap();
@@ -432,7 +432,7 @@ fn what_could_not_be_read_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_a_transaction_writes_over_is_freed_before_it_ends() {
+fn values_that_a_transaction_overwrites_are_freed_before_it_ends() {
     let store = Store::in_memory(Options::default());
     let mut session = store.session().unwrap();
     let mut it = session.begin(Snapshot).unwrap();

@@ -36,15 +36,15 @@ pub(crate) struct Frame {
     pub(crate) title: f64,
 }
 
-/// Of a file.
+/// The frame of a picture in a file.
 const FILE: Frame = Frame { width: 760.0, left: 90.0, right: 40.0, panel: 240.0, title: 24.0 };
-/// On a page, where the title is beside the picture.
+/// The frame of a picture on a page, where the title is beside the picture.
 pub(crate) const WIDE: Frame = Frame { width: 620.0, left: 72.0, right: 34.0, panel: 220.0, title: 0.0 };
-/// The same over the whole width of a page.
+/// The frame of a picture over the whole width of a page.
 pub(crate) const BROAD: Frame = Frame { width: 1100.0, ..WIDE };
-/// On a page on a telephone.
+/// The frame of a picture on a page on a telephone.
 pub(crate) const NARROW: Frame = Frame { width: 320.0, left: 60.0, right: 26.0, panel: 190.0, title: 0.0 };
-/// Above a panel, for its name and a row of its legend.
+/// The room above a panel, for its name and a row of its legend.
 const ABOVE: f64 = 46.0;
 /// A further row of a legend.
 const ROW: f64 = 16.0;
@@ -100,12 +100,12 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// Its height, in the units of its SVG.
+    /// The height of the chart, in the units of its SVG.
     fn height(&self, frame: Frame) -> f64 {
         frame.title + self.panels.iter().map(|panel| panel.above(frame) + frame.panel).sum::<f64>() + BELOW
     }
 
-    /// As the text of an SVG file.
+    /// The chart as the text of an SVG file.
     pub fn svg(&self) -> String {
         svg::write(&self.shapes(FILE), FILE.width, self.height(FILE))
     }
@@ -182,7 +182,7 @@ impl Panel {
         self.names(frame).map(place).collect()
     }
 
-    /// Its room above, for name and legend.
+    /// The room above the panel, for its name and legend.
     fn above(&self, frame: Frame) -> f64 {
         ABOVE + ROW * self.legend(frame).last().map_or(0, |(row, _)| *row) as f64
     }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_is_left_out() {
+    fn points_without_a_place_are_left_out() {
         for points in [vec![], vec![(0.0, 1.0)], vec![(f64::NAN, 1.0), (1.0, f64::INFINITY)]] {
             let chart = chart(points);
             assert!(!chart.shapes(FILE).iter().any(|shape| matches!(shape, Shape::Marks(_))));

@@ -109,7 +109,7 @@ impl Grid {
         Grid { caption: caption.into(), heads: heads.iter().map(head).collect(), rows: Vec::new() }
     }
 
-    /// As HTML; nothing without a row.
+    /// The table as HTML; nothing if it has no rows.
     pub(crate) fn markup(&self, ids: &mut Ids) -> Markup {
         if self.rows.is_empty() {
             return html! {};
@@ -178,7 +178,7 @@ pub(crate) struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    /// As HTML, if there is room for another one.
+    /// The picture as HTML; nothing if the page has no room for another picture.
     pub(crate) fn markup(&self, ids: &mut Ids, drawn: &dyn Fn(Frame) -> (Vec<Shape>, (f64, f64))) -> Markup {
         if !ids.has_room() {
             return html! {};

@@ -8,6 +8,7 @@
 //! | `manx doctor --json` | `"schema": "manx-doctor"`, or a list of such | [`doctor`] |
 //! | `manx doctor --json -- PROGRAM` | `"schema": "manx-doctor-pairs"` | [`doctor`] |
 //!
+//! Invariants:
 //! 1. A reader takes what it knows and leaves the rest: fields that come later are no error, and a
 //!    field that is missing is empty. A later version of a schema is an error, because its fields
 //!    may mean something else.
@@ -124,7 +125,7 @@ fn several(list: Vec<Value>) -> Result<Kind, Fault> {
     }
 }
 
-/// A result whose version is not later than this.
+/// A result, unless its version is later than `version_max`.
 fn of<T: DeserializeOwned>(value: Value, schema: &str, version_max: u64) -> Result<T, Fault> {
     let version = value.get("version").and_then(Value::as_u64);
     match version {
@@ -142,14 +143,14 @@ fn parsed<T: DeserializeOwned>(value: Value, what: &str) -> Result<T, Fault> {
         .map_err(|error| Fault::new(format!("no whole result of {what}: {error}"), WHOLE))
 }
 
-/// A word for an error.
+/// The beginning of a word, short enough for an error message.
 fn brief(word: &str) -> String {
     word.chars().take(40).collect()
 }
 
-/// The most characters of a string.
+/// Strings are cut after this number of characters.
 const CHARACTERS_MAX: usize = 2_000;
-/// The member whose strings are as long as a process was watched.
+/// The member whose strings are not cut: they have one character for each look at a process.
 const STATES: &str = "states";
 
 /// Replaces what could mislead a reader (Invariant 2), in strings and in names of members.
@@ -170,7 +171,7 @@ fn clean(value: &mut Value) {
     }
 }
 
-/// A text as a reader may see it.
+/// A text without what could mislead a reader, cut if it is too long.
 pub(crate) fn cleaned(text: &str) -> String {
     let mut characters = text.chars();
     let shown = characters.by_ref().take(CHARACTERS_MAX);
@@ -180,7 +181,8 @@ pub(crate) fn cleaned(text: &str) -> String {
     cleaned
 }
 
-/// Whether a character is none to be shown. Lines and tabs may stand in a text.
+/// Whether a character could mislead a reader: it turns the direction of text, or controls a
+/// terminal. Line ends and tabs do not.
 fn misleads(character: char) -> bool {
     let turns =
         matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_told_why() {
+    fn a_file_that_is_no_result_is_refused_with_the_reason() {
         for (text, expected) in [
             ("", "it is empty"),
             ("  \n", "it is empty"),

@@ -118,7 +118,7 @@ fn comparable(results: &[Named]) -> Result<(), Fault> {
     }
 }
 
-/// What a result is of, in a few words.
+/// What a result measured or watched, in a few words.
 fn subject(result: &Named) -> String {
     match &result.kind {
         Kind::Bench(report) => format!("bench {}", report.bench),

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_the_end_is_short() {
+    fn written_bytes_are_read_and_a_read_ends_at_the_end_of_the_file() {
         let path = path("rw");
         let file = File::create(&path).expect("created");
         file.write_at(b"manx", 4).expect("written");

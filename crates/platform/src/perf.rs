@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_started_thread_does_is_counted_too() {
+    fn events_of_a_started_thread_are_counted_too() {
         // Fewer pages than fit into a huge one, so that each is a fault of its own.
         const PAGES: usize = 100;
         let counter = match Counter::of_this_thread(Event::PageFaults) {

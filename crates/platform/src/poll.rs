@@ -32,7 +32,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn what_it_waits_for() {
+    fn a_wait_to_write_ends_when_there_is_room_or_on_request_when_there_is_data() {
         let (mut here, mut there) = UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();
         while here.write(&[0; 4096]).is_ok() {}

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_count_is_read() {
         for cpus in [Cpus::Auto, Cpus::Keep, Cpus::Count(1), Cpus::Count(Cpus::MAX)] {
             assert_eq!(Cpus::from_word(cpus.to_string().as_bytes()), Some(cpus));
         }

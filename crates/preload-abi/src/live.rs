@@ -177,8 +177,9 @@ pub struct Lock {
     pub longest_ticks: AtomicU64,
     /// Waits that ended because the lock was handed over, rather than found free.
     pub hand_overs: AtomicU64,
-    /// Waits that were longer than their window.
-    pub overdue: AtomicU64,
+    /// Waits that were longer than their window: their thread was starving. (`overdue` in the
+    /// JSON.)
+    pub starving: AtomicU64,
     /// The file name, without its folder, of the module from which it was first waited for.
     pub module: [u8; 64],
     /// The function of that call, and the offset in it, if the module names it.

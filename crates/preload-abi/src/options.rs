@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_options_are_read_back() {
         let options = Options {
             guard: Guard::Always,
             lock: Lock::Fifo,

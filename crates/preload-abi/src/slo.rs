@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_target_is_read() {
         for slo in [
             Slo { id: None, bound_ns: 0, percentile: 5000 },
             Slo { id: Some(0), bound_ns: u64::MAX, percentile: 9999 },

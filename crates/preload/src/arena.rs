@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allocated_apart_needs_no_latch_and_is_gone() {
+    fn scratch_memory_needs_no_latch_and_is_freed_at_the_end() {
         let arena = Arena::new();
         arena.hold();
         let layout = Layout::from_size_align(100, 64).expect("a layout");

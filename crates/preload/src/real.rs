@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nowhere_is_not_looked_for_again() {
+    fn a_function_that_is_absent_is_not_looked_up_again() {
         let nowhere = Real::new("no_such_function_anywhere\0");
         nowhere.address.store(ABSENT, Ordering::Relaxed);
         look_up();

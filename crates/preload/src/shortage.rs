@@ -252,11 +252,12 @@ fn parse(text: &[u8]) -> Option<u32> {
     None
 }
 
-/// In its time CPUs are short.
+/// A stretch of time in which CPUs are short.
 struct Window {
-    /// It ends then.
+    /// When the window ends.
     until_ticks: AtomicU64,
-    /// How long it is, or how long evidence has made one before, if it soon comes again.
+    /// The length of the window. A window that begins soon after it is twice as long. Weak evidence
+    /// leaves here the length that stronger evidence made before.
     ticks: AtomicU64,
 }
 
@@ -267,31 +268,31 @@ impl Window {
         now_ticks < until && is_plausible(until, now_ticks)
     }
 
-    /// Whether it has ended a short time ago.
+    /// Whether the window has ended a short time ago.
     fn is_probed(&self, now_ticks: u64) -> bool {
         let until = self.until_ticks.load(Ordering::Relaxed);
         let last = self.ticks.load(Ordering::Relaxed);
         until != 0 && now_ticks.saturating_sub(until) < last.max(ns_to_ticks(PROBE_NS))
     }
 
-    /// Begins another one, of `most_ns` at most.
+    /// Begins another window, of `most_ns` at most.
     fn begin(&self, now_ticks: u64, most_ns: u64) {
         let until = self.until_ticks.load(Ordering::Relaxed);
         let last = if self.is_probed(now_ticks) { self.ticks.load(Ordering::Relaxed) } else { 0 };
         let (least, most) = (ns_to_ticks(WINDOW_NS_MIN), ns_to_ticks(most_ns));
         let ticks = last.saturating_mul(2).max(least).min(most);
         let next = now_ticks.saturating_add(ticks);
-        // One of the threads that find the same.
+        // One of the threads that find the same evidence begins the window.
         if self.until_ticks.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            // What stronger evidence has taught is not forgotten for a weak one.
+            // Weak evidence does not replace the length that stronger evidence has made.
             let learnt = if most_ns == WINDOW_NS_MIN { ticks.max(last) } else { ticks };
             self.ticks.store(learnt, Ordering::Relaxed);
         }
     }
 }
 
-/// No window is that long, unless the user says so: the clock was set back, as when a machine is
-/// suspended or a process restored.
+/// Whether a window may end at `until`. No window is longer, unless the user says so: the clock was
+/// set back, as when a machine is suspended or a process restored.
 #[cold]
 fn is_plausible(until: u64, now_ticks: u64) -> bool {
     until == u64::MAX || until - now_ticks <= ns_to_ticks(2 * WINDOW_NS_GAP)

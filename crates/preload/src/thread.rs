@@ -16,7 +16,7 @@ use core::cell::Cell;
 use platform::fork;
 use platform::signal::Mask;
 
-/// See the module's text.
+/// The library's data of one thread: see the module's text.
 #[repr(C)]
 pub struct Thread {
     /// The site of the wait that goes on (its address; 0: none does). The copies of loops write 0
@@ -82,16 +82,16 @@ pub struct Thread {
     pub past: crate::lock::dilate::DilationState,
 }
 
-/// Of a thread that forks.
+/// The state of a thread while it forks.
 #[derive(Clone, Copy)]
 pub struct Forking {
-    /// The signals that it had blocked before.
+    /// The signals that the thread had blocked before.
     pub mask: Mask,
-    /// It holds the guard's latch.
+    /// Whether the thread holds the guard's latch.
     pub holds_guard: bool,
 }
 
-/// What is set aside for each thread, below.
+/// The bytes that the assembly below sets aside for each thread.
 const BYTES: usize = 352;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
@@ -149,7 +149,7 @@ pub fn tid() -> u32 {
     cached_tid().unwrap_or_else(query_tid)
 }
 
-/// The same, if the kernel has been asked.
+/// The calling thread's id, if the kernel has been asked for it before.
 #[inline(always)]
 pub fn cached_tid() -> Option<u32> {
     let known = current().number.get();

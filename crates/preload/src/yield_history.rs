@@ -38,7 +38,7 @@ pub struct YieldHistory {
 pub enum Step {
     /// Go to the kernel.
     Yield,
-    /// The same, and look whether CPUs are short.
+    /// Go to the kernel, and look whether CPUs are short.
     Look,
     /// Sleep for some nanoseconds.
     Sleep {

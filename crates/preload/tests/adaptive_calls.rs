@@ -46,7 +46,7 @@ fn a_real_time_waiter_for_a_spin_lock_lets_its_holder_run() {
 }
 
 #[test]
-fn nobody_is_kept_out_of_a_spin_lock() {
+fn no_thread_is_kept_out_of_a_spin_lock() {
     for answer in ["short=auto", "short=always"] {
         holds("spin_locks", "nobody_is_kept_out", answer);
     }
@@ -66,7 +66,7 @@ fn a_loop_of_yields_is_left_alone_while_there_is_room() {
 }
 
 #[test]
-fn what_is_no_loop_of_yields_does_not_sleep() {
+fn yields_with_a_lock_in_between_do_not_sleep() {
     for lock in ["manx", "asl", "glibc"] {
         let options = format!("short=always,lock={lock}");
         holds("yields", "a_lock_in_between_is_work", &options);

@@ -54,7 +54,7 @@ fn counts_are_told_and_everything_else_is_the_c_librarys() {
 }
 
 #[test]
-fn switched_off_nothing_is_told() {
+fn a_program_with_manx_off_is_told_nothing_of_cpus() {
     let mut command = under(&program("cpus_told"), &[0, 0, 0], "cpus=1,cpus_also=affinity+configured");
     command.env("MANX", "off");
     finish(&mut command).succeeded();

@@ -39,7 +39,7 @@ fn nothing_is_dilated_unasked() {
 }
 
 #[test]
-fn what_is_slept_or_waited_is_not_stretched() {
+fn time_asleep_or_waiting_is_not_stretched() {
     for lock in ["manx", "asl", "glibc"] {
         run(&format!("guard=off,lock={lock},dilate=100000"), &["sleeps"]);
     }

@@ -64,7 +64,7 @@ fn a_link_and_a_script_are_names_of_the_program_too() {
 }
 
 #[test]
-fn what_a_program_starts_is_judged_by_its_own_name() {
+fn a_started_program_is_judged_by_its_own_name() {
     // The shell does not end with exec, so the program is its child.
     let shell = |options: &str| {
         let mut command = Command::new("sh");

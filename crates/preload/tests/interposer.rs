@@ -25,7 +25,7 @@ fn a_queue_serves_in_the_order_of_arrival() {
 }
 
 #[test]
-fn nobody_overtakes_a_waiter_whose_window_is_over() {
+fn no_thread_overtakes_a_waiter_whose_window_is_over() {
     holds("nobody_overtakes_the_starving", &["manx"]);
 }
 

@@ -135,7 +135,7 @@ fn a_counter_whose_step_keeps_a_flag_is_moved_on() {
 }
 
 #[test]
-fn what_does_no_wait_is_left_alone() {
+fn loops_that_do_not_wait_are_left_alone() {
     let _alone = alone();
     for level in ["-O1", "-O2", "-O3"] {
         for (program, way) in [("counters.c", "searches"), ("spins.c", "sum_of_rounds")] {
@@ -145,7 +145,7 @@ fn what_does_no_wait_is_left_alone() {
 }
 
 #[test]
-fn what_should_block_and_does_not_takes_its_authors_time() {
+fn a_wait_that_should_block_and_does_not_takes_its_authors_time() {
     let _alone = alone();
     for level in ["-O1", "-O2", "-O3"] {
         let [_, yields, sleeps] = waited("counters.c", level, "comes_back");

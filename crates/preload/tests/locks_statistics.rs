@@ -152,7 +152,7 @@ fn mutexes_of_c11_are_counted_as_what_they_are() {
 }
 
 #[test]
-fn mutexes_that_keep_the_c_librarys_waiting_are_told() {
+fn mutexes_that_keep_the_c_librarys_waiting_are_counted() {
     for (mode, ours) in MODES.map(|mode| (mode, mode != "glibc")) {
         let outcome = under_manx("lock_kept", &[], &format!("lock={mode}"));
         let kept: u64 = outcome.succeeded().stdout.trim().parse().expect("a number");
@@ -168,7 +168,7 @@ fn mutexes_that_keep_the_c_librarys_waiting_are_told() {
 }
 
 #[test]
-fn more_locks_than_the_file_holds_are_told() {
+fn waits_for_more_locks_than_the_file_holds_are_counted() {
     let outcome = under_manx("lock_many", &[], "");
     outcome.succeeded();
     let report = outcome.report.as_ref().expect("statistics");

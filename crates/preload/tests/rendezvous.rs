@@ -84,7 +84,7 @@ fn libraries_are_found_where_the_loader_no_longer_calls() {
 }
 
 #[test]
-fn what_the_loader_will_write_is_known() {
+fn words_that_the_loader_will_write_are_known() {
     for (name, flags) in [("tables", &[][..]), ("text", &["-DTEXT", "-Wl,-z,notext"])] {
         let flags = [&["-O0", "-shared", "-fPIC"], flags].concat();
         let into = compiled_as("relocated", &format!("librelocated-{name}.so"), &flags);

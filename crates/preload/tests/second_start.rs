@@ -208,7 +208,7 @@ fn a_row_is_replaced_only_where_the_first_start_would_do_so_now() {
 }
 
 #[test]
-fn whatever_stands_in_the_files_is_used_whole_or_not_at_all() {
+fn a_damaged_cache_file_is_not_used_at_all() {
     let (cache, program) = (Cache::new(), large_program("shows"));
     let lines = without_addresses(&cache.run(&program, &[], "perf_map=on"));
     let [file] = cache.files().try_into().expect("the program's");
@@ -240,7 +240,7 @@ fn whatever_stands_in_the_files_is_used_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_another_user_may_have_written_is_not_used() {
+fn a_cache_file_that_another_user_may_have_written_is_not_used() {
     let (cache, program) = (Cache::new(), large_program("turns"));
     cache.run(&program, &[], "");
     let [file] = cache.files().try_into().expect("the program's");

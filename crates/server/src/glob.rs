@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_begin_with() {
+    fn the_prefix_that_all_matches_begin_with() {
         assert_eq!(prefix(b"user:*"), b"user:");
         assert_eq!(prefix(b"user"), b"user");
         assert_eq!(prefix(b"[u]ser"), b"");

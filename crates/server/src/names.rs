@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_name() {
+    fn the_parts_of_a_name_are_found_in_it() {
         assert_eq!(key_in(&key(b"k")), b"k");
         assert_eq!(member_in(&member(7, b"m")), Some(&b"m"[..]));
         assert_eq!(ordered_in(&ordered(7, 9, b"m")), Some((9, &b"m"[..])));

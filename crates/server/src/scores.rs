@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_a_score() {
+    fn numbers_and_infinities_are_scores_and_other_text_is_not() {
         for (text, value) in [
             ("3", Some(3.0)),
             ("+3.0", Some(3.0)),

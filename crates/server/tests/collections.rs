@@ -315,7 +315,7 @@ impl Binding {
 }
 
 #[test]
-fn what_the_binding_of_ycsb_does() {
+fn collections_serve_the_commands_of_ycsbs_binding() {
     const CLIENTS: usize = 8;
     const RECORDS: usize = 100;
     for_each_model(|server| {

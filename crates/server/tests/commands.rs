@@ -265,7 +265,7 @@ fn connections_and_servers_tell_of_themselves() {
 }
 
 #[test]
-fn what_is_unknown_or_incomplete_is_refused_in_redis_words() {
+fn unknown_or_incomplete_commands_are_refused_in_redis_words() {
     for_each_model(|server| {
         let it = &mut Client::to(server);
         it.expect_error("WHAT a b", "ERR unknown command 'WHAT', with args beginning with: 'a' 'b' ");

@@ -219,7 +219,7 @@ fn a_password_comes_first() {
 }
 
 #[test]
-fn what_cannot_be_is_not_started() {
+fn a_server_with_impossible_options_is_not_started() {
     let store = || manx::txn::Store::in_memory(manx::txn::Options::default());
     let error = |options: Options| Server::start(options, store()).expect_err("it cannot be");
     let anywhere = Options { listen: "0.0.0.0:0".parse().unwrap(), ..Options::default() };

@@ -174,7 +174,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_redis_words() {
+fn protocol_errors_are_reported_in_redis_words() {
     let stranger = Limits { stranger: true, ..LIMITS };
     for (bytes, limits, text) in [
         (&b"*x\r\n"[..], LIMITS, "invalid multibulk length"),

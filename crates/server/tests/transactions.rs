@@ -172,7 +172,7 @@ fn of_two_that_write_what_the_other_watches_one_is_refused() {
 }
 
 #[test]
-fn nobody_sees_half_of_a_transaction() {
+fn no_client_sees_half_of_a_transaction() {
     for_each_model(|server| {
         Client::to(server).expect_ok("MSET a 0 b 0");
         let (tell, told) = std::sync::mpsc::channel();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_what_the_rounds_would_have_counted() {
+    fn missing_rounds_count_as_much_as_real_ones_would() {
         use Condition::*;
         for goes_on in
             [NotEqual, Below, BelowOrEqual, Above, AboveOrEqual, Less, LessOrEqual, Greater, GreaterOrEqual]

@@ -494,7 +494,7 @@ fn of(parts: &[Range<u64>], pivot: u64) -> Original<'_> {
 }
 
 #[test]
-fn what_cannot_be_copied_is_not() {
+fn code_that_cannot_be_copied_is_refused() {
     // pause; cmp byte [rdi], 0; jne back
     let spin = [0xf3, 0x90, 0x80, 0x3f, 0, 0x75, 0xf9];
     assert!(copy_of(&spin, 0).is_some());

@@ -77,7 +77,7 @@ fn a_function_of_a_few_bytes_is_left_alone() {
 }
 
 #[test]
-fn what_is_no_entry_is_left_alone() {
+fn an_address_that_is_no_entry_is_left_alone() {
     let built = function(&[&PROLOGUE, &EPILOGUE]);
     for address in [TEXT + 1, TEXT + 8, TEXT + 100] {
         let left = analyse(&built, address).0;

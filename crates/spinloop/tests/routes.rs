@@ -186,7 +186,7 @@ fn hops_where_the_landing_is_out_of_reach() {
 }
 
 #[test]
-fn what_is_given_is_given_once() {
+fn room_for_a_landing_is_given_once() {
     // Two loops, room for one landing: eight bytes.
     let code = [SPIN, SPIN, &[0xf5], &[RET], NOP5, NOP3, &[RET]].concat();
     let built = assemble(TEXT, &code, &[TEXT..TEXT + code.len() as u64]);

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_up_is_left_out_with_its_reason() {
+    fn a_program_that_is_not_set_up_is_left_out_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let only = ["scikit-learn".to_owned(), "ggml".to_owned()];
         let (prepared, left_out) = prepare(folder.path(), folder.path(), &only).unwrap();

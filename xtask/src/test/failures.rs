@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failing_tests_say_is_kept_and_nothing_else() {
+    fn output_of_failing_tests_is_kept_and_nothing_else() {
         let mut failures = Failures::default();
         let printed = "test one ... ok\ntest two ... FAILED\n\nfailures:\n\n---- two stdout ----\nleft: 4\n\nfailures:\n    two\n\n\
             test result: FAILED. 1 passed\n\nrunning 0 tests";

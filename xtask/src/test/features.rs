@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_linked_besides_is_named() {
+    fn a_crate_that_must_not_be_linked_is_named() {
         let tree = "manx v1.0.0\nlibc v0.2.0\nlock_api v0.5.0\nscopeguard v1.2.0\nmanx-platform v1.0.0\nlibc v0.2.0 (*)\n";
         assert_eq!(is_slim(tree), Ok(()));
         assert!(is_slim(&format!("{tree}papaya v0.2.0\n")).unwrap_err().contains("papaya"));

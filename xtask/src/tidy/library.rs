@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_and_what_is_listed_in_vain_is_found() {
+    fn an_unlisted_export_and_a_listed_one_that_is_gone_are_found() {
         let facts = built("-Wl,-soname,libmanx_preload.so");
         let allowed = BTreeSet::from(["manx_listed", "manx_pointer", "manx_gone"]);
         let found: Vec<String> =

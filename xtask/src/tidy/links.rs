@@ -1,14 +1,14 @@
-//! No dead links in the documents: what a Markdown file points to is there.
+//! No dead links in the documents: the file or heading that a Markdown file points to exists.
 //!
-//! Three things point: a relative link `[text](path#heading)` and its anchor, a reference
-//! definition `[name]: path`, and a path in code quotes that begins with a folder of the root
-//! (`crates/…`). Addresses of the web are not followed: a test must not depend on somebody else's
-//! server.
+//! Three kinds of reference are checked: a relative link `[text](path#heading)` and its anchor, a
+//! reference definition `[name]: path`, and a path in code quotes that begins with a folder of the
+//! root (`crates/…`). Addresses of the web are not followed: a test must not depend on somebody
+//! else's server.
 
 use super::finding::Finding;
 use super::tree::{File, Tree};
 
-/// Folders of the root; code quotes that begin so are paths.
+/// Folders of the root. Text in code quotes that begins with one of them is a path.
 const FOLDERS: [&str; 6] = ["bench/", "crates/", "twins/", "xtask/", "docs/", ".ci/"];
 
 /// Finds dead links in every Markdown file outside test data.
@@ -22,7 +22,7 @@ fn in_document(file: &File, tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in prose(file) {
         for target in targets(&line) {
-            if let Some(what) = dead(&target, file, tree) {
+            if let Some(what) = problem_with_link(&target, file, tree) {
                 let remedy = "correct the link, or what it points to";
                 findings.push(Finding::new(&file.path, number, what, remedy));
             }
@@ -52,7 +52,7 @@ fn prose(file: &File) -> Vec<(usize, String)> {
     lines
 }
 
-/// What stands in code quotes on a line.
+/// The texts in code quotes on a line.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -74,25 +74,27 @@ fn targets(line: &str) -> Vec<String> {
     targets
 }
 
-/// What is wrong with a target, if anything is.
-fn dead(target: &str, from: &File, tree: &Tree) -> Option<String> {
+/// What to report about a link's target; `None` if it exists, or leads to the web. (The caller
+/// checks paths in code quotes.)
+fn problem_with_link(target: &str, from: &File, tree: &Tree) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
     }
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
-    let full = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
-    let Some(full) = full.filter(|full| tree.has(full)) else {
+    let path_from_root = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
+    let Some(path_from_root) = path_from_root.filter(|path| tree.has(path)) else {
         return Some(format!("a link to `{path}`, which is not there"));
     };
     if anchor.is_empty() {
         return None;
     }
-    let headings = tree.file(&full).map(anchors).unwrap_or_default();
+    let headings = tree.file(&path_from_root).map(anchors).unwrap_or_default();
     (!headings.iter().any(|heading| heading == anchor))
-        .then(|| format!("a link to `#{anchor}`, and {full} has no such heading"))
+        .then(|| format!("a link to `#{anchor}`, and {path_from_root} has no such heading"))
 }
 
-/// The path from the root that a relative path in a file means; none if it leaves the tree.
+/// The path from the root to which the relative path `path` in the file `from` leads; `None` if it
+/// leaves the tree.
 pub fn resolve(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_ones_are_found_with_their_line() {
+    fn dead_links_are_found_with_their_line() {
         let cases = [
             ("[a](GONE.md)", "a link to `GONE.md`"),
             ("[a](OTHER.md#two)", "a link to `#two`, and OTHER.md"),

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_take_is_found() {
+    fn fields_that_a_manifest_does_not_inherit_are_found() {
         let found = check(&made_up("crates/a/Cargo.toml", "[package]\nname = \"a\"\nedition = \"2021\"\n"));
         assert_eq!(found.len(), SAYS.len());
     }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_somewhere_is_fine() {
+    fn files_in_known_places_are_fine() {
         for path in [
             "Cargo.toml",
             ".ci/run",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_nowhere_is_found() {
+    fn files_in_no_known_place_are_found() {
         for path in [
             "notes.txt",
             "core",

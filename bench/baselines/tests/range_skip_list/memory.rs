@@ -270,7 +270,7 @@ fn what_a_walk_kept_comes_back_when_it_has_gone_on() {
 
 /// More threads than CPUs: some are always preempted while they walk.
 #[test]
-fn what_is_allocated_does_not_grow_with_the_pairs_of_many_threads() {
+fn memory_does_not_grow_with_the_pairs_of_many_threads() {
     let lock = &SkipList::<u64>::new();
     thread::scope(|scope| {
         for me in 0..8 {

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_case_lacks_is_a_dash() {
+    fn a_value_that_a_case_lacks_is_a_dash() {
         assert_eq!([cell(1.25, 1), cell(0.0, 2), cell(f64::NAN, 2)], ["1.2", "-", "-"]);
     }
 }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_a_peer_is_not_measured() {
+    fn a_target_without_its_peer_is_not_measured() {
         let all = verdicts(&[row("manx", 99.0, 3e6, 100.0)]);
         assert_eq!(find(&all, "locks-scaling-8-throughput"), [(None, Reached::NotMeasured)]);
     }

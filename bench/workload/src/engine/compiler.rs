@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_compiled_is_found_again_and_a_change_is_compiled_anew() {
+    fn a_compiled_program_is_found_again_and_a_changed_one_is_compiled_anew() {
         let folder = tempfile::tempdir().unwrap();
         let compiler = Compiler::new("cc", folder.path());
         let first = compiler.program("threads", &[], "").unwrap();

@@ -5,6 +5,7 @@
 //! | cgroup v1, `cpu` | `cpu.cfs_quota_us` of each `cpu.cfs_period_us` | `cpu.shares`, 1024 by default |
 //! | cgroup v2, `cpu` | `cpu.max` | `cpu.weight`, 100 by default |
 //!
+//! Invariants:
 //! 1. A group lies beside this process' own in the hierarchy (v1: below it; v2: below the mount's
 //!    root, because a group with processes has no limited children there), and, where v1 counts CPU
 //!    time in another hierarchy, there is one of its name there too, as containers have it.
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_removed_and_so_is_what_the_dead_left() {
+    fn groups_are_removed_and_so_are_those_that_dead_benches_left() {
         let folder = tempfile::tempdir().unwrap();
         let hierarchy = Hierarchy { unified: false, folders: vec![folder.path().to_owned()] };
         let group = hierarchy.make("a", Limits::default()).unwrap();

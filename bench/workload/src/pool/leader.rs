@@ -7,6 +7,7 @@
 //! threads. Among groups it divides them equally, so a process with more threads than its neighbour
 //! gets no more CPU time than the neighbour.
 //!
+//! Invariants:
 //! 1. A process is in its control groups before it executes anything of its own.
 //! 2. No process begins before all are ready. Each prints a line when it is ready; then the leader
 //!    closes the pipe that is the standard input of all.

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_task_is_refused() {
+    fn text_that_is_no_task_is_refused() {
         assert!(run("{}").unwrap_err().to_string().starts_with("not what a process is told"));
     }
 }

@@ -1,20 +1,22 @@
 //! An open loop: a thread of the process hands jobs to its pool when they are due, whether or not
 //! earlier jobs have ended.
 //!
-//! As in the paper (section 2, figure 1): a job is stamped when it is put into the queue, when a
-//! worker begins it, and when it has ended. *Queue latency* is from the first to the second,
-//! *service latency* from the second to the third, *total latency* the whole. The paper's frontend
-//! is a thread of the same process, and so is this one; how late it is itself, against the moment
-//! at which a job was due, is kept beside them, because with more threads than CPUs it has to wait
-//! for a CPU too.
+//! As in the paper that `pool.rs` names (section 2, figure 1): a job is stamped when it is put into
+//! the queue, when a worker begins it, and when it has ended. *Queue latency* is from the first to
+//! the second, *service latency* from the second to the third, *total latency* the whole. The
+//! paper's frontend is a thread of the same process, and so is this one. The frontend's own
+//! lateness is recorded too: the time from the moment at which a job was due to its first stamp.
+//! With more threads than CPUs the frontend also has to wait for a CPU.
 //!
 //! Every job has a place for its stamps before anything begins, so recording is three stores and no
 //! lock.
 //!
-//! 1. A job that begins after the time (and what is left for stragglers) is over only counts as
-//!    unfinished.
-//! 2. A stamp is written once, by the thread that then has the job. `left` counts the jobs that
-//!    have not gone through a worker; a thread that reads 0 there reads all their stamps.
+//! Invariants:
+//! 1. A job that has not begun when the time and the extra time (`drain`) are over counts as
+//!    unfinished, and its work is left out.
+//! 2. A stamp is written once: the first by the frontend, the others by the worker that runs the
+//!    job. `left` counts the jobs that no worker has finished or dropped; a thread that reads 0
+//!    there reads all stamps.
 
 use super::executor::{Executor, Use};
 use super::spec::{Load, Lock, Outcome};
@@ -36,7 +38,7 @@ struct Job {
     pushed_ns: AtomicU64,
     begun_ns: AtomicU64,
     ended_ns: AtomicU64,
-    /// How many times it went through a worker.
+    /// How many times a worker took the job.
     ran: AtomicUsize,
 }
 
@@ -70,17 +72,22 @@ impl OpenLoop {
 }
 
 impl Load {
-    /// When jobs are due, in nanoseconds from the start.
-    pub fn arrivals_ns(&self) -> Vec<u64> {
+    /// When jobs are due, in nanoseconds from the start: evenly spaced or Poisson. Jobs come for
+    /// `pause`, then none for `pause`, and so on; a job that is due in a pause is dropped, not
+    /// postponed.
+    ///
+    /// Each process has its own phase, and with it its own random numbers, the same in each run.
+    /// Neighbours have different phases, so that their jobs do not come at the same moments.
+    pub fn due_times_ns(&self) -> Vec<u64> {
         let gap_ns = 1e9 / self.rate_per_s;
         let mut random = fastrand::Rng::with_seed((self.phase * 1e9) as u64);
-        // Exponentially distributed, with mean 1; the logarithm is of a number above 0.
+        // Exponentially distributed, with mean 1. `f64()` is below 1: the logarithm is never of 0.
         let mut exponential = || -(1.0 - random.f64()).ln();
         let (mut at_ns, mut due) = (gap_ns * self.phase, Vec::new());
         while at_ns < self.time.as_nanos() as f64 {
-            let busy =
+            let jobs_come =
                 self.pause.is_none_or(|pause| ((at_ns / pause.as_nanos() as f64) as u64).is_multiple_of(2));
-            if busy {
+            if jobs_come {
                 due.push(at_ns as u64);
             }
             at_ns += if self.poisson { gap_ns * exponential() } else { gap_ns };
@@ -100,7 +107,7 @@ impl<S: FnOnce()> Use for Serve<'_, S> {
     type Output = Result<Outcome, String>;
 
     fn with<E: Executor>(self, executor: E) -> Self::Output {
-        let due_ns = self.load.arrivals_ns();
+        let due_ns = self.load.due_times_ns();
         let jobs: Box<[Job]> = due_ns.iter().map(|_| Job::default()).collect();
         let work = Work::new(self.lock);
         (self.start)();
@@ -114,7 +121,7 @@ impl<S: FnOnce()> Use for Serve<'_, S> {
             if Instant::now() >= end {
                 break;
             }
-            // Before the job is handed over, or it could be done before it was counted.
+            // Count and stamp the job before the pool has it: a worker could run it at once.
             open_loop.left.fetch_add(1, Ordering::Relaxed);
             open_loop.jobs[index].pushed_ns.store(open_loop.now_ns(), Ordering::Relaxed);
             let open_loop = open_loop.clone();
@@ -138,7 +145,7 @@ fn sleep_until(moment: Instant) {
 }
 
 impl OpenLoop {
-    /// Waits for late jobs until then, and for jobs that run.
+    /// Lets waiting jobs begin until `until`, and then waits for the jobs that run.
     fn settle(&self, until: Instant) -> Result<(), String> {
         // Acquire: with the decrements of `left` all stamps are seen (Invariant 2).
         while self.left.load(Ordering::Acquire) > 0 && Instant::now() < until {
@@ -199,12 +206,12 @@ mod tests {
     }
 
     #[test]
-    fn jobs_come_at_equal_distances_or_at_random_as_often() {
-        let uniform = load().arrivals_ns();
+    fn jobs_are_due_at_equal_distances_or_at_random_at_the_same_rate() {
+        let uniform = load().due_times_ns();
         let expected: Vec<u64> = (0..10).map(|at| 10_000_000 + at * 20_000_000).collect();
         assert_eq!(uniform, expected);
         let many = Load { rate_per_s: 1e5, poisson: true, time: Duration::from_secs(1), ..load() };
-        let random = many.arrivals_ns();
+        let random = many.due_times_ns();
         // Poisson's deviation of 100,000 is 316.
         assert!((98_000..102_000).contains(&random.len()), "{}", random.len());
         let gaps: Vec<u64> = random.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -213,9 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn half_of_the_time_none_come() {
+    fn no_jobs_are_due_in_pauses() {
         let pause = Duration::from_millis(50);
-        let due = Load { pause: Some(pause), ..load() }.arrivals_ns();
+        let due = Load { pause: Some(pause), ..load() }.due_times_ns();
         assert_eq!(due, [10_000_000, 30_000_000, 110_000_000, 130_000_000]);
     }
 
@@ -238,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_end_is_unfinished() {
+    fn jobs_that_wait_at_the_end_are_unfinished() {
         let load = Load { rate_per_s: 1e5, time: Duration::from_millis(20), drain: Duration::ZERO, ..load() };
         let serve = Serve { load: &load, lock: Lock::None, start: || () };
         let outcome = executor::with(Kind::Ignorant, &Shape::default(), serve).unwrap().unwrap();

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_named() {
+    fn output_that_is_no_result_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "nothing was printed"),
             ("ready\nsteady", "the first line is `ready`"),

@@ -108,7 +108,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_suggested_was_kept_and_pays(
+        fn a_suggested_target_was_kept_and_pays(
             figures in prop::collection::vec((1.0..100.0f64, 1.0..5000.0f64), 0..12),
             knee in prop::option::of(0usize..12),
             fifo in prop::option::of(1.0..100.0f64),

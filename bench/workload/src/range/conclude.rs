@@ -85,7 +85,7 @@ mod tests {
     use report::Machine;
 
     #[test]
-    fn what_was_checked_is_one_table_and_judges_nothing() {
+    fn checked_pairs_are_one_table_and_judge_no_target() {
         let mut report = Report::new("range", Machine::default(), 0);
         for (round, violations) in [(0, 0.0), (1, 2.0)] {
             report.add(W1, "x", round, &[("checked_pairs", 10.0), ("violations", violations)]);

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_run_did_not_count_has_no_figure() {
+    fn a_counter_that_one_run_lacks_has_no_figure() {
         let more = Counts { cycles: Some(500.0), instructions: Some(90.0), l1d_misses: None };
         let less = Counts { cycles: Some(100.0), instructions: None, l1d_misses: Some(1.0) };
         let per_operation = more.zip(less, |more, less| (more - less) / 100.0);

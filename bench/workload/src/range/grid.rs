@@ -5,6 +5,7 @@
 //! many cells, and in most of them most peers are far behind, so not every peer runs in every
 //! round:
 //!
+//! Invariants:
 //! 1. In the first round of a cell every peer runs.
 //! 2. After that the default lock, the best fair peer so far, and the few fastest peers that may
 //!    turn out to be fair go on ([`standing`]). A peer that turns out not to be fair makes room for

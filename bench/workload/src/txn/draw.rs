@@ -95,7 +95,7 @@ mod tests {
     use report::Machine;
 
     #[test]
-    fn what_was_measured_is_drawn_and_nothing_else() {
+    fn cases_that_were_measured_are_drawn_and_no_others() {
         let mut report = Report::new("txn", Machine::default(), 0);
         assert!(draw(&report).is_empty());
         for count in IDLE {

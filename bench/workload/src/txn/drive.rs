@@ -2,6 +2,7 @@
 //! C calls them (`engines/store.c`), which draws, times and accounts as it does for the other
 //! engines.
 //!
+//! Invariants:
 //! 1. The driver calls a thread's functions from that thread, with the client that it made there.
 //! 2. What a store finds is checked within its transaction: by the driver, through [`Subject`]'s
 //!    closures. An error without words is one that the driver has noted.
@@ -342,7 +343,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_store_does_not_keep_is_found() {
+    fn a_record_that_a_store_does_not_keep_is_found() {
         let lost = driven(Sieve::default, "put", Result::is_err);
         assert!(lost.unwrap_err().contains("status"), "the check at the end ends the process");
         for (workload, why) in

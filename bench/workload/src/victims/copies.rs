@@ -1,5 +1,6 @@
 //! Copies of a program side by side; each copy measures itself.
 //!
+//! Invariants:
 //! 1. A copy starts when the copy before it is warm and waits. So the warm-up is the same alone and
 //!    in a pair. All copies begin together.
 //! 2. A copy that has measured enough goes on without output until all copies have: no copy is ever

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_says_what_brings_it() {
+    fn a_missing_victim_says_what_installs_it() {
         let cache = tempfile::tempdir().unwrap();
         let compiler = Compiler::new("cc", cache.path());
         let place = Place::find(&cache.path().join("bin/manx"), compiler).unwrap();

@@ -1,9 +1,12 @@
 //! Locks of ranges of byte strings, such as a database's keys: `manx::range::RangeLock<Vec<u8>>`.
 //!
-//! The order is that of `memcmp`, the shorter first. Keys are copied, so that C's need not outlive
-//! the call.
+//! The order is that of `memcmp`, and a key comes before longer ones that begin with it. Keys are
+//! copied, so the caller's keys may be freed after the call.
 //!
-//! Invariant: as that of `held.rs`, for locks of byte strings.
+//! Invariant: the two words of a `manx_range_bytes_held_t` are both null, and nothing is held; or
+//! they are a lock that lives, and the pointer that [`RangeGuard::into_raw`] made of a guard of
+//! that lock. No two objects have the same pointer: a function that takes the guard out leaves null
+//! behind.
 
 use super::{Patience, code, create, is_used, manx_range_options_t};
 use crate::mutex::until;
@@ -11,9 +14,9 @@ use core::ffi::{c_int, c_void};
 use core::{mem, ptr, slice};
 use manx::range::{Access, InvalidRange, LockError, RangeGuard, RangeLock, Span};
 
-/// A lock of ranges of byte strings, in the order of `memcmp`, the shorter first. Keys whose first
-/// eight bytes are the same are looked after together; for other keys `block_log2` decides, which
-/// counts these bytes as a number.
+/// A lock of ranges of byte strings, in the order of `memcmp`; a key comes before longer ones that
+/// begin with it. Keys whose first eight bytes are the same are looked after together; for other
+/// keys `block_log2` decides, which counts these bytes as a number.
 #[derive(Debug)]
 #[expect(non_camel_case_types, reason = "C's name")]
 pub struct manx_range_bytes_t {
@@ -45,25 +48,29 @@ pub struct manx_range_bytes_held_t {
 
 const NOTHING: manx_range_bytes_held_t = manx_range_bytes_held_t { lock: ptr::null(), range: ptr::null() };
 
-/// A copy of a key; `None` if there is none, which is an open end.
+/// A copy of the caller's key; `None` for a null pointer, which is an open end.
 ///
 /// # Safety
-/// It points to a key, whose bytes can be read; or is null.
+/// `given` points to a key, whose bytes can be read; or it is null.
 unsafe fn key(given: *const manx_range_key_t) -> Result<Option<Vec<u8>>, c_int> {
     // SAFETY: the caller's promise.
     match unsafe { given.as_ref() } {
         None => Ok(None),
         Some(manx_range_key_t { length: 0, .. }) => Ok(Some(Vec::new())),
         Some(key) if key.bytes.is_null() || isize::try_from(key.length).is_err() => Err(libc::EINVAL),
-        // SAFETY: the caller's promise; it is no longer than memory can be.
+        // SAFETY: the caller's promise; the length is at most `isize::MAX`.
         Some(key) => Ok(Some(unsafe { slice::from_raw_parts(key.bytes.cast::<u8>(), key.length) }.to_vec())),
     }
 }
 
-/// The keys that C means.
+/// The span from `start` up to and without `end`, as the C caller gave them; `None` is an open end.
+///
+/// # Errors
+/// The range is inverted or empty: C sees `EINVAL` for both.
 fn span(start: Option<Vec<u8>>, end: Option<Vec<u8>>) -> Result<Span<Vec<u8>>, LockError> {
     Ok(match (start, end) {
-        // There is nothing before the lowest key.
+        // The empty string is the lowest key, so a range up to it holds no key. `Span::to` cannot
+        // know that and would accept it.
         (_, Some(end)) if end.is_empty() => return Err(InvalidRange::Empty.into()),
         (Some(start), Some(end)) => Span::new(start, end)?,
         (Some(start), None) => Span::from(start),
@@ -84,8 +91,8 @@ unsafe fn acquire(
     if lock.is_null() || held.is_null() {
         return libc::EINVAL;
     }
-    // SAFETY: the caller's promise, here and below. What was in `held` is not looked at: it may
-    // never have been written.
+    // SAFETY: the caller's promise, here and below. The old words of `held` are not read: they
+    // may never have been written.
     let (it, start, end) = unsafe {
         held.write(NOTHING);
         (&*lock, key(start), key(end))

@@ -1,13 +1,13 @@
 //! The range lock: `manx::range::RangeLock<u64>`.
 //!
-//! A lock is some 37 KB, so it is made on the heap and C has a pointer. What C holds is two words
-//! (`held.rs`), a pointer to a set (`many.rs`), or a pointer to an owner (`owner.rs`). Locks of
-//! byte strings have the common part of that (`bytes.rs`).
+//! A lock is some 37 KB, so it is made on the heap and C has a pointer. For what it holds, C has
+//! two words (`held.rs`), a pointer to a set (`many.rs`), or a pointer to an owner (`owner.rs`).
+//! Locks of byte strings have only the two words (`bytes.rs`).
 //!
 //! Ranges are half-open and their ends are numbers, so one number has to stand for the open end:
-//! the highest. A range up to it has the highest key too. That every key can be locked is worth
-//! more than the one range which cannot be named, all up to the highest key without it; and nothing
-//! here makes such a range.
+//! the highest, `END`. A range up to `END` contains the key `END` too. So every key can be locked.
+//! The price is one range that C cannot name: the range up to the highest key without that key. No
+//! function here makes such a range.
 //!
 //! Invariant: a lock lives until `manx_range_destroy` returns 0, which it does not while anything
 //! refers to the lock: a held range, a waiter, or an owner, which is counted.
@@ -87,12 +87,15 @@ impl manx_range_span_t {
     }
 }
 
-/// The keys that C means.
+/// The span from `start` up to and without `end`, as the C caller gave them; `END` is an open end.
+///
+/// # Errors
+/// The range is inverted or empty: C sees `EINVAL` for both.
 fn span(start: u64, end: u64) -> Result<Span<u64>, LockError> {
     if end == END { Ok(Span::from(start)) } else { Ok(Span::new(start, end)?) }
 }
 
-/// What C is told.
+/// The error number that C gets for an error.
 #[cold]
 fn code(error: &LockError) -> c_int {
     match error {

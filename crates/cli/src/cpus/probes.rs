@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_in_time_is_killed_with_all_that_it_started() {
+    fn a_probe_that_does_not_answer_in_time_is_killed_with_its_children() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 7; sleep 1000 & sleep 1000"]);
         let begin = Instant::now();

@@ -44,7 +44,7 @@ struct LockCounts {
     address: u64,
     waited_ns: u64,
     longest_ns: u64,
-    overdue: u64,
+    starving: u64,
     waits: Histogram,
 }
 
@@ -144,7 +144,7 @@ impl Counts {
                 address,
                 waited_ns: ns(load(&lock.waited_ticks), rate),
                 longest_ns: ns(load(&lock.longest_ticks), rate),
-                overdue: load(&lock.overdue),
+                starving: load(&lock.starving),
                 waits: lock.histogram.read(),
             };
             let before = self.locks.entry(place_in_table).or_default();
@@ -175,7 +175,7 @@ impl Counts {
                     p50_ns,
                     p99_ns,
                     max_ns: (count > 0).then_some(longest_ns),
-                    overdue_per_s: per_second(now.overdue.saturating_sub(before.overdue), between.span_ns),
+                    starving_per_s: per_second(now.starving.saturating_sub(before.starving), between.span_ns),
                 },
             ));
             *before = now;

@@ -165,5 +165,5 @@ pub struct Lock {
     /// The longest one
     pub max_ns: Option<u64>,
     /// Waits per second that were longer than their window
-    pub overdue_per_s: f64,
+    pub starving_per_s: f64,
 }

@@ -8,15 +8,15 @@ use preload_abi::cpus::Cpus;
 /// The number of CPUs that is reported to the program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportedCpus {
-    /// That many.
+    /// How many CPUs the program is told of.
     pub count: usize,
     said: Cpus,
     budget: CpuBudget,
 }
 
 impl ReportedCpus {
-    /// By the settings and the budget of this process, which becomes the program; `None` if nothing
-    /// is reported.
+    /// The number by the settings and the budget of this process, which becomes the program; `None`
+    /// if nothing is reported.
     pub fn by(settings: &Settings) -> Option<ReportedCpus> {
         match settings.cpus() {
             Cpus::Keep => None,
@@ -24,7 +24,7 @@ impl ReportedCpus {
         }
     }
 
-    /// By what is said, and a budget.
+    /// The number by the setting `said` and by a budget.
     pub fn of(said: Cpus, budget: CpuBudget) -> ReportedCpus {
         let count = match said {
             Cpus::Count(count) => (count as usize).min(online(&budget)),
@@ -77,8 +77,9 @@ pub fn allowed(budget: &CpuBudget) -> usize {
         .unwrap_or_else(|| budget.count(Rounding::Floor))
 }
 
-fn cpus(budget: &CpuBudget, is_it: impl Fn(&LimitKind) -> bool) -> Option<usize> {
-    budget.limits().iter().find(|limit| is_it(&limit.kind)).map(|limit| limit.cpus as usize)
+/// The CPUs of the first limit of a kind.
+fn cpus(budget: &CpuBudget, is_of_kind: impl Fn(&LimitKind) -> bool) -> Option<usize> {
+    budget.limits().iter().find(|limit| is_of_kind(&limit.kind)).map(|limit| limit.cpus as usize)
 }
 
 #[cfg(test)]
@@ -86,24 +87,27 @@ pub(super) mod tests {
     use super::*;
     use std::fs;
 
-    /// The budget on a machine of 64 CPUs, with this affinity and this quota.
-    pub fn budget(affinity: &str, quota: &str) -> CpuBudget {
-        let root = tempfile::tempdir().expect("a folder");
+    /// The budget on a made-up machine of 64 CPUs. `affinity` is a CPU list such as `0-63`; `quota`
+    /// is the text of `cpu.max`: µs per period, or `max`, and the period. Detection reads the files
+    /// once; the folder may go.
+    pub fn made_up_budget(affinity: &str, quota: &str) -> CpuBudget {
+        let root = tempfile::tempdir().expect("a temporary folder");
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
-            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-            fs::write(path, text).expect("written");
+            fs::create_dir_all(path.parent().expect("the file is in a folder"))
+                .expect("the folder is created");
+            fs::write(path, text).expect("the file is written");
         };
         write("sys/devices/system/cpu/online", "0-63\n");
         write("proc/self/cgroup", "0::/a\n");
         write("proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         write("sys/fs/cgroup/a/cpu.max", quota);
-        CpuBudget::detect(root.path(), Some(&affinity.parse().expect("a list")))
+        CpuBudget::detect(root.path(), Some(&affinity.parse().expect("`affinity` is a CPU list")))
     }
 
     #[test]
-    fn more_than_there_is_is_said_to_the_user() {
-        let warning = |said, quota| ReportedCpus::of(said, budget("0-63", quota)).warning();
+    fn the_user_is_warned_of_more_cpus_than_there_are() {
+        let warning = |said, quota| ReportedCpus::of(said, made_up_budget("0-63", quota)).warning();
         assert_eq!(warning(Cpus::Auto, "150000 100000"), None);
         assert_eq!(warning(Cpus::Count(1), "50000 100000"), None, "no less can be said");
         assert_eq!(warning(Cpus::Count(64), "max 100000"), None);
@@ -111,6 +115,6 @@ pub(super) mod tests {
         assert!(more.starts_with("--cpus=2 is more than the program gets: 1.5 CPUs: quota"), "{more}");
         let most = warning(Cpus::Count(65), "max 100000").expect("a warning");
         assert_eq!(most, "--cpus=65: this machine has 64, and the program is told of no more");
-        assert_eq!(ReportedCpus::of(Cpus::Count(65), budget("0-63", "max 100000")).count, 64);
+        assert_eq!(ReportedCpus::of(Cpus::Count(65), made_up_budget("0-63", "max 100000")).count, 64);
     }
 }

@@ -286,7 +286,27 @@ impl Settings {
     }
 
     fn from_environment(text: &[u8]) -> Result<Settings, Failure> {
-        let read = Options::parse(text);
+        // Without `..`, so that the compiler asks for each new field.
+        let Options {
+            guard,
+            lock,
+            dilation,
+            short,
+            slos,
+            cpus,
+            cpus_also,
+            filters,
+            stats,
+            pid,
+            cache,
+            perf_map,
+            verbose,
+            spins,
+            yields,
+            step_us,
+            ceiling_us,
+            rejected,
+        } = Options::parse(text);
         let not_understood = |what: &[u8]| {
             Failure::new(
                 USAGE,
@@ -294,10 +314,10 @@ impl Settings {
                 "correct it, or unset the variable and use the flags: see `manx run --help`",
             )
         };
-        if let Some(rejected) = read.rejected {
+        if let Some(rejected) = rejected {
             return Err(not_understood(rejected));
         }
-        let stats = match read.stats {
+        let stats = match stats {
             Stats::Off => Destination::Nowhere,
             Stats::Stderr => Destination::Stderr,
             Stats::Live => Destination::Live,
@@ -307,14 +327,25 @@ impl Settings {
                 Destination::File(absolute(OsString::from_vec(path.to_vec()).into()))
             }
         };
-        let outer = if matches!(stats, Destination::File(_)) { read.pid } else { 0 };
-        let slos = read.slos.iter().collect();
-        let (only, not) = (read.filters.only.to_string(), read.filters.not.to_string());
-        let Options { guard, lock, dilation, cpus, cpus_also, pid, perf_map, cache, verbose, short, .. } =
-            read;
-        let Options { spins, yields, step_us, ceiling_us, .. } = read;
-        let counts = Options { perf_map, cache, spins, yields, step_us, ceiling_us, ..Options::default() };
-        let stated = Options { guard, lock, dilation, cpus, cpus_also, pid, verbose, short, ..counts };
+        let outer = if matches!(stats, Destination::File(_)) { pid } else { 0 };
+        let (slos, only, not) = (slos.iter().collect(), filters.only.to_string(), filters.not.to_string());
+        let stated = Options {
+            guard,
+            lock,
+            dilation,
+            short,
+            cpus,
+            cpus_also,
+            pid,
+            cache,
+            perf_map,
+            verbose,
+            spins,
+            yields,
+            step_us,
+            ceiling_us,
+            ..Options::default()
+        };
         Ok(Settings { options: stated, slos, only, not, cores: None, stats, outer, quiet: false })
     }
 

@@ -361,7 +361,7 @@ fn contains(value: &OsStr, part: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cpus::tests::budget;
+    use super::super::cpus::tests::made_up_budget;
     use super::*;
     use preload_abi::cpus::Cpus;
 
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_program_that_has_all_cpus_is_told_nothing() {
-        let whole = budget("0-63", "max 100000");
+        let whole = made_up_budget("0-63", "max 100000");
         assert_eq!(set(Cpus::Auto, whole.clone(), &[("JULIA_NUM_THREADS", "auto")], true), [""; 0]);
         assert_eq!(set(Cpus::Count(64), whole.clone(), &[], true), [""; 0]);
         assert_eq!(set(Cpus::Count(1000), whole, &[], true), [""; 0], "no more than there are");
@@ -383,7 +383,8 @@ mod tests {
 
     #[test]
     fn a_fraction_is_rounded_as_each_runtime_rounds() {
-        let all = |quota| set(Cpus::Auto, budget("0-63", quota), &[("JULIA_NUM_THREADS", "auto")], true);
+        let all =
+            |quota| set(Cpus::Auto, made_up_budget("0-63", quota), &[("JULIA_NUM_THREADS", "auto")], true);
         let expected = |down: usize, up: usize, go: usize| {
             RULES.map(|rule| match rule.name {
                 "GOMAXPROCS" => format!("GOMAXPROCS={go}"),
@@ -401,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_runtime_that_rounds_up_to_all_that_is_allowed_is_told_nothing() {
-        let names = |affinity, quota| set(Cpus::Auto, budget(affinity, quota), &[], true).join(" ");
+        let names = |affinity, quota| set(Cpus::Auto, made_up_budget(affinity, quota), &[], true).join(" ");
         let two = names("0-1", "150000 100000");
         assert!(
             two.contains("OMP_NUM_THREADS=1 ") && !two.contains("GOMAXPROCS") && !two.contains("DOTNET"),
@@ -414,20 +415,20 @@ mod tests {
 
     #[test]
     fn a_number_that_was_said_is_told_as_it_is() {
-        let all = set(Cpus::Count(1), budget("0-63", "150000 100000"), &[], true);
+        let all = set(Cpus::Count(1), made_up_budget("0-63", "150000 100000"), &[], true);
         assert_eq!(all.len(), RULES.len() - 1, "all but Julia");
         assert!(all.iter().all(|variable| variable.ends_with("=1")), "{all:?}");
     }
 
     #[test]
     fn an_affinity_is_told_to_runtimes_that_do_not_look_at_it() {
-        let seen = set(Cpus::Auto, budget("4-15", "max 100000"), &[], true);
+        let seen = set(Cpus::Auto, made_up_budget("4-15", "max 100000"), &[], true);
         assert_eq!(seen, ["PYTHON_CPU_COUNT=12", "NUMEXPR_NUM_THREADS=8"]);
     }
 
     #[test]
     fn what_the_user_said_stays() {
-        let quota = || budget("0-63", "150000 100000");
+        let quota = || made_up_budget("0-63", "150000 100000");
         let mine = [
             ("OMP_NUM_THREADS", "7"),
             ("GOMAXPROCS", ""),

@@ -300,7 +300,7 @@ impl RecordedLock {
             (offset_of!(Lock, offset), self.offset),
             (offset_of!(Lock, waits), self.waits),
             (offset_of!(Lock, hand_overs), self.hand_overs),
-            (offset_of!(Lock, overdue), self.overdue),
+            (offset_of!(Lock, starving), self.overdue),
             (offset_of!(Lock, waited_ticks), self.waited_ns.unwrap_or(0)),
             (offset_of!(Lock, longest_ticks), self.longest_ns.unwrap_or(0)),
         ] {

@@ -20,7 +20,7 @@ const VARIABLES: [(&str, &str); 7] = [
 ];
 
 pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
-    let severity = shares.honest(shares.crowd);
+    let severity = shares.without_busy_waiting(shares.crowd);
     let runnable = shares.running + shares.waiting - shares.throttled - shares.behind_holders;
     let headline = format!(
         "{runnable:.1} threads wished to run at the same time on {} CPUs, about {:.0} too many",

@@ -1,19 +1,21 @@
 //! Locks: threads sleep for a lock, and, worse, for a holder that cannot run because its priority
 //! is worse than theirs.
 //!
-//! A waiter that waits for a holder of worse priority which is kept from running is the
-//! inversion's; all other waiters are the contention's. So the two never count one waiter twice.
+//! If the holder has a worse priority than the waiter and is kept from running, the waiter counts
+//! as *inverted*, for the priority inversion. All other waiters count for the contention. So no
+//! waiter counts twice.
 
 use crate::evidence::Evidence;
 use crate::evidence::locks::LockEvidence;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict};
 
-/// How many locks are named.
+/// How many locks the verdict names, and how many callers of each.
 const NAMED: usize = 3;
-/// A holder that was asleep in so large a part of the looks does something long under the lock.
+/// A state of the holder is mentioned if it was seen in more than this part of the looks.
 const OFTEN: f64 = 0.3;
 
+/// The verdict on contended locks, for the waiters that are not inverted.
 pub(super) fn contention(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let worst = evidence.locks.iter().find(|lock| lock.waiters > lock.inverted)?;
     let severity = shares.locked - shares.inverted;
@@ -26,7 +28,7 @@ pub(super) fn contention(evidence: &Evidence, shares: &Shares) -> Option<Verdict
         verdict.evidence.push(waiters(lock, evidence));
         verdict.evidence.extend(holders(lock, evidence));
     }
-    // Only the C library's mutex says who holds it, and only that is replaced.
+    // Only the C library's mutexes name their holder, and `manx run` replaces only these.
     let what = if worst.held > 0 {
         "lets running threads take the lock first, so that fewer of them sleep"
     } else {
@@ -39,6 +41,7 @@ pub(super) fn contention(evidence: &Evidence, shares: &Shares) -> Option<Verdict
     Some(verdict)
 }
 
+/// The verdict on priority inversion, with the lock that has the most inverted waiters.
 pub(super) fn inversion(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let worst = evidence.locks.iter().max_by(|one, other| one.inverted.total_cmp(&other.inverted))?;
     let (waiter, holder) = worst.inversion?;
@@ -61,6 +64,7 @@ pub(super) fn inversion(evidence: &Evidence, shares: &Shares) -> Option<Verdict>
     Some(verdict)
 }
 
+/// How many threads waited for the lock, and from where they came, in words.
 fn waiters(lock: &LockEvidence, evidence: &Evidence) -> String {
     let from = match &lock.callers[..] {
         [] => String::new(),
@@ -75,7 +79,7 @@ fn waiters(lock: &LockEvidence, evidence: &Evidence) -> String {
     )
 }
 
-/// What the holders did, if they are known.
+/// What the holders did, in words; `None` if that is not known.
 fn holders(lock: &LockEvidence, evidence: &Evidence) -> Option<String> {
     let part = |count: u32| f64::from(count) / f64::from(lock.looks.max(1));
     let mut parts = Vec::new();

@@ -13,7 +13,7 @@ use crate::verdict::{Cause, Remedy, Verdict};
 const MAJOR_FAULTS_MIN: f64 = 5.0;
 
 pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
-    let waits = shares.honest(shares.neighbours);
+    let waits = shares.without_busy_waiting(shares.neighbours);
     let beside = if shares.waiting > 2.0 * waits { "; most of its waits are its own fault" } else { "" };
     let headline = format!("{waits:.1} threads waited for a CPU while other processes ran{beside}");
     let mut verdict = Verdict::new(Cause::Neighbours, waits, headline);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stolen_is_shared_with_the_neighbours() {
+    fn stolen_cpus_are_divided_among_the_processes_that_ran() {
         let machine = MachineEvidence { busy_cpus: 2.0, stolen_cpus: 1.0, ..MachineEvidence::default() };
         let evidence = Evidence { machine, ..Evidence::default() };
         let verdict = steal(&evidence, &Shares { running: 0.5, ..Shares::default() }).unwrap();

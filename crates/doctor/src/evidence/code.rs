@@ -1,13 +1,14 @@
-//! What threads did where they were seen: function, file, and whether the code there waits.
+//! What the code does at the addresses where threads were seen: its function and file, and whether
+//! it waits.
 //!
-//! Samples are addresses. Each is mapped to its file (`modules.rs`); the file is searched for loops
-//! that wait, around these addresses only (`loops.rs`); `blazesym` names the function. A function
-//! by which threads poll or yield (`sched_yield`) is a wait by its name.
+//! Samples are addresses. `modules.rs` finds the file of an address, and `loops.rs` searches that
+//! file for loops that wait, but only near these addresses. `blazesym` names the function. A
+//! function by which threads poll or yield (`sched_yield`) counts as a wait because of its name.
 //!
-//! The stack of a thread that waits for a lock tells which function came to wait. Unwinding needs
-//! tables and registers; here it is enough to look for the first word of the stack that is a return
-//! address: it points into code, right behind a call. A leftover of an earlier call may look the
-//! same, so several waiters vote.
+//! The stack of a thread that waits for a lock tells which function called the lock. Unwinding
+//! needs tables and registers. Here it is enough to look for the first word of the stack that is a
+//! return address: it points into code, right behind a call. A word that an earlier call left
+//! behind may look the same, so the most frequent answer of several waiters counts.
 //!
 //! A thread that polls is mostly seen in functions that the polling function calls. Such a sample
 //! counts for the polling function if a word at the top of its stack returns to it.
@@ -25,13 +26,13 @@ use std::path::PathBuf;
 
 /// Larger files are not read.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// Of how many addresses of a file the code is searched, those with the most samples first.
+/// At how many addresses of a file the code is searched; those with the most samples come first.
 const ADDRESSES_MAX: usize = 2000;
-/// Functions in which a lock is taken, by the beginning or a part of their names: their callers are
-/// what is asked for.
+/// Beginnings or parts of the names of functions that take a lock. These functions are skipped: the
+/// function that called them is reported.
 const OF_LOCKS: [&str; 8] =
     ["pthread_", "__pthread_", "__lll_", "lll_", "std::sys", "lock_contended", "__GI_", "__futex"];
-/// Libraries in which a lock is taken.
+/// Libraries whose functions are skipped, too.
 const OF_THE_C_LIBRARY: [&str; 4] = ["libc.so", "libc-2", "libpthread", "ld-linux"];
 
 /// A function in which threads were seen.
@@ -41,7 +42,7 @@ pub struct Place {
     pub module: String,
     /// The function, or the address in the file
     pub function: String,
-    /// If the code there waits: how its wait ends
+    /// How the wait ends, in words, if the code there waits
     pub waits: Option<&'static str>,
     /// How often threads were seen there
     pub samples: u32,
@@ -69,7 +70,7 @@ pub struct CodeBook {
 }
 
 impl CodeBook {
-    /// Of these modules.
+    /// The code of a process with these modules.
     pub fn new(modules: Modules) -> CodeBook {
         CodeBook {
             modules,
@@ -90,7 +91,8 @@ impl CodeBook {
         &self.unreadable
     }
 
-    /// Whether the code at this address waits, of an address whose place was asked for.
+    /// Whether the code at this address waits. Known only after [`CodeBook::places`], for the
+    /// addresses of its samples.
     pub fn waits_at(&self, address: u64) -> bool {
         self.waiting.contains(&address)
     }
@@ -193,6 +195,7 @@ impl CodeBook {
         found.into_sym().map(|symbol| symbol.name.into_owned())
     }
 
+    /// Reads a file into `files`, unless it is there; `None` there means that it cannot be read.
     fn open(&mut self, file: &PathBuf, mapping: &Mapping) {
         if self.files.contains_key(file) {
             return;
@@ -220,6 +223,7 @@ impl CodeBook {
         votes
     }
 
+    /// The function that called the lock, by the stack of a waiter.
     fn caller(&mut self, stack: &[u64]) -> Option<String> {
         stack.iter().find_map(|&word| {
             let of_the_c_library = |mapping: &Mapping| {
@@ -245,13 +249,13 @@ impl CodeBook {
         if !is_behind_call(&module.data, usize::try_from(offset).ok()?) {
             return None;
         }
-        // The call is in the function, what comes behind it may not be.
+        // The call is in the function; the instruction behind the call may be in the next one.
         let address = Code::parse(&module.data)?.address_of(offset - 1)?;
         Some((mapping.name(), self.name(module, address)?))
     }
 }
 
-/// Whether a function is one by which threads poll or yield.
+/// How the wait ends, in words, if threads poll or yield by the function of this name.
 fn polls(name: &str) -> Option<&'static str> {
     let plain = name.split('@').next().unwrap_or(name);
     if matches!(plain, "sched_yield" | "__sched_yield") {

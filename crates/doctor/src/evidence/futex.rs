@@ -1,18 +1,20 @@
-//! A thread that waits in the kernel for a word of its process: `futex`, seen from outside.
+//! A thread that waits in the kernel at a 32-bit word in its memory (a futex), seen from outside.
 //!
-//! `/proc/PID/task/TID/syscall` shows the call and its arguments. Most threads that wait so are
-//! idle: they wait for work at a condition variable, a semaphore or a parking place. A thread that
-//! waits for a lock is told from them by the value that it expects in the word:
+//! `/proc/PID/task/TID/syscall` shows the system call and its arguments. Most threads that wait at
+//! a futex are idle: they wait for work at a condition variable, a semaphore or a parking place.
+//! The value that a thread expects in the word tells a thread that waits for a lock from an idle
+//! one:
 //!
 //! | waiter | expects | time limit |
 //! | --- | --- | --- |
 //! | mutexes of the GNU C library and its internal locks, of Rust's library, of Go's runtime | 2: taken, with waiters | none |
 //! | `pthread_mutex_timedlock` | 2 | one |
-//! | a mutex with priority inheritance | a call of its own | any |
+//! | a mutex with priority inheritance | uses `FUTEX_LOCK_PI` instead | any |
 //! | condition variables, semaphores, parking places | a counter, 0, or another constant | any |
 //!
 //! A counter may be 2 for a while. So an address at which some thread ever expects another value is
-//! no lock, and neither is one at which nothing moves and no holder is known (`locks.rs`).
+//! no lock. An address at which no waiter comes, goes or runs, and at which no holder is known, is
+//! no lock either (`locks.rs`).
 
 use procfs::process::Syscall;
 
@@ -22,17 +24,17 @@ const FUTEX: i64 = 202;
 #[cfg(not(target_arch = "x86_64"))]
 const FUTEX: i64 = 98;
 
-/// Private to the process, and by the clock of the time of day: neither changes what is done.
+/// `FUTEX_PRIVATE_FLAG` and `FUTEX_CLOCK_REALTIME`: neither changes the operation.
 const FLAGS: u64 = 128 | 256;
 const WAIT: u64 = 0;
 const LOCK_PI: u64 = 6;
 const WAIT_BITSET: u64 = 9;
 const LOCK_PI2: u64 = 13;
 
-/// What mutexes write into their word when a thread sleeps.
+/// The value that mutexes write into their word when a thread sleeps.
 const TAKEN_WITH_WAITERS: u32 = 2;
 
-/// A thread that waits for a word.
+/// A thread that waits at a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FutexWait {
     /// The thread
@@ -48,7 +50,7 @@ pub struct FutexWait {
 /// For what a thread may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It expects what mutexes write.
+    /// It waits for a lock: it expects the value that mutexes write.
     Lock {
         /// Whether it waits for a limited time
         timed: bool,
@@ -59,7 +61,7 @@ pub enum Kind {
     Other,
 }
 
-/// The wait of this thread, if it waits for a word.
+/// The wait of this thread; `None` if the thread does not wait at a futex.
 ///
 /// ```
 /// use doctor::evidence::futex::{Kind, wait};
@@ -117,14 +119,19 @@ mod tests {
         assert_eq!(seen(128 | 1, 1, 0), None, "a wake-up");
     }
 
+    /// What the kernel shows as the number of a thread that sleeps outside of any system call.
+    const NO_SYSTEM_CALL: i64 = -1;
+
     #[test]
-    fn another_system_call_is_none() {
-        let call = Syscall::Blocked {
-            syscall_number: -1,
-            argument_registers: [0; 6],
-            stack_pointer: 1,
-            program_counter: 2,
-        };
-        assert_eq!(wait(1, &call), None);
+    fn a_thread_that_is_in_no_system_call_or_in_another_one_waits_for_no_word() {
+        for syscall_number in [NO_SYSTEM_CALL, FUTEX + 1] {
+            let call = Syscall::Blocked {
+                syscall_number,
+                argument_registers: [0x10, 128, 2, 0, 0, 0],
+                stack_pointer: 1,
+                program_counter: 2,
+            };
+            assert_eq!(wait(1, &call), None, "{syscall_number}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use manx::cpu::{CpuBudget, CpuSet, Group, GroupLevel, ProcessGroups};
 use platform::clock::duration_ns;
 use serde::Serialize;
 
-/// What one level did.
+/// What the quota of one control group did while the process was watched.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GroupEvidence {
     /// The group, in words
@@ -36,14 +36,14 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Finds them, and looks for the first time.
+    /// Finds the groups of a process, and looks at them for the first time.
     pub fn of(pid: u32) -> Groups {
         let groups = ProcessGroups::find("/".as_ref(), pid);
         let first = groups.levels();
         Groups { groups, first }
     }
 
-    /// What each level did since then.
+    /// What the quota of each group did since the first look.
     pub fn evidence(&self) -> Vec<GroupEvidence> {
         self.groups.levels().iter().map(|level| between(self.before(&level.group), level)).collect()
     }

@@ -5,6 +5,7 @@
 //! thread at offset 8. That is believed if the word is not 0 and the thread is one of the process
 //! that does not itself wait there.
 //!
+//! Rules:
 //! 1. An address counts as a lock only if no thread ever expected a value there that locks do not
 //!    have.
 //! 2. It counts only if something moves there in a tenth of the looks (a waiter ran in between, or
@@ -22,9 +23,9 @@ use super::thread::{Priority, Track};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// How many addresses are followed.
+/// The maximum number of addresses that are followed.
 const ADDRESSES_MAX: usize = 1024;
-/// Of how many addresses the words are read at a look.
+/// At a look, the words at this number of addresses are read.
 const READ_MAX: usize = 64;
 /// How many stacks of waiters are kept for each address.
 const STACKS_MAX: usize = 8;
@@ -95,12 +96,12 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// None yet.
+    /// The locks of a process, before the first look.
     pub fn of(pid: i32) -> Locks {
         Locks { pid, looks: 0, tracks: HashMap::new() }
     }
 
-    /// Adds what a look saw, so long after the one before.
+    /// Adds the waits that a look saw, `interval_ns` after the look before.
     pub fn add(&mut self, waits: &[FutexWait], threads: &BTreeMap<i32, Track>, interval_ns: u64) {
         self.looks += 1;
         let mut by_address: HashMap<u64, Vec<&FutexWait>> = HashMap::new();

@@ -60,7 +60,7 @@ pub struct Modules {
 }
 
 impl Modules {
-    /// Reads what is mapped; nothing if that is refused.
+    /// Reads the mappings of a process; none if this process may not read them.
     pub fn of(process: &Process) -> Modules {
         let maps = process.maps().map(|maps| maps.0).unwrap_or_default();
         let mapping = |map: procfs::process::MemoryMap| {
@@ -88,12 +88,12 @@ impl Modules {
         Modules { pid: process.pid(), root, mappings }
     }
 
-    /// Whether nothing is known.
+    /// Whether no mapping is known.
     pub fn is_empty(&self) -> bool {
         self.mappings.is_empty()
     }
 
-    /// What holds this address.
+    /// The mapping that contains this address.
     pub fn at(&self, address: u64) -> Option<&Mapping> {
         let next = self.mappings.partition_point(|mapping| mapping.start <= address);
         self.mappings[..next].last().filter(|mapping| address < mapping.end)
@@ -115,6 +115,7 @@ impl Modules {
         }
     }
 
+    /// The words for memory without a name directly behind the mapping of a file: that file's data.
     fn before(&self, mapping: &Mapping) -> Option<String> {
         let at = self.mappings.iter().position(|other| other == mapping)?;
         let before = self.mappings.get(at.checked_sub(1)?)?;
@@ -122,10 +123,11 @@ impl Modules {
         (touches && mapping.what == "memory without a name").then(|| format!("the data of {}", before.name()))
     }
 
-    /// Where this process can read the file of a mapping.
+    /// A path by which this process can read the file of a mapping; `None` if there is no such
+    /// path, or if the file there is another one now.
     pub fn readable(&self, mapping: &Mapping) -> Option<PathBuf> {
         let file = mapping.file.as_ref()?;
-        let is_it = |path: &Path| {
+        let is_the_file = |path: &Path| {
             let found = std::fs::metadata(path).is_ok_and(|found| found.ino() == mapping.inode);
             found && File::open(path).is_ok()
         };
@@ -133,7 +135,7 @@ impl Modules {
         let inside = self.root.iter().map(|root| format!("/proc/self/fd/{}", root.as_raw_fd()));
         let inside = inside.map(|root| PathBuf::from(root).join(below));
         let mapped = format!("/proc/{}/map_files/{:x}-{:x}", self.pid, mapping.start, mapping.end);
-        inside.chain([PathBuf::from(mapped)]).find(|path| is_it(path))
+        inside.chain([PathBuf::from(mapped)]).find(|path| is_the_file(path))
     }
 
     /// The names of all files that are mapped as code, each once.

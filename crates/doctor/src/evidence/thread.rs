@@ -1,38 +1,38 @@
 //! The threads of a process: what one look sees of each, and what many looks add up to.
 //!
-//! A look reads `stat` and `schedstat` of each thread. Counters of the two are compared with those
-//! of the first look; states are counted over the looks. A thread that begins later counts from
-//! zero, and one that ends keeps what its last look saw. A kernel without scheduler statistics has
-//! no `schedstat`: then run time comes from `stat`, in ticks, and nothing is known of waits for a
-//! CPU.
+//! A look reads `stat` and `schedstat` of each thread. The counters in these files are compared
+//! with those of the first look; states are counted over the looks. A thread that begins later
+//! counts from zero, and a thread that ends keeps the values of its last look. A kernel without
+//! scheduler statistics has no `schedstat`. Then run time comes from `stat`, in ticks, and the time
+//! for which threads waited for a CPU is not known.
 
 use procfs::ProcError;
 use procfs::process::{Process, Task};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A thread that lost its CPU more often per second of run time yields: a scheduler lets a thread
-/// run for about a millisecond at least.
+/// A thread that loses its CPU more often than this per second of run time may be a thread that
+/// yields: a scheduler lets a thread run for about a millisecond at least …
 const YIELDS_PER_SECOND: f64 = 5_000.0;
-/// … and spends this part of its run time in the kernel, or is seen in a loop that waits. Threads
-/// that wake up often beside it take its CPU as often.
+/// … but threads that wake up often beside it also take its CPU. So it must also spend this part of
+/// its run time in the kernel, or be seen in a loop that waits.
 const YIELDS_KERNEL_MIN: f64 = 0.25;
-/// Fewer losses prove nothing.
+/// A thread that lost its CPU fewer times than this is not judged.
 const YIELDS_MIN: u64 = 500;
 
-/// How the kernel schedules a thread, the better the greater.
+/// How the kernel schedules a thread. A better priority compares as greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Priority {
     /// 3 for the deadline class, 2 for the real-time classes, 1 for the usual ones, 0 for idle
     pub class: u8,
     /// The real-time priority; 0 in other classes
     pub real_time: u32,
-    /// How nice the thread is *not*: the negated nice value
+    /// The negated nice value: the greater, the more CPU time the thread gets
     pub eagerness: i32,
 }
 
 impl Priority {
-    /// By the numbers of `stat`.
+    /// The priority by the numbers in `stat`.
     ///
     /// ```
     /// use doctor::evidence::thread::Priority;
@@ -106,7 +106,7 @@ impl Threads {
         &self.process
     }
 
-    /// Calls `each` with every thread that is there.
+    /// Calls `each` with every thread of the process.
     ///
     /// # Errors
     /// If the process has ended.
@@ -165,7 +165,7 @@ pub struct ThreadEvidence {
     pub blocked: u32,
     /// How long it ran, in ns
     pub run_ns: u64,
-    /// How long it wished to run and had no CPU, in ns
+    /// How long it wished to run and had no CPU, in ns; 0 if the kernel does not say
     pub wait_ns: u64,
     /// How often it was given a CPU
     pub slices: u64,
@@ -177,7 +177,7 @@ pub struct ThreadEvidence {
     pub voluntary: u64,
     /// How often it lost its CPU, yields included
     pub involuntary: u64,
-    /// How often it was seen at some instruction
+    /// In how many samples the instruction at which it was is known
     pub samples: u32,
     /// How many of the samples lay in loops that wait
     pub waiting_samples: u32,
@@ -186,11 +186,11 @@ pub struct ThreadEvidence {
 }
 
 impl ThreadEvidence {
-    /// Which part of its run time it spent in loops that wait, from 0 to 1; `None` if nothing
-    /// tells.
+    /// Which part of its run time the thread spent in loops that wait, from 0 to 1; `None` if that
+    /// is not known.
     ///
-    /// Samples tell it of the time outside the kernel. A thread that yields again and again waits
-    /// in the kernel, too.
+    /// Samples tell this part for the time outside the kernel. For a thread that yields again and
+    /// again, the time in the kernel is waiting, too.
     ///
     /// ```
     /// use doctor::evidence::thread::ThreadEvidence;
@@ -213,8 +213,8 @@ impl ThreadEvidence {
         Some(kernel + (1.0 - kernel) * outside.unwrap_or(0.0))
     }
 
-    /// Whether it yields: it lost its CPU more often than a scheduler takes it away, and something
-    /// else tells of it, too.
+    /// Whether the thread yields again and again: it lost its CPU more often than a scheduler takes
+    /// a CPU away, and a second sign confirms it.
     pub fn yields(&self) -> bool {
         self.involuntary >= YIELDS_MIN
             // A thread that sleeps as often, as for pages from a disk, does not wait in a loop.
@@ -239,8 +239,9 @@ pub struct Track {
 }
 
 impl Track {
-    /// Begins. What a thread did before the first look at the process does not count; what a thread
-    /// that began later did, counts.
+    /// Begins with the first look at a thread. If `is_first`, it is also the first look at the
+    /// process, and what the thread did before does not count. A thread that began later counts
+    /// from its start.
     pub fn begin(tid: i32, look: ThreadLook, is_first: bool) -> Track {
         let first = if is_first { look.clone() } else { ThreadLook::default() };
         let mut track = Track {
@@ -255,7 +256,8 @@ impl Track {
         track
     }
 
-    /// Adds a look.
+    /// Adds a look: counts the thread's state, and computes how long the thread ran and waited
+    /// since the look before.
     pub fn add(&mut self, look: ThreadLook) {
         self.evidence.looks += 1;
         self.evidence.runnable += u32::from(look.state == 'R');
@@ -266,8 +268,9 @@ impl Track {
         self.last = look;
     }
 
-    /// Which part of the time in which it wished to run it ran, since the look so long ago; since
-    /// it began, at its first look. A thread that got no CPU at all has nothing counted: 0.
+    /// How long the thread ran, as a part of the time in which it wished to run. The time is that
+    /// since the last look, `interval_ns` ago; at the first look it is that since the thread began.
+    /// 0 for a thread that got no CPU at all.
     pub fn ran_part(&self, interval_ns: u64) -> f32 {
         let (ran_ns, waited_ns) = match self.evidence.looks {
             1 => (self.last.run_ns, self.last.wait_ns),
@@ -308,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_first_look_does_not_count() {
+    fn counters_from_before_the_first_look_do_not_count() {
         let mut track = Track::begin(7, look('R', 100, 50), true);
         track.add(look('D', 130, 90));
         track.add(look('S', 150, 90));
@@ -319,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_in_which_a_thread_ran_is_that_since_the_last_look() {
+    fn the_part_that_a_thread_ran_counts_from_the_last_look() {
         let mut track = Track::begin(7, look('R', 100, 300), true);
         assert_eq!(track.ran_part(1), 0.25, "since it began");
         track.add(look('R', 150, 350));
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_loses_its_cpu_often_yields_only_if_something_else_tells_it() {
+    fn a_thread_that_loses_its_cpu_often_yields_only_if_a_second_sign_confirms_it() {
         let lost = ThreadEvidence {
             run_ns: 100_000_000,
             involuntary: 10_000,
@@ -350,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_thread_that_began_later_counts() {
+    fn a_thread_that_began_later_counts_from_its_start() {
         let track = Track::begin(7, look('R', 100, 50), false);
         assert_eq!((track.evidence().run_ns, track.evidence().wait_ns, track.ran_ns), (100, 50, 100));
     }

@@ -7,6 +7,7 @@
 //! one for it. Then no look shows more running threads than there were on average, and each thread
 //! is drawn as running for its true part of the time.
 //!
+//! Invariants:
 //! 1. At most [`LOOKS_MAX`] looks are kept. When there are more, each second one is dropped, and
 //!    from then on looks are kept half as often: they stay evenly spread.
 //! 2. At most `CELLS_MAX` states are kept in all, by the same means, so a process with thousands
@@ -27,16 +28,16 @@ const LETTERS: usize = 26;
 /// What is no loss: the thread runs, sleeps without a lock, or is not there.
 const NOT_LOST: &str = "rs ";
 
-/// What threads did over the time.
+/// What the threads of a process did at each look.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Timeline {
-    /// When each look was that was kept, since the first, in ns
+    /// The time of each look that was kept, since the first look, in ns
     pub looks_ns: Vec<u64>,
-    /// The threads that lost most, those first
+    /// The threads that lost most time; the one that lost most is first
     pub threads: Vec<ThreadTimeline>,
 }
 
-/// What a thread did over the time.
+/// What one thread did at each look.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ThreadTimeline {
     /// Its number
@@ -49,21 +50,21 @@ pub struct ThreadTimeline {
     pub states: String,
 }
 
-/// What one look saw of a thread.
+/// The state of a thread at one look.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell {
-    /// It ran or wished to.
+    /// The thread ran, or wished to run.
     Runnable {
-        /// Which part of the time since the look before it ran, of the time in which it wished to
+        /// How long it ran since the look before, as a part of the time in which it wished to run
         ran: f32,
-        /// An instruction at which it was seen since then; 0 if it was not
+        /// An instruction at which it was seen since then; 0 if there is none
         address: u64,
     },
-    /// It slept.
+    /// The thread slept.
     Asleep,
-    /// It waited for a disk.
+    /// The thread waited for a disk.
     Blocked,
-    /// It slept for the word at this address.
+    /// The thread slept at the futex at this address.
     Futex(u64),
 }
 

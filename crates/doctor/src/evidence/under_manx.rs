@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_already_is_known() {
+    fn options_that_are_on_already_are_known() {
         let usual = UnderManx::with(b"guard=on,pid=7");
         assert!(["", "--lock=manx", "--cpus=auto"].iter().all(|options| usual.does(options)));
         let none = UnderManx::with(b"guard=off,lock=glibc,cpus=keep");

@@ -53,7 +53,7 @@ impl Unseen {
         Unseen::new("where threads run, and so busy waiting", why, allow)
     }
 
-    /// That the memory map is refused.
+    /// The remark that the memory map may not be read.
     pub fn modules() -> Unseen {
         Unseen::new(
             "which libraries it has, and so its runtime and whether it runs under Manx",
@@ -62,7 +62,7 @@ impl Unseen {
         )
     }
 
-    /// That system calls of threads are refused.
+    /// The remark that system calls of threads may not be read.
     pub fn system_calls() -> Unseen {
         let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
         let why = match yama.trim() {

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_part_and_a_remedy() {
+    fn an_error_names_the_wrong_part_and_a_remedy() {
         for (text, said) in [
             ("", "it is empty: write the CPUs of each class, such as `big:0-3,little:4-7`"),
             (
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn those_not_named_are_of_the_class_not_named() {
+    fn cpus_without_a_class_get_the_class_that_is_not_named() {
         let machine = "0-7".parse().unwrap();
         for (text, written) in [
             ("big:0-3", "big:0-3,little:4-7"),

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_given_up_when_it_is_not_so() {
+    fn classes_that_the_measurement_contradicts_are_given_up() {
         let samples = samples(&[(1_000, vec![0; 20]), (1_050, vec![0; 20])]);
         let said = Classes::parse("big:0,little:1").unwrap();
         assert_eq!(samples.classes_after(&said).source(), Source::Alike);

@@ -1,22 +1,22 @@
-//! How many threads run or wish to, on the whole machine, at this moment.
+//! How many threads of the whole machine are *runnable* at this moment: they run, or wish to run.
 //!
-//! The fourth field of `/proc/loadavg`, before the slash. The three before it are averages of
-//! minutes; this one is none: while the file is read, the kernel adds up the lengths of all its run
-//! queues. So a program learns in about a microsecond, of a file that it keeps open, whether there
-//! are more threads that wish to run than CPUs.
+//! The number is the fourth field of `/proc/loadavg`, before the slash. The three fields before it
+//! are averages of minutes. The fourth is no average: while the file is read, the kernel adds up
+//! the lengths of all its run queues. So a program that keeps the file open learns in about a
+//! microsecond whether more threads are runnable than there are CPUs.
 //!
-//! What the number is, found by trying on Linux 6.18 (`tests/cpu_pressure.rs` does it again):
+//! Properties of the number, measured on Linux 6.18 (`tests/cpu_pressure.rs` checks them):
 //!
-//! 1. It is of the moment: five threads that begin or cease to spin are there, or gone, at the next
-//!    read.
-//! 2. The caller is in it, because it runs.
-//! 3. It is the machine's: threads of other groups and of other PID namespaces are in it, and a
-//!    container reads the same as its host, unless another program has put its own file in the
-//!    place of this one (lxcfs does).
-//! 4. Threads that may not run are not in it: threads that sleep, wait for a disk, or are stopped,
+//! 1. It is of this moment: if five threads begin or cease to spin, the next read counts them, or
+//!    counts them no more.
+//! 2. It includes the caller, because the caller runs.
+//! 3. It is the machine's: it includes threads of other groups and of other PID namespaces. A
+//!    container reads the same number as its host, unless another program has put its own file in
+//!    the place of this one (lxcfs does).
+//! 4. It leaves out threads that cannot run: threads that sleep, wait for a disk, or are stopped,
 //!    and threads that their group's quota throttles.
-//! 5. All threads count alike, whatever their priority: one of nice 19 beside us takes hardly any
-//!    CPU from us and is one more all the same. So the number alone does not say that any thread
+//! 5. It counts all threads alike, whatever their priority: a thread of nice 19 takes hardly any
+//!    CPU from us, and counts as one all the same. So the number alone does not say that any thread
 //!    waits; [`ThreadPressure`](super::ThreadPressure) does.
 
 use super::text::{number, words};
@@ -56,8 +56,8 @@ impl Runnable {
         Some(Runnable { file: File::open(&path).ok()? })
     }
 
-    /// How many threads of the machine run or wish to, the caller included; `None` if the file says
-    /// something else. One system call, nothing is allocated.
+    /// How many threads of the machine are runnable, the caller included; `None` if the file has
+    /// another form. Makes one system call and allocates nothing.
     ///
     /// ```
     /// use manx::cpu::Runnable;
@@ -84,22 +84,22 @@ fn parse(text: &[u8]) -> Option<u32> {
         let slash = word.iter().position(|&byte| byte == b'/')?;
         (number(&word[..slash])?, number(&word[slash + 1..])?)
     };
-    // Less than all threads: anything else is not this file.
+    // There cannot be more runnable threads than threads: such a file is not the kernel's.
     u32::try_from(running).ok().filter(|_| running <= all)
 }
 
 /// No file has been opened yet.
 const NOT_OPEN: i32 = -1;
-/// There is none.
+/// There is no such file.
 const NOWHERE: i32 = -2;
 
 /// The process's descriptor of the file. It stays open until the process ends; a child of a fork
 /// reads the same file by it.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
 
-/// How many threads run or wish to on the whole machine at this moment, the caller included: `None`
-/// where `/proc` does not tell. Costs about 1 µs, and a little more the first time, when it opens
-/// the file, which stays open. Allocates nothing.
+/// How many threads of the whole machine are runnable at this moment, the caller included; `None`
+/// where `/proc` does not tell. A call costs about 1 µs. The first call costs a little more,
+/// because it opens the file, which then stays open. Allocates nothing.
 ///
 /// ```
 /// let cpus = std::thread::available_parallelism()?.get();
@@ -110,17 +110,17 @@ static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn runnable() -> Option<u32> {
-    // Relaxed: the number is all there is to see, and what it names is the kernel's, not memory.
+    // Relaxed: the descriptor names something of the kernel's, and no memory comes with it.
     match DESCRIPTOR.load(Ordering::Relaxed) {
         NOWHERE => None,
         NOT_OPEN => open(NOT_OPEN),
-        // If that fails, other code has closed all descriptors that it did not know, and the number
-        // may be another file's by now, which is not ours to close.
+        // If the read fails, other code has closed all descriptors that it did not know. The number
+        // may be another file's by now, so this function must not close it.
         known => threads_in(&File::borrowed(known)).or_else(|| open(known)),
     }
 }
 
-/// Opens the file in place of the descriptor `before`, and reads it.
+/// Opens the file, reads it, and puts its descriptor in the place of `before`.
 #[cold]
 fn open(before: i32) -> Option<u32> {
     let opened = File::open(PATH).ok().and_then(|file| threads_in(&file).map(|threads| (file, threads)));
@@ -129,7 +129,8 @@ fn open(before: i32) -> Option<u32> {
         let _ = DESCRIPTOR.compare_exchange(before, NOWHERE, Ordering::Relaxed, Ordering::Relaxed);
         return None;
     };
-    // One of the threads that open it at the same time is first; the others close their files.
+    // If several threads open the file at the same time, the first keeps its descriptor; the others
+    // close theirs.
     let ours = file.descriptor();
     if DESCRIPTOR.compare_exchange(before, ours, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         file.into_descriptor();
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn another_folder_is_read_and_one_without_the_file_is_none() {
+    fn the_file_below_another_root_is_read_if_it_is_there() {
         let root = tempfile::tempdir().expect("a folder");
         assert!(Runnable::open_below(root.path()).is_none());
         std::fs::create_dir(root.path().join("proc")).expect("made");
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn a_descriptor_that_was_closed_is_opened_anew() {
         assert!(runnable().is_some_and(|threads| threads >= 1));
-        // A descriptor that is open, and another file's: what it would be if all had been closed.
+        // The descriptor of another file: as if other code had closed ours, and opened a file.
         let root = tempfile::tempfile().expect("a file");
         let other = std::os::fd::AsRawFd::as_raw_fd(&root);
         let before = DESCRIPTOR.swap(other, Ordering::Relaxed);
@@ -186,14 +187,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(running in 0..100_000_u32, others in 0..100_000_u32, load in 0.0..1000.0) {
+        fn the_written_number_is_read(running in 0..100_000_u32, others in 0..100_000_u32, load in 0.0..1000.0) {
             let all = running + others;
             let text = format!("{load:.2} {load:.2} {load:.2} {running}/{all} 99\n");
             prop_assert_eq!(parse(text.as_bytes()), Some(running));
         }
 
         #[test]
-        fn any_bytes_are_survived(text: Vec<u8>) {
+        fn no_bytes_make_the_parser_panic(text: Vec<u8>) {
             parse(&text);
         }
     }

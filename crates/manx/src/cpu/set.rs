@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_a_remedy() {
+    fn a_text_that_is_no_cpu_list_is_refused_with_a_remedy() {
         for (text, expected) in [
             ("0,,1", "`` is no CPU: write a number such as `3`, or a range such as `0-3`"),
             ("0-", "`0-` is no CPU: write a number such as `3`, or a range such as `0-3`"),

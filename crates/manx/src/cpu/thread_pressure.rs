@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(run_ns: u64, wait_ns: u64, slices: u64) {
+        fn written_times_are_read(run_ns: u64, wait_ns: u64, slices: u64) {
             let text = format!("{run_ns} {wait_ns} {slices}\n");
             prop_assert_eq!(parse(text.as_bytes()), Some(times(run_ns, wait_ns, slices)));
         }

@@ -1,27 +1,31 @@
 //! The MCS lock: a queue in which each waiter spins on a word of its own.
 //!
 //! Mellor-Crummey and Scott's lock (1991; see [`super::queue`]). First in, first out; a hand-over
-//! costs one cache miss however many wait. As with every strict queue whose waiters spin, all of
-//! them wait for the next in line even if that thread has no CPU: with more threads than CPUs it
-//! loses nearly all of its throughput.
+//! costs one cache miss however many threads wait. In every strict queue whose waiters spin, all
+//! waiters wait for the next thread in line, even if that thread has no CPU. So with more threads
+//! than CPUs the lock loses nearly all of its throughput.
 //!
-//! | `state` of a place | meaning | changed by |
+//! Each thread in the queue has a *place* there: a node with a word `state`.
+//!
+//! | `state` | meaning | changed by |
 //! | --- | --- | --- |
-//! | 0 | it waits, or has never had to | |
-//! | 1 | it holds the lock | the thread before, once, when it leaves |
+//! | 0 | the thread waits; or it came to an empty queue and never had to wait | |
+//! | 1 | the lock has been handed over to this thread | the thread before it, once, when it leaves |
 //!
-//! Invariant 1: the holder of the lock is the first in the queue, and stays in it until it unlocks.
-//! So a place is lent for as long as the lock is held, and what a holder keeps is a pointer to it.
+//! Invariant 1: the holder of the lock is the first in the queue, and stays there until it unlocks.
+//! So its place is lent to it for as long as it holds the lock, and the holder keeps a pointer to
+//! the place.
 //!
 //! # Memory orderings
-//! The word is stored with release and read with acquire: a thread that is told sees what the last
-//! holder wrote. The rest is the queue's.
+//! `state` is stored with release and read with acquire: a thread that reads 1 sees what the last
+//! holder wrote. The other orderings are the queue's.
 
 use super::queue::{Queue, QueueHeld, give_back, lend};
 use super::{Fifo, RawLock};
 use crate::wait::{Policy, Spin};
 use platform::atomic::Ordering;
 
+/// The `state` of a thread to which the lock was handed over.
 const YOURS: u32 = 1;
 
 /// The MCS lock: first in, first out, and each waiter spins on a word of its own.
@@ -53,8 +57,8 @@ impl Mcs {
     }
 }
 
-// SAFETY: by Invariant 1, Invariant 3 of the queue, and the orderings in the module's texts. Places
-// do not know where the lock is.
+// SAFETY: by Invariant 1, Invariant 3 of the queue, and the orderings in the module's texts. No
+// place holds the lock's address, so the lock may move.
 unsafe impl RawLock for Mcs {
     type Held = QueueHeld;
     const NAME: &'static str = "mcs";
@@ -63,9 +67,9 @@ unsafe impl RawLock for Mcs {
     #[inline]
     fn lock(&self) -> QueueHeld {
         let node = lend();
-        // SAFETY: just lent, and given back in `unlock`.
+        // SAFETY: the place was lent just now, and `unlock` gives it back.
         if !unsafe { self.queue.enter(node) } {
-            // SAFETY: lent to this thread.
+            // SAFETY: the place is lent to this thread.
             let state = &unsafe { node.as_ref() }.state;
             Spin.until(|| state.load(Ordering::Acquire) == YOURS);
         }
@@ -82,10 +86,10 @@ unsafe impl RawLock for Mcs {
         let node = held.into_node();
         // SAFETY: the caller holds the lock at this place, so it is the first (Invariant 1).
         if let Some(behind) = unsafe { self.queue.leave(node, Spin) } {
-            // SAFETY: it waits, so its place is lent to it until it is told.
+            // SAFETY: the thread behind waits, so its place is lent to it until it reads 1.
             unsafe { behind.as_ref() }.state.store(YOURS, Ordering::Release);
         }
-        // SAFETY: lent by `lock`, and it has left the queue.
+        // SAFETY: `lock` lent the place, and the place has left the queue.
         unsafe { give_back(node) };
     }
 
@@ -95,7 +99,7 @@ unsafe impl RawLock for Mcs {
     }
 }
 
-// SAFETY: the queue is in the order of arrival, and passes from each to the one behind.
+// SAFETY: the queue has the order of arrival, and each holder hands the lock to the thread behind.
 unsafe impl Fifo for Mcs {
     fn last_in_line(&self) -> usize {
         self.queue.tail().addr()

@@ -102,19 +102,19 @@ impl<F> fmt::Debug for Task<F> {
     }
 }
 
-/// What is queued.
+/// A job in the queue.
 pub(super) struct Job {
     pub(super) run: Box<dyn FnOnce() + Send>,
-    /// When it came.
+    /// When the job was queued.
     pub(super) queued_ticks: u64,
-    /// [`NEVER`], or until when it may begin.
+    /// The latest time at which the job may begin; or [`NEVER`].
     pub(super) deadline_ticks: u64,
-    /// Whether it borrows from a thread that waits for it, so that it is never dropped.
+    /// Whether the job borrows from a thread that waits for it. Such a job is never dropped.
     pub(super) is_scoped: bool,
 }
 
 impl Job {
-    /// Whether it is too late to begin.
+    /// Whether it is too late for the job to begin.
     pub(super) fn is_late(&self, now_ticks: u64) -> bool {
         now_ticks > self.deadline_ticks
     }

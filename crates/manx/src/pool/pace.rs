@@ -135,7 +135,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_was_saved_is_spent_and_then_paid_for() {
+    fn saved_time_is_spent_first_and_more_must_be_earned() {
         let mut account = Account::default();
         assert_eq!(account.settle(500, 1_000, 7), 0, "something is saved to begin with");
         let burst = BURST_NS as u64;

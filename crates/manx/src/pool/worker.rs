@@ -1,17 +1,18 @@
 //! A worker: it looks for a job, runs it, and looks again. Also the waits of its jobs.
 //!
-//! Between two jobs a worker asks, in this order: are too many active
+//! Between two jobs a worker asks, in this order: are too many workers active
 //! ([`Workers::retire`](super::workers::Workers::retire))? does the quota pay for another job
-//! ([`Pace`](super::pace::Pace))? what is to be done ([`Queue::take`](super::queue::Queue::take))?
-//! A worker that finds nothing looks on for a few rounds, in which the next job needs no wake-up,
-//! and parks.
+//! ([`Pace`](super::pace::Pace))? which job is next ([`Queue::take`](super::queue::Queue::take))? A
+//! worker that finds no job keeps looking for a few rounds, so that a job that comes then needs no
+//! wake-up; then it parks.
 //!
 //! A job may wait: for other jobs of the pool ([`JoinHandle::join`](super::JoinHandle::join),
 //! [`scope`](super::FriendlyPool::scope)) or for anything else ([`block_in_place`]). Then its
-//! worker is not active, as the *waiters* of the paper (section 2) are not, and another one may be,
-//! which is started for it if need be. While its worker has spare slots none of these waits can
-//! keep the pool from going on; when they are used up, a worker that waits for other jobs does jobs
-//! meanwhile.
+//! worker is not active, as the *waiters* of Jeffery and others ("Reducing tail latencies through
+//! environment- and neighbour-aware thread management", section 2) are not. Another worker may be
+//! active in its place, and the pool starts a thread for it if necessary. While the pool has spare
+//! slots, none of these waits can keep the pool from going on. When the spare slots are used up, a
+//! worker that waits for other jobs runs jobs meanwhile.
 
 use super::error::drop_quietly;
 use super::job::{Job, Priority};
@@ -33,14 +34,14 @@ const YIELDS: u32 = 24;
 /// For this time a slice counts as fresh: half of the shortest slice of the kernel.
 const FRESH_NS: u64 = 500_000;
 
-/// What a worker's jobs find of it.
+/// The worker that runs on this thread, as its jobs see it.
 pub(super) struct Current {
     pub(super) shared: Arc<Shared>,
     local: RefCell<Local>,
     pub(super) slot: usize,
     /// Whether the job says that it blocks.
     is_blocked: Cell<bool>,
-    /// Jobs that are done inside of jobs that wait for them, one in another.
+    /// The number of jobs that run one inside another: the outer job waits for the inner one.
     depth: Cell<u32>,
     /// When the worker last began a job on a fresh slice.
     fresh_ticks: Cell<u64>,
@@ -51,7 +52,7 @@ std::thread_local! {
     static SHEDDING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `look` with the worker that the calling thread is, if it is one.
+/// Calls `look` with the worker that runs on the calling thread; with `None` on other threads.
 pub(super) fn with_current_worker<R>(look: impl FnOnce(Option<&Current>) -> R) -> R {
     let current = CURRENT.try_with(Cell::get).unwrap_or(std::ptr::null());
     // SAFETY: not null only while `run` has the value on this thread's stack ([`CurrentGuard`]),
@@ -59,8 +60,8 @@ pub(super) fn with_current_worker<R>(look: impl FnOnce(Option<&Current>) -> R) -
     look(unsafe { current.as_ref() })
 }
 
-/// The calling thread is the worker that this was made of, until it is dropped: when the worker
-/// ends, and when it unwinds.
+/// Sets `CURRENT` to a worker as long as the guard lives. The guard clears it when the worker ends,
+/// and when it unwinds.
 struct CurrentGuard;
 
 impl CurrentGuard {
@@ -101,9 +102,9 @@ impl Current {
         self.shared.queue.take(&mut self.local.borrow_mut())
     }
 
-    /// Before a job: where threads outnumber CPUs another thread will take this one's CPU when its
-    /// slice ends. Then let that be now, between two jobs, and not in the middle of the next one.
-    /// Returns the time at which the job begins.
+    /// Prepares for a job. Where threads outnumber CPUs, another thread will take this thread's CPU
+    /// when its slice ends. If the slice is old, the worker yields now, between two jobs, and not
+    /// in the middle of the next job. Returns the time at which the job begins.
     fn begin(&self) -> u64 {
         let now_ticks = ticks();
         if now_ticks.saturating_sub(self.fresh_ticks.get()) < ns_to_ticks(FRESH_NS) {
@@ -119,7 +120,7 @@ impl Current {
         now_ticks
     }
 
-    /// Does a job inside of another job, which perhaps waits for it.
+    /// Runs a job inside another job, which perhaps waits for this one.
     fn run_inside(&self, job: Job) {
         let _active = Blocked::not(self);
         self.depth.set(self.depth.get() + 1);
@@ -127,7 +128,7 @@ impl Current {
         self.depth.set(self.depth.get() - 1);
     }
 
-    /// Does a job, or drops it if it is too late.
+    /// Runs a job, or drops the job if its deadline has passed.
     fn run(&self, job: Job) {
         let began_ticks = self.begin();
         if job.is_late(began_ticks) {
@@ -228,13 +229,13 @@ fn search(current: &Current) -> Option<Job> {
     None
 }
 
-/// Found nothing: parks.
+/// Parks the worker after a search in vain.
 fn park(current: &Current) -> Signal {
     current.shared.workers.rest(current.slot);
     park_now(current)
 }
 
-/// The last look of Invariant 3 of `workers.rs`, and then sleep.
+/// Looks for jobs a last time (Invariant 3 of `workers.rs`), and then sleeps.
 fn park_now(current: &Current) -> Signal {
     let shared = &current.shared;
     if !shared.queue.is_empty() {
@@ -274,68 +275,72 @@ pub fn block_in_place<R>(block: impl FnOnce() -> R) -> R {
     })
 }
 
-/// A worker that is not active, because its job waits: until this is dropped. In a job that is so
-/// already it changes nothing.
+/// Marks the current worker as blocked, or as not blocked, until this value is dropped. Then the
+/// old mark is back.
 struct Blocked<'a> {
     current: &'a Current,
-    was: bool,
+    was_blocked: bool,
 }
 
 impl<'a> Blocked<'a> {
     fn new(current: &'a Current) -> Blocked<'a> {
-        Blocked { current, was: set_blocked(current, true) }
+        Blocked { current, was_blocked: set_blocked(current, true) }
     }
 
-    /// The other way round: a job that waits does something itself.
+    /// The opposite: a job that waits runs another job itself.
     fn not(current: &'a Current) -> Blocked<'a> {
-        Blocked { current, was: set_blocked(current, false) }
+        Blocked { current, was_blocked: set_blocked(current, false) }
     }
 }
 
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
-        set_blocked(self.current, self.was);
+        set_blocked(self.current, self.was_blocked);
     }
 }
 
-/// Returns what it was before.
+/// Marks the current worker as blocked or not. Blocking lets another worker be active in its place,
+/// and calls one if jobs are queued. After unblocking, more workers than the target may be active
+/// for a short time. Returns the old mark, for `Blocked` to restore.
 fn set_blocked(current: &Current, blocked: bool) -> bool {
-    let was = current.is_blocked.replace(blocked);
+    let was_blocked = current.is_blocked.replace(blocked);
     let shared = &current.shared;
-    match (was, blocked) {
+    match (was_blocked, blocked) {
         (false, true) => {
             shared.workers.block();
+            // Jobs are queued already: another worker must take over.
             if !shared.queue.is_empty() {
                 shared.offer();
             }
         }
         (true, false) => shared.workers.unblock(),
-        _ => {}
+        // Already so.
+        (true, true) | (false, false) => {}
     }
-    was
+    was_blocked
 }
 
-/// What a worker that waits for jobs does first.
+/// What a worker does first when one of its jobs waits for other jobs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Help {
-    /// What it has queued itself, which is what its job waits for most likely.
+    /// It runs the jobs that it has queued itself: most likely its job waits for these.
     First,
     /// It blocks at once.
     Last,
 }
 
-/// The maximum number of jobs that are done one inside another; then a worker that waits blocks, if
-/// another one can stand in.
+/// The maximum number of jobs that run one inside another. At this depth a worker that waits
+/// blocks, if another worker can be active in its place.
 const DEPTH_MAX: u32 = 32;
-/// A worker that blocks looks after this time whether another one does what it waits for: at
-/// first …
+/// A worker that blocks looks after this time whether other workers run the queued jobs: at first …
 const BLOCK_NS: u64 = 5_000_000;
 /// … and at most.
 const BLOCK_NS_MAX: u64 = 100_000_000;
 
-/// Waits for other jobs: `is_done` says whether they are, and `block` waits for so long at most
-/// until they are. A worker that has done what it has queued itself blocks; if no other worker can
-/// be active in its place, it does any job.
+/// Waits for other jobs. `is_done` says whether they are done; `block` waits for that, for at most
+/// the given number of nanoseconds, and returns whether they are. A worker first runs the jobs that
+/// it has queued itself, and then blocks; if no other worker can be active in its place, it runs
+/// any job.
 pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut block: impl FnMut(u64) -> bool) {
     with_current_worker(|current| {
         let Some(current) = current else {
@@ -363,7 +368,7 @@ pub(super) fn wait_until(help: Help, mut is_done: impl FnMut() -> bool, mut bloc
             } else {
                 block(BLOCK_NS / 25);
             }
-            // No worker does what is queued: spare slots are used up, or the system has no more
+            // No worker runs the queued jobs: spare slots are used up, or the system has no more
             // threads.
             if !shared.queue.is_empty() && (!has_spare || shared.workers.active() < shared.workers.target()) {
                 let next = current.take();

@@ -17,6 +17,7 @@ use super::error::{Deadlock, Link, LockError};
 use super::holder::Holder;
 use super::key::Key;
 use super::precedence;
+use super::request::NO_TAG;
 use super::slot;
 use super::span::Span;
 use super::table::Table;
@@ -113,5 +114,5 @@ fn shown<K: Key>(span: &Span<K>) -> String {
 
 /// How a waiter is called.
 fn tag<K: Key>(node: &Node<K>) -> Option<u64> {
-    Some(node.request().tag).filter(|&tag| tag != 0)
+    Some(node.request().tag).filter(|&tag| tag != NO_TAG)
 }

@@ -35,11 +35,11 @@ use std::time::Duration;
 pub struct HeldRange<K> {
     /// The range.
     pub span: Span<K>,
-    /// Whether it is shared.
+    /// Whether the range is shared.
     pub access: Access,
     /// The identity of the holder.
     pub holder: Holder,
-    /// For how long, give or take two milliseconds, if the lock records that
+    /// For how long the range has been held, accurate to two milliseconds, if the lock records that
     /// ([`Options::recorded`](super::Options::recorded)).
     pub held: Option<Duration>,
 }
@@ -57,15 +57,15 @@ pub struct HeldRange<K> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiter<K> {
-    /// For what.
+    /// The ranges that it waits for.
     pub spans: Vec<Span<K>>,
-    /// Whether to share it.
+    /// Whether it wants to share them.
     pub access: Access,
     /// The identity of the waiter.
     pub holder: Holder,
-    /// For how long.
+    /// For how long it has waited.
     pub waited: Duration,
-    /// Whether it may not be overtaken any more.
+    /// Whether its window is over: it may not be overtaken any more.
     pub starving: bool,
     /// The holders of what it waits for, and the waiters that came before it and exclude it.
     pub waits_for: Vec<Holder>,
@@ -87,7 +87,7 @@ pub struct Waiter<K> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dump<K> {
-    /// What is held, in the order of keys.
+    /// The held ranges, in the order of keys.
     pub held: Vec<HeldRange<K>>,
     /// The waiters, in the order of arrival.
     pub waiting: Vec<Waiter<K>>,
@@ -285,7 +285,7 @@ impl<K: fmt::Debug> fmt::Display for Dump<K> {
             let since = milliseconds(waiter.waited);
             let spans = joined(&waiter.spans, ", ", |span| format!("{span:?}"));
             let whom = joined(&waiter.waits_for, ", ", Holder::to_string);
-            let starving = if waiter.starving { ", overdue" } else { "" };
+            let starving = if waiter.starving { ", starving" } else { "" };
             let access = name(waiter.access);
             writeln!(
                 to,

@@ -1,16 +1,17 @@
-//! A range that is held for as long as its guard lives, and what can be done with it meanwhile: cut
-//! in two, made smaller, shared, or had alone.
+//! A range that is held for as long as its guard lives, and what can be done with it meanwhile: the
+//! range can be cut in two, made smaller, shared, or made exclusive.
 //!
-//! Each of these first takes what it is to become. Nothing can be in the way of that but the
-//! guard's own range. Then it releases what it was. So at no moment does the range belong to
-//! another holder, and a change that fails leaves everything as it was.
+//! Each of these changes first acquires the new range or access, then releases the old one. So at
+//! no moment does the range belong to another holder, and a change that fails leaves everything as
+//! it was. Only an upgrade may have to wait; the other changes ask for a part of what the guard
+//! holds, and nothing but the guard's own range can be in the way.
 
 use super::error::{InvalidRange, LockError};
 use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
 use super::raw::Access;
-use super::request::Request;
+use super::request::{NO_TAG, Request};
 use super::slot::{self, Held};
 use super::span::{IntoSpan, Span};
 use platform::futex::Deadline;
@@ -55,9 +56,9 @@ pub struct RangeGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize =
 /// # Ok::<(), LockError>(())
 /// ```
 pub struct Unchanged<G> {
-    /// What it holds still.
+    /// The guard, which holds what it held before.
     pub guard: G,
-    /// What was in the way.
+    /// Why the change could not be made.
     pub error: LockError,
 }
 
@@ -203,11 +204,11 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.lock_within(span, access, || None)
     }
 
-    /// As [`RangeLock::lock_as`], until `deadline` if there is one.
+    /// As [`RangeLock::lock_as`], but gives up at `deadline`, if there is one.
     ///
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
-    // For the package `capi`, whose deadlines are times of a clock.
+    // Public only for the package `capi`, which has deadlines as clock times.
     #[doc(hidden)]
     #[inline]
     pub fn lock_by_deadline(
@@ -219,7 +220,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         self.lock_within(span, access, || deadline)
     }
 
-    /// Locks the range. When to give up is asked for only if there is something to wait for.
+    /// Locks the range. Calls `deadline` only if the range has to be waited for.
     #[inline(always)]
     pub(super) fn lock_within(
         &self,
@@ -228,7 +229,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         deadline: impl FnOnce() -> Option<Deadline>,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
         let held = self.acquire(span, access, deadline)?;
-        // SAFETY: just acquired, for this guard alone.
+        // SAFETY: `held` was acquired just now, and no guard owns it yet.
         Ok(unsafe { RangeGuard::new(self, held) })
     }
 
@@ -243,7 +244,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         access: Access,
     ) -> Result<RangeGuard<'_, K, SHARDS, SLOTS>, LockError> {
         let held = self.try_acquire(span, access)?;
-        // SAFETY: just acquired, for this guard alone.
+        // SAFETY: `held` was acquired just now, and no guard owns it yet.
         Ok(unsafe { RangeGuard::new(self, held) })
     }
 }
@@ -262,13 +263,13 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         unsafe { self.held.span() }
     }
 
-    /// Whether others may share it.
+    /// Whether others may share the range.
     pub fn access(&self) -> Access {
         // SAFETY: held.
         unsafe { self.held.access() }
     }
 
-    /// The lock that it is a range of.
+    /// The lock to which the range belongs.
     pub fn lock(&self) -> &'a RangeLock<K, SHARDS, SLOTS> {
         self.lock
     }
@@ -278,16 +279,16 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         slot::holder(unsafe { (*self.held.0).state() })
     }
 
-    /// Takes a part of what is held, beside that: nothing else is in the way.
+    /// Acquires a part of what this guard holds, in addition: no other holder can be in the way.
     fn take_part(&self, span: &Span<K>, access: Access) -> Result<Self, LockError> {
         let own = [self.held];
         let request =
-            Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own, tag: 0 };
-        // SAFETY: just taken.
+            Request { spans: slice::from_ref(span), access, holder: self.holder(), own: &own, tag: NO_TAG };
+        // SAFETY: `held` was acquired just now, and no guard owns it yet.
         self.lock.take_part(&request).map(|held| unsafe { RangeGuard::new(self.lock, held) })
     }
 
-    /// Two guards: of what is before `key`, and of what is not.
+    /// Cuts the range in two. Returns a guard of the keys before `key`, and a guard of the others.
     ///
     /// ```
     /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
@@ -311,7 +312,7 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         outcome.map_err(|error| Unchanged { guard: self, error })
     }
 
-    /// A guard of a part of the range; the rest is given back.
+    /// Returns a guard of a part of the range, and releases the rest.
     ///
     /// ```
     /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
@@ -322,8 +323,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// ```
     ///
     /// # Errors
-    /// It is no part of the range, or the lock holds as many ranges as it may. The guard is in the
-    /// error.
+    /// `to` is no part of the range, or the lock holds as many ranges as it may. The guard is in
+    /// the error.
     pub fn shrink<R: IntoSpan<K>>(self, to: R) -> Result<Self, Unchanged<Self>> {
         let outcome = to.into_span().map_err(LockError::from).and_then(|span| {
             if self.span().covers(&span) {
@@ -374,18 +375,22 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
         self.upgrade_by_deadline(None)
     }
 
-    /// As [`RangeGuard::upgrade`], until `deadline` if there is one.
+    /// As [`RangeGuard::upgrade`], but gives up at `deadline`, if there is one. All upgrades end
+    /// here.
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`RangeGuard::upgrade`]. The guard is in the error.
-    // For the package `capi`, whose deadlines are times of a clock.
+    // Public only for the package `capi`, which has deadlines as clock times.
     #[doc(hidden)]
     pub fn upgrade_by_deadline(self, deadline: Option<Deadline>) -> Result<Self, Unchanged<Self>> {
         let own = [self.held];
         let spans = slice::from_ref(self.span());
-        let request = Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own, tag: 0 };
+        let request =
+            Request { spans, access: Access::Exclusive, holder: self.holder(), own: &own, tag: NO_TAG };
+        // `false`: no try was made yet.
         match self.lock.lock_request(&request, deadline, false) {
-            // SAFETY: just acquired.
+            // The old hold goes with `self`, after the new one is there.
+            // SAFETY: `held` was acquired just now, and no guard owns it yet.
             Ok(held) => Ok(unsafe { RangeGuard::new(self.lock, held) }),
             Err(error) => Err(Unchanged { guard: self, error }),
         }

@@ -1,27 +1,29 @@
 //! Learning a scale from ranges that were locked.
 //!
 //! The lock copies the beginnings of some ranges' keys. These copies are its samples. When there
-//! are [`SAMPLES`] of them, the lock judges the scale in use by them. It is *bad* for a range that
-//! is not within one block, and for ranges that crowd into one block although their keys differ. If
-//! it is bad for a quarter of them, the best scale for these samples is made; and if that is bad
-//! for at most half as many, it is proposed. So a lock whose ranges overlap anyway, or are wide for
-//! any scale, keeps its scale.
+//! are [`SAMPLES`] of them, the lock judges the scale in use by them. A scale is *bad* for a range
+//! that is not within one block. If more than a quarter of the ranges begin in the same block, the
+//! scale is also bad for those above the quarter. If the scale in use is bad for a quarter of the
+//! samples, the lock makes the best scale for these samples. If the new scale is bad for at most
+//! half as many of them, it is proposed. So a lock whose ranges overlap anyway, or are wide for any
+//! scale, keeps its scale.
 //!
-//! Columns are those of the first keys of the samples, sorted, without the lowest and the highest
-//! few: some ranges of another table, which are the lowest or the highest, change nothing. Letters
-//! and decimal digits of one kind stand for all of their kind: the samples saw only some of them.
-//! Constant decimal digits behind others are digits as well, and so are those before them as long
-//! as the window has room: numbers grow.
+//! The usual bytes of a column are learnt from start keys alone. The start keys are sorted, and a
+//! few at each end are left out, so that stray ranges of another table do not matter. If a column
+//! has seen only decimal digits, all ten are expected; likewise `a-z` and `A-Z`. A column of
+//! decimal digits that never varied still counts if it follows one that did, because numbers grow.
+//! Such a column before one that varied counts as long as the window has room for it.
 //!
-//! A block is much larger than most ranges, so that threads with different parts of the key space
-//! have different shards, but it may not have too many of the samples. It is no larger than that,
-//! because a lock that is used row by row has its next samples close to each other.
+//! A block has room for 2^16 ranges of the usual size ([`ROOM_LOG2`]), so that threads that work in
+//! different parts of the key space use different shards. A block is smaller if it would otherwise
+//! have more than one sample in [`BLOCKS`]. A block is no larger, because a lock that is used row
+//! by row gets its next samples close to each other: a larger block would have all of them.
 //!
 //! Nothing here can make a lock wrong: each proposal is a scale, and any scale keeps the order of
 //! keys (`scale.rs`).
 
 use super::key::Key;
-use super::scale::{COLUMNS, Columns, Digits, Scale, WINDOW};
+use super::scale::{COLUMNS, Digits, Scale, UsualBytes, WINDOW};
 use super::span::Span;
 
 /// Ranges that a scale is learnt from. Few in a model, so that scales change there.
@@ -33,7 +35,7 @@ const ROOM_LOG2: u32 = 16;
 /// … but no block has more than one sample in this number, if that is possible.
 const BLOCKS: usize = 8;
 
-/// The beginnings of a range's keys; nothing of an end that is open.
+/// The beginnings of a range's two keys; `None` for an end that is open.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     start: Option<Vec<u8>>,
@@ -82,10 +84,9 @@ pub(super) fn best(samples: &[Sample]) -> Option<Scale> {
     let mut starts: Vec<&[u8]> = samples.iter().filter_map(|sample| sample.start.as_deref()).collect();
     starts.sort_unstable();
     let outliers = starts.len() / OUTLIER;
-    let usual = &starts[outliers..starts.len() - outliers];
-    let columns = columns(usual);
-    let varies = |column: &usize| columns.lows[*column] < columns.highs[*column];
-    let last = whole_number(&columns, (0..COLUMNS).rev().find(varies)?);
+    let mut usual = seen_bytes(&starts[outliers..starts.len() - outliers]);
+    let varies = |column: &usize| usual.lows[*column] < usual.highs[*column];
+    let last = whole_number(&usual, (0..COLUMNS).rev().find(varies)?);
     let first = (0..COLUMNS).find(varies)?;
     // Where a table's name ends, if there is one, and the next column that varies.
     let end = (first..=last).find(|column| !varies(column)).unwrap_or(last + 1);
@@ -93,21 +94,20 @@ pub(super) fn best(samples: &[Sample]) -> Option<Scale> {
     let (first, second) = match next {
         Some(next) if last - first >= WINDOW && (end - first) + (last + 1 - next) <= WINDOW => {
             let room = WINDOW - (end - first);
-            (Digits { first, end }, Some(windowed(&columns, next, end, last, room)))
+            (Digits { first, end }, Some(windowed(&usual, next, end, last, room)))
         }
         _ => {
-            let first = windowed(&columns, first, 0, last, WINDOW);
+            let first = windowed(&usual, first, 0, last, WINDOW);
             let next = (first.end..=last).find(varies);
-            (first, next.map(|next| windowed(&columns, next, first.end, last, WINDOW)))
+            (first, next.map(|next| windowed(&usual, next, first.end, last, WINDOW)))
         }
     };
-    let mut columns = columns;
     for digits in [Some(first), second].into_iter().flatten() {
         for column in digits.first..digits.end {
-            (columns.lows[column], columns.highs[column]) = kind(columns.lows[column], columns.highs[column]);
+            (usual.lows[column], usual.highs[column]) = whole_kind(usual.lows[column], usual.highs[column]);
         }
     }
-    let mut scale = Scale::new(columns, first, second, 0);
+    let mut scale = Scale::new(usual, first, second, 0);
     let ends: Vec<_> = samples
         .iter()
         .filter(|sample| sample.start.is_some() && sample.end.is_some())
@@ -117,60 +117,62 @@ pub(super) fn best(samples: &[Sample]) -> Option<Scale> {
     Some(scale)
 }
 
-/// The lowest and the highest byte of each column.
-fn columns(keys: &[&[u8]]) -> Columns {
-    let mut columns = Columns { lows: [u8::MAX; COLUMNS], highs: [0; COLUMNS] };
+/// The bytes that these keys have in each column. Column `n` is the `n`-th byte of a key. For each
+/// column: the lowest and the highest byte among the keys that reach it; 0 and 0 if no key does.
+fn seen_bytes(keys: &[&[u8]]) -> UsualBytes {
+    let mut seen = UsualBytes { lows: [u8::MAX; COLUMNS], highs: [0; COLUMNS] };
     for key in keys {
         for (column, byte) in key.iter().take(COLUMNS).enumerate() {
-            columns.lows[column] = columns.lows[column].min(*byte);
-            columns.highs[column] = columns.highs[column].max(*byte);
+            seen.lows[column] = seen.lows[column].min(*byte);
+            seen.highs[column] = seen.highs[column].max(*byte);
         }
     }
     for column in 0..COLUMNS {
-        // No key reaches this column.
-        if columns.lows[column] > columns.highs[column] {
-            (columns.lows[column], columns.highs[column]) = (0, 0);
+        let is_reached = seen.lows[column] <= seen.highs[column];
+        if !is_reached {
+            (seen.lows[column], seen.highs[column]) = (0, 0);
         }
     }
-    columns
+    seen
 }
 
-/// Whether all keys have a decimal digit there.
-fn is_decimal(columns: &Columns, column: usize) -> bool {
-    columns.lows[column].is_ascii_digit() && columns.highs[column].is_ascii_digit()
+/// Whether all keys that reach this column have a decimal digit there.
+fn is_decimal(seen: &UsualBytes, column: usize) -> bool {
+    seen.lows[column].is_ascii_digit() && seen.highs[column].is_ascii_digit()
 }
 
-/// The last column of the decimal number that this column is in; otherwise the column.
-fn whole_number(columns: &Columns, mut last: usize) -> usize {
-    while last + 1 < COLUMNS && is_decimal(columns, last) && is_decimal(columns, last + 1) {
+/// The last column of the decimal number that contains the column `last`; `last` itself if there is
+/// no such number.
+fn whole_number(seen: &UsualBytes, mut last: usize) -> usize {
+    while last + 1 < COLUMNS && is_decimal(seen, last) && is_decimal(seen, last + 1) {
         last += 1;
     }
     last
 }
 
-/// Returns the digits of a window that has room for `room` columns. They begin at this column, or
-/// at a column before it that is not below `least`. The last column to look at is `last`.
-fn windowed(columns: &Columns, mut first: usize, least: usize, last: usize, room: usize) -> Digits {
-    while first > least
-        && last - first + 1 < room
-        && is_decimal(columns, first)
-        && is_decimal(columns, first - 1)
-    {
+/// Returns the digits of a window that has room for `room` columns. The digits begin at the column
+/// `first`, or earlier if decimal digits precede it, but not before the column `least`. They end at
+/// the column `last` or before.
+fn windowed(seen: &UsualBytes, mut first: usize, least: usize, last: usize, room: usize) -> Digits {
+    while first > least && last - first + 1 < room && is_decimal(seen, first) && is_decimal(seen, first - 1) {
         first -= 1;
     }
-    // A window reads eight columns: the first one may have to reach beyond the last that varies.
+    // A window reads eight columns: the first window may have to reach beyond the last column that
+    // varies.
     Digits { first, end: (first + room).min(last + 1).max(WINDOW) }
 }
 
-/// All bytes of the kind of these, if they are of one kind.
-fn kind(low: u8, high: u8) -> (u8, u8) {
+/// If both bytes are decimal digits, small letters or capital letters: the lowest and the highest
+/// byte of that kind. Otherwise the bytes themselves.
+fn whole_kind(low: u8, high: u8) -> (u8, u8) {
     let kinds = [(b'0', b'9'), (b'a', b'z'), (b'A', b'Z')];
     let all = kinds.into_iter().find(|(first, last)| *first <= low && high <= *last);
-    // A constant letter tells nothing of the others.
+    // A constant letter is part of a name: other letters are not expected there.
     all.filter(|_| low < high || low.is_ascii_digit()).unwrap_or((low, high))
 }
 
-/// Blocks in which most ranges lie with much room to spare, but not all in the same ones.
+/// The size of a block, as a binary logarithm: most ranges fit into one block with much room to
+/// spare, but the ranges do not all lie in the same few blocks.
 fn block_log2(ends: &[(u64, u64)]) -> u32 {
     let within = |log2: u32| ends.iter().filter(|(first, last)| first >> log2 == last >> log2).count();
     let usual = (0..63).find(|log2| within(*log2) >= ends.len() - ends.len() / 8).unwrap_or(63);
@@ -215,12 +217,12 @@ pub(super) mod tests {
         keys.iter().map(sample).collect()
     }
 
-    /// The best scale for points; or the first bytes.
+    /// The best scale for these keys, each locked alone; without one, the scale of the first bytes.
     pub(in super::super) fn scale_for(keys: &[Vec<u8>]) -> Scale {
         best(&samples(keys)).unwrap_or(Scale::first_bytes(14))
     }
 
-    /// The number of blocks in which these lie.
+    /// The number of blocks in which these samples begin.
     fn blocks(scale: &Scale, samples: &[Sample]) -> usize {
         let mut blocks: Vec<u64> = samples.iter().map(|it| it.ends(scale).0 >> scale.block_log2).collect();
         blocks.sort_unstable();
@@ -228,7 +230,7 @@ pub(super) mod tests {
         blocks.len()
     }
 
-    /// Random ranges of this number of rows of one of these tables.
+    /// Ranges of `length` rows at random places, of the tables by turns.
     fn rows(tables: &[&str], width: usize, length: u32) -> Vec<Sample> {
         let row = |at: u32| {
             let (table, number) = (tables[at as usize % tables.len()], at.wrapping_mul(0x9e37_79b9) >> 12);
@@ -257,7 +259,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_few_ranges_of_others_change_nothing() {
+    fn a_few_ranges_of_other_tables_change_nothing() {
         let mut samples = rows(&["customers/2026/r"], 8, 10);
         for (at, key) in [(3, "a"), (10, "z/1"), (20, "customers")] {
             let end = Some(format!("{key}~").into_bytes());
@@ -269,14 +271,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_no_scale_makes_better_is_left_alone() {
+    fn a_scale_is_kept_if_no_other_is_better() {
         let first = Scale::first_bytes(14);
         // Random keys are apart already.
         let random: Vec<Vec<u8>> = (1..=SAMPLES as u64)
             .map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec())
             .collect();
         assert!(better(&samples(&random), &first).is_none());
-        // All want the same key, or everything.
+        // All samples are the same key, or all keys.
         let same = samples(&vec![b"the same key for all".to_vec(); SAMPLES]);
         assert!(better(&same, &first).is_none());
         let all = vec![Sample { start: None, end: None }; SAMPLES];

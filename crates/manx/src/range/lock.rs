@@ -9,7 +9,7 @@ use super::holder::Holder;
 use super::key::Key;
 use super::options::Options;
 use super::raw::{Access, RawRangeLock};
-use super::request::Request;
+use super::request::{NO_TAG, Request};
 use super::slot::Held;
 use super::span::Span;
 use super::table::Table;
@@ -133,7 +133,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         holder: Holder,
         deadline: Option<Deadline>,
     ) -> Result<Held<K>, LockError> {
-        let request = Request { spans: slice::from_ref(&missed.span), access, holder, own: &[], tag: 0 };
+        let request = Request { spans: slice::from_ref(&missed.span), access, holder, own: &[], tag: NO_TAG };
         self.lock_request(&request, deadline, missed.blocked)
     }
 
@@ -145,7 +145,8 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
             Ok(held) => Ok(held),
             Err(Missed { blocked: true, .. }) => Err(LockError::WouldBlock),
             Err(Missed { span, .. }) => {
-                let request = Request { spans: slice::from_ref(&span), access, holder, own: &[], tag: 0 };
+                let request =
+                    Request { spans: slice::from_ref(&span), access, holder, own: &[], tag: NO_TAG };
                 self.try_request(&request)
             }
         }

@@ -11,7 +11,7 @@ use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
 use super::raw::Access;
-use super::request::Request;
+use super::request::{NO_TAG, Request};
 use super::slot::Held;
 use super::span::Span;
 use platform::futex::Deadline;
@@ -213,5 +213,5 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 }
 
 fn whole<K>(set: &SpanSet<K>, access: Access) -> Request<'_, K> {
-    Request { spans: &set.0, access, holder: Holder::current(), own: &[], tag: 0 }
+    Request { spans: &set.0, access, holder: Holder::current(), own: &[], tag: NO_TAG }
 }

@@ -14,7 +14,7 @@ pub(super) struct Outline {
 }
 
 impl Outline {
-    /// Of a range that is not within one block.
+    /// The outline of a range that is not within one block.
     pub(super) const WHOLE: Outline = Outline { first: 0, last: u16::MAX };
 
     /// Returns the number of lowest bits that do not count in a block of 2^`block_log2` positions.
@@ -22,7 +22,7 @@ impl Outline {
         block_log2.saturating_sub(u16::BITS)
     }
 
-    /// Of a range within one block.
+    /// The outline of a range within one block.
     #[inline(always)]
     pub(super) const fn within(first: u64, last: u64, coarse: u32) -> Outline {
         Outline { first: (first >> coarse) as u16, last: (last >> coarse) as u16 }

@@ -11,7 +11,7 @@ use super::holder::Holder;
 use super::key::Key;
 use super::lock::RangeLock;
 use super::raw::Access;
-use super::request::Request;
+use super::request::{NO_TAG, Request};
 use super::slot::Held;
 use super::span::{IntoSpan, Span};
 use platform::atomic::{AtomicU32, Ordering};
@@ -94,7 +94,7 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
         Owner {
             lock: self,
             holder: Holder::owner(number),
-            tag: 0,
+            tag: NO_TAG,
             held: Vec::new(),
             escalation: Escalation::NEVER,
         }
@@ -123,8 +123,8 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
         self
     }
 
-    /// From now on it is called so in a [`Deadlock`](super::Deadlock): by a number that means
-    /// something to the user, such as a transaction's; 0 is none.
+    /// Sets the number by which a [`Deadlock`](super::Deadlock) names this owner. The number means
+    /// something to the user, such as a transaction's id; 0 is none.
     ///
     /// ```
     /// use manx::range::RangeLock;

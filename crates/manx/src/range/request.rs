@@ -6,15 +6,18 @@ use super::raw::Access;
 use super::slot::{Held, Slot, access, holder};
 use super::span::Span;
 
+/// The tag of an asker that messages do not name.
+pub(super) const NO_TAG: u64 = 0;
+
 /// Ranges that are wanted together. They do not overlap each other.
 #[derive(Debug)]
 pub(super) struct Request<'a, K> {
     pub(super) spans: &'a [Span<K>],
     pub(super) access: Access,
     pub(super) holder: Holder,
-    /// What the asker holds, which is not in its own way.
+    /// The ranges that the asker holds. They are not in its own way.
     pub(super) own: &'a [Held<K>],
-    /// The number by which messages name the asker; 0: none.
+    /// The number by which messages name the asker; or [`NO_TAG`].
     pub(super) tag: u64,
 }
 
@@ -55,7 +58,7 @@ impl<K: Key> Request<'_, K> {
         self.access == Access::Exclusive && shared.any(|own| self.spans.iter().any(|span| own.overlaps(span)))
     }
 
-    /// What is wanted of each range.
+    /// The wanted ranges one by one.
     pub(super) fn wants(&self) -> impl Iterator<Item = Want<'_, K>> {
         self.spans.iter().map(|span| Want::new(span, self.access, self.own))
     }

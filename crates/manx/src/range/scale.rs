@@ -1,16 +1,19 @@
 //! The positions of keys that are byte strings: the bytes that tell keys apart, and the size of a
 //! block.
 //!
-//! Integers tell their position, and ranges of integers that are close lie in one block. Of strings
-//! the first eight bytes say little. Strings with a common prefix all have one position: one shard
-//! for all. Strings that differ early, such as `user1000` and `user2000`, are 2^40 positions apart:
-//! each range is wide. So a lock of strings has a *scale*, which is learnt from the ranges that are
-//! locked (`learn.rs`), and replaced while nothing is held (`rescale.rs`).
+//! An integer is its own position, and ranges of integers that are close lie in one block. The
+//! first eight bytes of a string say little. Strings with a common prefix would all have one
+//! position, and use one shard. Strings that differ early, such as `user1000` and `user2000`, would
+//! be 2^40 positions apart, and each range would be wide. So a lock of strings has a *scale*. The
+//! lock learns it from the ranges that are locked (`learn.rs`), and replaces it while nothing is
+//! held (`rescale.rs`).
 //!
-//! A scale knows for each column of a key (its first byte, its second, …) the bytes that are usual
-//! there: from a lowest one on, a power of two of them. A column with one usual byte is constant
-//! and tells nothing. The others are digits. They are read from one window of eight columns, or
-//! from two, so that a key costs a dozen instructions and no loop over bytes:
+//! A scale knows the *usual* bytes of each column of a key. (Column `n` is the `n`-th byte.) They
+//! are consecutive, and their number is a power of two. A column with one usual byte is constant
+//! and tells nothing. The others are *variable columns*. A *digit* of a key is its byte in such a
+//! column, less the lowest usual byte there. (The characters from `0` to `9` are called *decimal
+//! digits*.) Digits are read from one window of eight columns, or from two, so that a key costs a
+//! dozen instructions and no loop over bytes:
 //!
 //! ```text
 //!   column     0         8         16        24
@@ -19,40 +22,44 @@
 //!   position                     01 + bytes   0 0 0 4 7 1 1        each byte less the lowest one of its column
 //! ```
 //!
-//! As long as there are no more than eight digits, each has a byte of the position, and bits that
-//! no usual byte needs are gaps. The bits that are no gaps are the scale's *mask*; [`Scale::mask`]
-//! lets others step over the gaps. More digits are packed: each has just the bits that the digits
-//! of its window need.
+//! As long as there are no more than eight digits, each digit has a byte of the position, and the
+//! unused bits of its byte are gaps. The bits that are no gaps are the scale's *mask*; with
+//! [`Scale::mask`] other files step over the gaps. More than eight digits are packed: each digit
+//! has just the bits that the digits of its window need.
 //!
-//! So decimal numbers of a fixed width have positions that are as close as the numbers, nearly:
-//! sixteen positions for ten numbers. Tables with rows, `t1/0001` and `t2/0001`, need no common
-//! prefix that ends before the row: both columns count.
+//! So decimal numbers of a fixed width have positions that are nearly as close as the numbers:
+//! sixteen positions for ten numbers. Keys of several tables work too, such as `t1/0001` and
+//! `t2/0001`: the table's number and the row's both count.
 //!
 //! A string is *regular* if each of the scale's columns has a usual byte. The position of a regular
 //! string is its digits as a number. Any other string has a neighbour that is regular:
-//! [`Scale::clamped_position`] keeps what comes before the first unusual byte. Where that byte
-//! is too high, the highest digits follow. Where it is too low, or the string ends, the lowest
-//! digits follow; such a string is *below* its neighbour.
+//! [`Scale::clamped_position`] keeps the bytes before the first unusual byte. If that byte is too
+//! high, the highest digits follow. If that byte is too low, or the string ends, the lowest digits
+//! follow; such a string is *below* its neighbour.
 //!
 //! Invariants:
-//! 1. Of strings `a` < `b` the neighbours are `a'` ≤ `b'`. They agree before the first byte in
-//!    which `a` and `b` differ, or one of the two has its unusual byte before that, and so has the
-//!    other; at this byte both are clamped into the same interval. Digits are in the order
-//!    of regular strings. So the digits of `a'` are no more than those of `b'`.
-//! 2. If no digit is dropped for want of bits, different regular strings have different digits.
-//!    Then a string below its neighbour has the position before that, and this keeps the order:
-//!    with `a'` < `b'` there is room; with `a'` = `b'` and only `b` below it, `b` < `b'` ≤ `a`. The
-//!    position before another one is the next lower number without bits in gaps.
+//! 1. If `a` < `b`, their neighbours are `a'` ≤ `b'`. Take the first byte in which `a` and `b`
+//!    differ. If an unusual byte comes before it, both strings have that byte, and `a'` = `b'`.
+//!    Otherwise the neighbours agree before the byte, and at the byte both strings are clamped into
+//!    the same interval. Digits have the order of regular strings. So the digits of `a'` are no
+//!    more than those of `b'`.
+//! 2. If no digit is dropped because 64 bits are too few, different regular strings have different
+//!    digits. Then a string below its neighbour has the position just below its neighbour's. This
+//!    keeps the order. If `a'` < `b'`, there is room for that position. If `a'` = `b'`, it cannot
+//!    be that `b` alone is below the neighbour, because then `b` < `b'` = `a'` ≤ `a`. The position
+//!    just below another one is the next lower number without bits in gaps.
 //! 3. So, if no digit is dropped, and `end` is regular and has no byte behind the last column, all
-//!    strings below `end` have positions below that of `end`, except where that is 0: as with
-//!    integers, a range up to `end` stops one position before it.
-//! 4. Usual bytes of a column are `low + d` for the numbers `d` that have no bit outside of the
-//!    column's mask, and the highest one is no more than 255. The word of lows, subtracted from the
-//!    word of eight bytes, leaves no bit outside of the masks if and only if all bytes are usual:
-//!    if they are, nothing is borrowed; otherwise the lowest byte in the word that is not usual has
-//!    lower ones that borrow nothing, and its own difference, modulo 256, is no such `d`.
-//! 5. Each word that a scale reads ends at its [`Scale::length`] or before; so a key that is not
-//!    shorter has it.
+//!    strings below `end` have positions below that of `end`, except where that position is 0: as
+//!    with integers, a range up to `end` stops one position before it.
+//! 4. The usual bytes of a column are `low + d`, where `d` is any number without bits outside of
+//!    the column's mask, and the highest one is at most 255. So a byte is usual if and only if its
+//!    difference from `low`, modulo 256, has no bit outside of the mask. One subtraction tests
+//!    eight columns: the eight bytes as a word less the eight lows as a word. If all bytes are
+//!    usual, no byte borrows from the next one, and no bit outside of the masks is set. Otherwise
+//!    take the least significant byte that is not usual: the bytes below it borrow nothing, so the
+//!    difference there is right and has a bit outside of its mask.
+//! 5. Each word that a scale reads ends at its [`Scale::length`] or before. So every key that is at
+//!    least as long as that contains the word.
 
 use super::outline::Outline;
 
@@ -63,21 +70,20 @@ pub(super) const WINDOW: usize = 8;
 /// The most words of constant columns: what windows leave, in words.
 const CHECKS: usize = COLUMNS / WINDOW;
 
-/// The usual bytes of each column.
+/// The usual bytes of each column: from the lowest to the highest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Columns {
+pub(super) struct UsualBytes {
     pub(super) lows: [u8; COLUMNS],
     pub(super) highs: [u8; COLUMNS],
 }
 
-impl Columns {
-    /// Bits of a column: those of its usual bytes, less the lowest one.
+impl UsualBytes {
+    /// The bits that a digit of the column may have.
     fn mask(&self, column: usize) -> u8 {
         self.highs[column] - self.lows[column]
     }
 
-    /// Makes the number of usual bytes of each column a power of two, by some more that are usual
-    /// as well (Invariant 4).
+    /// Adds usual bytes, so that each column has a power of two of them (Invariant 4).
     fn round(&mut self) {
         for (low, high) in self.lows.iter_mut().zip(&mut self.highs) {
             let mask = u8::MAX.checked_shr((*high - *low).leading_zeros()).unwrap_or(0);
@@ -87,7 +93,8 @@ impl Columns {
     }
 }
 
-/// Columns from `first` up to, and without, `end` are digits.
+/// The columns of one window whose digits count: from `first` up to, and without, `end`. A constant
+/// column among them has the digit 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digits {
     pub(super) first: usize,
@@ -108,24 +115,24 @@ struct Check {
     mask: u64,
 }
 
-/// Eight columns, and the digits among them.
+/// Eight columns, and which of their digits count.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     at: usize,
-    /// The lowest bytes.
+    /// The lowest usual byte of each column.
     lows: u64,
-    /// The bits that are set where a byte, less the lowest one, is not usual.
+    /// A byte is not usual if the byte, less the lowest usual one, has any of these bits.
     unusual: u64,
-    /// The bits of digits.
+    /// The bits of the digits that count.
     keep: u64,
-    /// Bits of a digit if digits are packed, 1 to 8.
+    /// The bits of a digit if digits are packed: 1 to 8.
     bits: u32,
 }
 
 /// How keys become positions.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
-    /// The number of columns.
+    /// The number of columns that the scale reads.
     length: usize,
     check_count: usize,
     windows: [Window; 2],
@@ -146,7 +153,7 @@ pub(super) struct Scale {
     dropped: u32,
     mask: u64,
     checks: [Check; CHECKS],
-    columns: Columns,
+    usual: UsualBytes,
 }
 
 /// The word of a key that begins at a column.
@@ -161,18 +168,19 @@ unsafe fn word(key: &[u8], at: usize) -> [u8; WINDOW] {
 }
 
 impl Window {
-    /// A window with these digits. Columns behind them are not looked at, those before them are.
-    fn new(columns: &Columns, digits: Digits) -> Window {
+    /// A window with these digits. Columns behind the digits are not looked at; columns before them
+    /// must have usual bytes.
+    fn new(usual: &UsualBytes, digits: Digits) -> Window {
         let at = digits.end.max(WINDOW) - WINDOW;
         let of =
             |byte: &dyn Fn(usize) -> u8| u64::from_be_bytes(std::array::from_fn(|index| byte(at + index)));
         let is_digit = |column| digits.first <= column && column < digits.end;
-        let width = |column: usize| u8::BITS - columns.mask(column).leading_zeros();
+        let width = |column: usize| u8::BITS - usual.mask(column).leading_zeros();
         Window {
             at,
-            lows: of(&|column| if column < digits.end { columns.lows[column] } else { 0 }),
-            unusual: of(&|column| if column < digits.end { !columns.mask(column) } else { 0 }),
-            keep: of(&|column| if is_digit(column) { columns.mask(column) } else { 0 }),
+            lows: of(&|column| if column < digits.end { usual.lows[column] } else { 0 }),
+            unusual: of(&|column| if column < digits.end { !usual.mask(column) } else { 0 }),
+            keep: of(&|column| if is_digit(column) { usual.mask(column) } else { 0 }),
             bits: (digits.first..digits.end).map(width).max().unwrap_or(0).max(1),
         }
     }
@@ -189,7 +197,8 @@ impl Window {
         (bytes, bytes & self.unusual)
     }
 
-    /// Eight digits of a byte become four of twice the bits, two, and one.
+    /// Packs eight digits: eight of one byte each become four, then two, then one number, and the
+    /// gaps between their bits go.
     #[inline(always)]
     const fn pack(&self, digits: u64) -> u64 {
         let four = (digits & 0xff00_ff00_ff00_ff00) >> (8 - self.bits) | (digits & 0x00ff_00ff_00ff_00ff);
@@ -201,20 +210,26 @@ impl Window {
 impl Scale {
     /// The scale of the first eight bytes, which a lock uses until it has learnt a better one.
     pub(super) fn first_bytes(block_log2: u32) -> Scale {
-        let columns = Columns { lows: [0; COLUMNS], highs: [u8::MAX; COLUMNS] };
-        Scale::new(columns, Digits { first: 0, end: WINDOW }, None, block_log2)
+        let usual = UsualBytes { lows: [0; COLUMNS], highs: [u8::MAX; COLUMNS] };
+        Scale::new(usual, Digits { first: 0, end: WINDOW }, None, block_log2)
     }
 
-    /// The digits of one window, and of another one behind it. Each has at most eight columns. It
-    /// ends at column 8 or behind it, except that the first of two with no more than eight columns
-    /// together ends anywhere. All other columns before the last digit are constant.
-    pub(super) fn new(mut columns: Columns, first: Digits, second: Option<Digits>, block_log2: u32) -> Scale {
-        columns.round();
-        let mut windows = [Window::new(&columns, first), Window::default()];
+    /// The scale with the digits of one window, and of a second one behind it. Each has at most
+    /// eight columns. Each ends at column 8 or behind it; but if both have no more than eight
+    /// columns together, the first may end anywhere. All other columns before the last digit are
+    /// constant.
+    pub(super) fn new(
+        mut usual: UsualBytes,
+        first: Digits,
+        second: Option<Digits>,
+        block_log2: u32,
+    ) -> Scale {
+        usual.round();
+        let mut windows = [Window::new(&usual, first), Window::default()];
         let (mut left, mut dropped, mut packed, mut mask) = (0, 0, false, windows[0].keep);
         let second = second.filter(|_| first.count() as u32 * windows[0].bits < u64::BITS);
         if let Some(digits) = second {
-            windows[1] = Window::new(&columns, digits);
+            windows[1] = Window::new(&usual, digits);
             packed = first.count() + digits.count() > WINDOW;
             if packed {
                 let bits = [first, digits].map(Digits::count).map(|count| count as u32);
@@ -242,7 +257,7 @@ impl Scale {
             dropped,
             mask,
             checks: [Check::default(); CHECKS],
-            columns,
+            usual,
         };
         scale.check(0, windows[0].at);
         if second.is_some() {
@@ -263,12 +278,12 @@ impl Scale {
         self.mask
     }
 
-    /// These columns are constant. The last of them is no less than a word before the scale's end
-    /// (Invariant 5).
+    /// Adds the checks of the constant columns from `from` up to, and without, `to`. The last check
+    /// begins at least a word before the scale's end (Invariant 5).
     fn check(&mut self, from: usize, to: usize) {
         for at in (from..to).step_by(WINDOW) {
             let mask = std::array::from_fn(|index| if at + index < to { u8::MAX } else { 0 });
-            let expected = std::array::from_fn(|index| self.columns.lows[at + index]);
+            let expected = std::array::from_fn(|index| self.usual.lows[at + index]);
             self.checks[self.check_count] =
                 Check { at, expected: u64::from_ne_bytes(expected), mask: u64::from_ne_bytes(mask) };
             self.check_count += 1;
@@ -309,7 +324,7 @@ impl Scale {
         (unusual == 0).then_some(digits)
     }
 
-    /// The digits of both windows.
+    /// Joins the digits of both windows to a position.
     #[inline(always)]
     const fn join(&self, mut first: u64, mut second: u64) -> u64 {
         if self.packed {
@@ -342,8 +357,8 @@ impl Scale {
     #[inline(always)]
     pub(super) fn ends(&self, start: &[u8], end: &[u8]) -> (u64, u64) {
         match self.digits([start, end]) {
-            // There is a position before that of the end, because the start is lower. If it is not,
-            // the range is wide.
+            // There is a position before that of the end, because the start is lower. (If the start
+            // is not lower, the subtraction wraps, and the range is wide.)
             Some([first, last]) => (first, last.wrapping_sub(u64::from(end.len() == self.stops)) & self.mask),
             None => self.clamped_ends(start, end),
         }
@@ -358,7 +373,7 @@ impl Scale {
     /// The position of a key with unusual bytes: that of the nearest regular key (Invariants 1
     /// and 2).
     fn clamped_position(&self, key: &[u8]) -> u64 {
-        let Columns { lows, highs } = &self.columns;
+        let UsualBytes { lows, highs } = &self.usual;
         let mut regular = *lows;
         let mut below = true;
         for column in 0..=self.length {
@@ -387,7 +402,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The keys that a scale was learnt from, cut, lengthened and with bytes changed; and any keys.
+    /// The keys from which a scale was learnt, cut, lengthened and with bytes changed; and any
+    /// keys.
     fn near(keys: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
         let changed = (proptest::sample::select(keys), 0..60_usize, any::<u8>(), 0..60_usize, any::<bool>());
         let changed = changed.prop_map(|(mut key, at, byte, length, longer)| {
@@ -427,27 +443,44 @@ mod tests {
 
         #[test]
         fn numbers_of_a_fixed_width_have_a_byte_for_each_digit(row in 0_u32..100_000_000, width in 1_u32..1000) {
-            let key = |number: u32| format!("customers/2026/r{number:08}").into_bytes();
-            let scale = scale_for(&(0..64).map(|at| key(at * 1_500_000)).collect::<Vec<_>>());
-            let (zeros, mask) = (u64::from_be_bytes([b'0'; 8]), u64::from_be_bytes([0x0f; 8]));
+            let scale = scale_of_rows();
+            // The position we expect: each digit's value in a byte of its own, highest first.
+            let zeros = u64::from_be_bytes([b'0'; 8]);
             let digits = |number: u32| u64::from_be_bytes(format!("{number:08}").into_bytes().try_into().unwrap()) - zeros;
-            let end = row.saturating_add(width).min(99_999_999);
-            prop_assert_eq!(scale.position(&key(row)), digits(row));
-            prop_assert_eq!(scale.last_before(&key(end)), digits(end).saturating_sub(1) & mask);
-            // What is below all rows or above them is at the ends.
-            prop_assert_eq!(scale.position(b"a"), 0);
-            prop_assert_eq!(scale.position(b"d"), mask);
+            let end = (row + width).min(99_999_999);
+            prop_assert_eq!(scale.position(&row_key(row)), digits(row));
+            prop_assert_eq!(scale.last_before(&row_key(end)), (digits(end) - 1) & MASK_OF_ROWS);
         }
     }
 
+    /// The mask of eight decimal digits.
+    const MASK_OF_ROWS: u64 = u64::from_be_bytes([0x0f; 8]);
+
+    fn row_key(number: u32) -> Vec<u8> {
+        format!("customers/2026/r{number:08}").into_bytes()
+    }
+
+    /// The scale of rows whose last five digits are constant in the samples, and must count all the
+    /// same.
+    fn scale_of_rows() -> Scale {
+        scale_for(&(0..64).map(|at| row_key(at * 1_500_000)).collect::<Vec<_>>())
+    }
+
     #[test]
-    fn the_first_bytes_are_a_scale() {
+    fn keys_below_all_rows_have_the_lowest_position_and_keys_above_the_highest() {
+        let scale = scale_of_rows();
+        assert_eq!(scale.position(b"a"), 0);
+        assert_eq!(scale.position(b"d"), MASK_OF_ROWS);
+    }
+
+    #[test]
+    fn the_scale_of_the_first_bytes_reads_them_as_a_number() {
         let scale = Scale::first_bytes(14);
         assert_eq!(scale.position(b"abcdefgh"), 0x6162_6364_6566_6768);
         assert_eq!(scale.position(b"abcdefghi"), 0x6162_6364_6566_6768);
         assert_eq!(scale.last_before(b"abcdefgh"), 0x6162_6364_6566_6767);
         assert_eq!(scale.last_before(b"abcdefghi"), 0x6162_6364_6566_6768);
-        // The position before that of its neighbour.
+        // Below its neighbour `abc\0\0\0\0\0`: the position before that.
         assert_eq!(scale.position(b"abc"), 0x6162_62ff_ffff_ffff);
         assert_eq!(scale.position(b""), 0);
     }

@@ -45,16 +45,16 @@ pub(super) const HANDED: u32 = 2;
 pub(super) struct Guarded<K> {
     next: *const Node<K>,
     previous: *const Node<K>,
-    /// It is in the list.
+    /// The node is in the list.
     pub(super) linked: bool,
-    /// What it was handed.
+    /// The ranges that were handed to the waiter.
     pub(super) held: Held<K>,
     pub(super) began_ns: u64,
-    /// When it may not be overtaken any more.
+    /// When the waiter's window is over.
     pub(super) window_end_ns: u64,
-    /// That is over, and its shards are closed.
+    /// The window is over, and the shards of the waiter's ranges are closed.
     pub(super) starving: bool,
-    /// It shares a part of its ranges already.
+    /// The waiter already shares a part of its ranges.
     pub(super) upgrades: bool,
     /// The waker of the task to notify; `None`: a thread, which sleeps on the node's word.
     pub(super) waker: Option<Waker>,

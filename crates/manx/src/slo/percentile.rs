@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_percentile_is_refused() {
+    fn a_number_that_is_no_percentile_is_refused() {
         for hundredths in [0, 4999, 10_000, u16::MAX] {
             assert!(Percentile::new(hundredths).is_none());
         }

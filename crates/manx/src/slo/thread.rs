@@ -56,17 +56,17 @@ pub const EPOCHS_MAX: u32 = 1 << 20;
 /// How many epochs of a thread can go on around others of the same id.
 pub const NESTED_MAX: usize = 16;
 
-/// What a thread keeps of an epoch.
+/// What a thread keeps of each kind of epoch, and of the one that is open.
 #[repr(C)]
 struct Record {
-    /// When it began.
+    /// When the open epoch began.
     start_ticks: u64,
     feedback: Feedback,
     /// [`NOT_OPEN`], or the index of the epoch around it plus 2 ([`OUTERMOST`] if there is none).
     outer: u32,
 }
 
-/// What a thread keeps of an epoch, in bytes.
+/// The size of the record that a thread keeps of each kind of epoch, in bytes.
 pub const RECORD_BYTES: usize = size_of::<Record>();
 const _: () = assert!(RECORD_BYTES == 24);
 

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_kept() {
+    fn a_timestamp_that_is_read_is_kept() {
         let times = Timestamps::default();
         times.read_at(5).expect("nothing is too old yet");
         times.set_oldest(9);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_oldest_is_not_changed_any_more() {
+    fn no_commit_begins_at_the_oldest_timestamp_or_before() {
         let times = Timestamps::default();
         times.set_oldest(9);
         assert_eq!(times.begin_commit(9), Err(Error::BadTimestamp { asked: 9, above: 9 }));

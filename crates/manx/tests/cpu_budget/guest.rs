@@ -73,7 +73,7 @@ fn every_column_was_measured() {
 }
 
 #[test]
-fn what_a_watched_process_saw_is_what_happened_to_it() {
+fn a_watched_process_sees_its_budget_change() {
     let cases = cases();
     let watched =
         cases.iter().find(|case| case.name.starts_with("watched")).expect("a process that was watched");

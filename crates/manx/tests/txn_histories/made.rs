@@ -31,7 +31,7 @@ fn rolled_back(ops: &[Op]) -> Txn {
 }
 
 #[test]
-fn what_is_right_has_none() {
+fn a_correct_history_has_no_anomaly() {
     assert_eq!(found(&[]), []);
     let history = [
         done(&[r(1, 0), w(1, 1), r(1, 1), w(2, 2)]),

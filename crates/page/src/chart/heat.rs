@@ -83,7 +83,7 @@ fn ink(colour: u32) -> u32 {
 }
 
 impl Heat {
-    /// As the text of an SVG file.
+    /// The picture as the text of an SVG file.
     pub fn svg(&self) -> String {
         let (width, height) = self.size();
         svg::write(&self.shapes(), width, height)

@@ -1,33 +1,34 @@
 //! The shapes of a picture, and how they are written as SVG: into a file, or into a page.
 //!
-//! In a file each colour is written as it is. In a page a colour of [`ROLES`] or [`PALETTE`] is a
-//! class, so that the page decides what it looks like, by light and by dark; and what the picture
-//! says at a place is an attribute that the page's script reads:
+//! In a file each colour is written as a number. In a page a colour of [`ROLES`] or [`PALETTE`] is
+//! a class, so that the page's styles decide the colour, in light and in dark mode. In a page,
+//! points and boxes also have *tips*: texts that the page's script shows when the reader points
+//! there.
 //!
 //! | element | attribute | what |
 //! | --- | --- | --- |
 //! | `g.marks` | `data-name` | the name of a series |
-//! | | `data-tips` | a text for each point of its path, with `|` in between |
-//! | `rect` | `data-tip` | the text of a box |
+//! | | `data-tips` | the tip of each point of the path, with `|` in between |
+//! | `rect` | `data-tip` | the tip of a box |
 //!
-//! All text is escaped here, and nowhere else: a name from a result cannot end an attribute or an
-//! element.
+//! All text of a picture is escaped here, and nowhere else: a name from a result cannot end an
+//! attribute or an element.
 
 use std::fmt::Write as _;
 
 /// The axes' colour.
 pub(crate) const INK: u32 = 0x33_33_33;
-/// The colour of the lines behind.
+/// The colour of the grid lines.
 pub(crate) const GRID: u32 = 0xdd_dd_dd;
-/// What is there to compare with.
+/// The colour of targets, and of changes that are neither good nor bad.
 pub(crate) const MUTED: u32 = 0x88_88_88;
-/// What is there and does nothing.
+/// The colour of threads that sleep.
 pub(crate) const QUIET: u32 = 0xbb_bb_bb;
-/// Good and bad ends of a ratio.
+/// The colour of a change for the better.
 pub(crate) const GOOD: u32 = 0x0f_7b_57;
-/// See [`GOOD`].
+/// The colour of a change for the worse.
 pub(crate) const BAD: u32 = 0xb4_23_18;
-/// What is written on a colour.
+/// The colour of words on a coloured box.
 pub(crate) const PAPER: u32 = 0xff_ff_ff;
 /// The colours of series on a page: classes `s0` to `s7`.
 pub(crate) const PALETTE: [u32; 8] =
@@ -43,7 +44,7 @@ const ROLES: [(u32, &str); 7] = [
     (PAPER, "paper"),
 ];
 
-/// Where words stand, as seen from their point.
+/// Which end of the words is at their point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -51,12 +52,12 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// Points of one series, and what is said at each.
+/// The points of one series, with their tips.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Marks {
     pub(crate) name: String,
     pub(crate) at: Vec<(f64, f64)>,
-    /// As many as there are points, or none
+    /// One tip for each point; or empty: no point has one
     pub(crate) tips: Vec<String>,
     pub(crate) colour: u32,
     pub(crate) line: bool,
@@ -73,7 +74,7 @@ pub(crate) enum Shape {
         width: f64,
     },
     Marks(Marks),
-    /// `tip` is what is said at it; nothing if it is empty
+    /// A box; an empty `tip` is none
     Box {
         at: (f64, f64),
         size: (f64, f64),
@@ -98,7 +99,7 @@ impl Shape {
     }
 }
 
-/// A text for attributes and elements.
+/// The text with all characters escaped that mean something in attributes and elements.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -114,7 +115,8 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// How a colour is written: `(class, value)`.
+/// How a colour is written: the attribute `class` (empty in a file), and the value of `stroke` or
+/// `fill`.
 fn paint(colour: u32, is_page: bool) -> (String, String) {
     let role = || ROLES.iter().find(|(role, _)| *role == colour).map(|(_, class)| (*class).to_owned());
     let series = || PALETTE.iter().position(|own| *own == colour).map(|at| format!("s{at}"));
@@ -136,7 +138,8 @@ pub(crate) fn write(shapes: &[Shape], width: f64, height: f64) -> String {
     text
 }
 
-/// The same for a page: `id` names its title and description for screen readers, `class` its size.
+/// The text of an SVG element for a page. `id` is a prefix for the ids of the title and the
+/// description, which screen readers read; `class` decides the size.
 pub(crate) fn embed(
     shapes: &[Shape],
     (width, height): (f64, f64),
@@ -157,6 +160,7 @@ pub(crate) fn embed(
     text
 }
 
+/// Adds the elements of all shapes to `text`.
 fn draw(shapes: &[Shape], is_page: bool, text: &mut String) {
     for shape in shapes {
         // Writing to a String does not fail.
@@ -205,13 +209,14 @@ fn draw(shapes: &[Shape], is_page: bool, text: &mut String) {
     }
 }
 
+/// Adds the element of one series: its path, if it has a line or tips, and its dots.
 fn draw_marks(marks: &Marks, is_page: bool, text: &mut String) {
     let (class, value) = paint(marks.colour, is_page);
     let class = match class.strip_suffix('"') {
         Some(class) => class.replace("class=\"", "class=\"marks ") + "\"",
         None => " class=\"marks\"".into(),
     };
-    let said = match is_page && !marks.tips.is_empty() {
+    let attributes = match is_page && !marks.tips.is_empty() {
         true => {
             let tips: Vec<String> = marks.tips.iter().map(|tip| tip.replace('|', "/")).collect();
             let (name, tips) = (escape(&marks.name), escape(&tips.join("|")));
@@ -219,8 +224,8 @@ fn draw_marks(marks: &Marks, is_page: bool, text: &mut String) {
         }
         false => String::new(),
     };
-    let _ = write!(text, "<g{class}{said}>");
-    if marks.line || !said.is_empty() {
+    let _ = write!(text, "<g{class}{attributes}>");
+    if marks.line || !attributes.is_empty() {
         let stroke = if marks.line { value.as_str() } else { "none" };
         let _ = write!(text, "<path fill=\"none\" stroke=\"{stroke}\" stroke-width=\"2\" d=\"");
         for (at, (x, y)) in marks.at.iter().enumerate() {

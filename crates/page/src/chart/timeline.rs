@@ -23,21 +23,21 @@ const LEGEND: f64 = 18.0;
 /// One look of the picture is at least so wide.
 const LOOK: f64 = 1.5;
 
-/// What a look saw of a thread.
+/// The state of a thread at a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
-    /// It was not there, or its letter is not known
+    /// The thread was not there, or its letter is not known
     Absent,
     Sleeping,
     Running,
     Disk,
-    /// It sleeps for a lock: one with a letter, or another
+    /// The thread sleeps for a lock: a lock with a letter, or a further lock
     Locked(Option<char>),
     Queued,
     Spinning,
 }
 
-/// All of them, with their words.
+/// All states but `Absent`, with their words.
 pub(crate) const STATES: [(State, &str); 6] = [
     (State::Running, "runs"),
     (State::Queued, "runnable, without a CPU"),
@@ -48,7 +48,7 @@ pub(crate) const STATES: [(State, &str); 6] = [
 ];
 
 impl State {
-    /// By its letter in the result.
+    /// The state that a letter of the result stands for.
     pub(crate) fn of(letter: char) -> State {
         match letter {
             'r' => State::Running,

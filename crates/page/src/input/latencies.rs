@@ -18,7 +18,7 @@ pub(crate) struct Latencies {
     all: u64,
 }
 
-/// As a bench writes it.
+/// A histogram as a bench writes it.
 #[derive(Deserialize)]
 struct Written {
     counts: Vec<(u64, u64)>,
@@ -27,7 +27,7 @@ struct Written {
 }
 
 impl Latencies {
-    /// Of buckets `[value, count]`; `max_ns` is the exact maximum, or 0.
+    /// The histogram of buckets `[value, count]`; `max_ns` is the exact maximum, or 0.
     pub(crate) fn new(counts: &[(u64, u64)], max_ns: u64) -> Latencies {
         let mut counts: Vec<(u64, u64)> = counts.iter().copied().filter(|(_, count)| *count > 0).collect();
         counts.sort_unstable();
@@ -36,7 +36,7 @@ impl Latencies {
         Latencies { counts, max_ns, all }
     }
 
-    /// What a bench wrote, if it is that.
+    /// The histogram that a bench wrote; `None` if the value is no histogram.
     pub(crate) fn of(value: &Value) -> Option<Latencies> {
         value.get("counts")?;
         let written = Written::deserialize(value).ok()?;

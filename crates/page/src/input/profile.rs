@@ -3,7 +3,7 @@
 use super::machine::Machine;
 use serde::Deserialize;
 
-/// What a run is of.
+/// The version of the program that a run measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Variant {

@@ -98,7 +98,7 @@ impl Lock {
 }
 
 impl Epoch {
-    /// What it is called.
+    /// The name of the kind of epoch.
     pub(crate) fn title(&self) -> String {
         match (&self.name, &self.id) {
             (Some(name), _) if !name.is_empty() => name.clone(),

@@ -1,9 +1,9 @@
 //! `--compare`: a result before a change beside one after it, figure by figure.
 //!
-//! What is compared are medians. Rounds of two results are no pairs, because they did not run side
-//! by side: whatever changed on the machine meanwhile is in their ratio. With five values on both
-//! sides a ratio has a 95 % interval, by a percentile bootstrap that draws both sides by
-//! themselves; the seed is fixed, so the same files always give the same page.
+//! Medians are compared. Rounds of two results are no pairs, because they did not run side by side:
+//! their ratio also contains everything else that changed on the machine in between. A ratio with
+//! at least five values on both sides has a 95 % interval, by a percentile bootstrap that draws
+//! each side independently. The seed is fixed, so the same files always give the same page.
 
 use super::bench::meaning;
 use super::curves::percentiles;
@@ -19,9 +19,9 @@ use crate::input::stats::Stats;
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
-/// The fewest values on a side that give an interval.
+/// With fewer values on a side, a ratio has no interval.
 const VALUES_MIN: usize = 5;
-/// Draws of a bootstrap.
+/// The number of draws of a bootstrap.
 const DRAWS: usize = 1000;
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The most rows of a picture.
@@ -32,15 +32,15 @@ const PICTURES: usize = 8;
 /// A figure before and after.
 #[derive(Clone, Debug, PartialEq)]
 struct Pair {
-    /// What it is of
+    /// What was measured: a case and its version, a cause, a program
     what: String,
-    /// Its name
+    /// The figure's name
     figure: String,
     before: Vec<f64>,
     after: Vec<f64>,
 }
 
-/// The result before with its name, and the same of one after.
+/// Shows the comparison of two results, `before` and `after`, each with its name.
 pub(crate) fn show(before: (&str, &Kind), after: (&str, &Kind), ids: &mut Ids) -> Markup {
     let pairs = match (before.1, after.1) {
         (Kind::Bench(one), Kind::Bench(other)) => bench(one, other),
@@ -71,17 +71,19 @@ impl Pair {
         Pair { what: what.into(), figure: figure.into(), before: vec![before], after: vec![after] }
     }
 
+    /// The median before, and the median after.
     fn medians(&self) -> (f64, f64) {
         (median(&self.before), median(&self.after))
     }
 
-    /// After over before, if both are above 0.
+    /// The median after over the median before; `None` unless both are above 0.
     fn ratio(&self) -> Option<f64> {
         let (before, after) = self.medians();
         let ratio = after / before;
         (before > 0.0 && after > 0.0 && ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }
 
+    /// The 95 % interval of the ratio; `None` if there are too few values.
     fn interval(&self) -> Option<(f64, f64)> {
         if self.before.len() < VALUES_MIN || self.after.len() < VALUES_MIN {
             return None;
@@ -96,7 +98,7 @@ impl Pair {
         (ends.0.is_finite() && ends.0 > 0.0 && ends.1.is_finite()).then_some(ends)
     }
 
-    /// What the change is, in words, and how it looks.
+    /// The change in words, and the look of its cell: good, bad or neither.
     fn change(&self) -> (String, Look) {
         let (before, after) = self.medians();
         let better = is_more_better(&self.figure);
@@ -123,6 +125,7 @@ impl Pair {
     }
 }
 
+/// The figures that both results of a bench have, for the cases and versions that both have.
 fn bench(before: &Report, after: &Report) -> Vec<Pair> {
     let mut pairs = Vec::new();
     let cases = after.cases();
@@ -159,8 +162,9 @@ fn profile(before: &crate::input::profile::Profile, after: &crate::input::profil
     pairs
 }
 
-/// Processes are the same by their name and place among those of the name; of a single process in
-/// each result, the two are compared whatever they are called.
+/// The figures of the processes that both results have. Two processes are the same if they have the
+/// same name, and the same place among the processes of that name. If each result has a single
+/// process, the two are compared whatever their names are.
 fn doctors(before: &[doctor::Report], after: &[doctor::Report]) -> Vec<Pair> {
     if let ([one], [other]) = (before, after) {
         return doctor_pairs(one, other, "");
@@ -252,7 +256,7 @@ fn stats(before: &[Stats], after: &[Stats]) -> Vec<Pair> {
     pairs
 }
 
-/// What was found before and after, as a card.
+/// A card with the causes that the doctor found before and after.
 fn findings(before: &[doctor::Report], after: &[doctor::Report]) -> Markup {
     let titles = |reports: &[doctor::Report]| {
         let mut titles: Vec<String> = Vec::new();
@@ -290,7 +294,7 @@ fn summary(pairs: &[Pair]) -> Markup {
     }
 }
 
-/// Figures of a picture of their own, the more telling ones first.
+/// The order of the pictures, one for each figure: these come first, in this order.
 const TELLING: [&str; 13] = [
     "severity",
     "throughput_per_s",

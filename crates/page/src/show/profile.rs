@@ -8,7 +8,7 @@ use crate::html::{Cell, Grid, Ids, Look, Picture, facts, named};
 use crate::input::profile::{Conclusion, Point, Profile, Variant};
 use maud::{Markup, html};
 
-/// What a point is of, in words.
+/// The version that a point measured, in words.
 pub(crate) fn title(variant: &Variant) -> String {
     match variant {
         Variant::Plain => "without Manx".into(),

@@ -122,7 +122,7 @@ fn locks(stats: &Stats) -> Grid {
         "address",
         "waits #",
         "handed over #",
-        "overdue #",
+        "starving #",
         "waited #",
         "longest #",
     ];

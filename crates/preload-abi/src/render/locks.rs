@@ -17,7 +17,7 @@ const HEADS: [&str; 10] = [
     "FIRST WAITED AT",
     "WAITS",
     "HANDED OVER",
-    "OVERDUE",
+    "STARVING",
     "WAITED",
     "P99",
     "LONGEST",
@@ -85,7 +85,8 @@ pub(super) fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
 fn falling<'a>(live: &Live<'a>) -> Falling<'a, Lock, { LOCKS / 64 }> {
     Falling::new(live.lock_table(), |lock| {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        (load(&lock.address) != 0).then(|| (load(&lock.waited_ticks), load(&lock.waits), load(&lock.overdue)))
+        (load(&lock.address) != 0)
+            .then(|| (load(&lock.waited_ticks), load(&lock.waits), load(&lock.starving)))
     })
 }
 
@@ -105,7 +106,7 @@ struct Row<'a> {
     kind: &'static str,
     module: Shown<'a>,
     place: Place<'a>,
-    /// waits, hand-overs, overdue
+    /// Waits, hand-overs, waits of starving threads.
     counts: [u64; 3],
     waited: Duration,
     waits: Counts,
@@ -125,7 +126,7 @@ impl<'a> Row<'a> {
             kind: kind.map_or("unknown", Kind::word),
             module: Shown(of(&lock.module)),
             place: Place { symbol: of(&lock.symbol), offset: load(&lock.offset) },
-            counts: [load(&lock.waits), load(&lock.hand_overs), load(&lock.overdue)],
+            counts: [load(&lock.waits), load(&lock.hand_overs), load(&lock.starving)],
             waited: Duration::of_ticks(load(&lock.waited_ticks), ticks_per_second),
             waits: lock.histogram.read(),
             longest: Duration::of_ticks(load(&lock.longest_ticks), ticks_per_second),

@@ -63,7 +63,7 @@ impl Image {
         }
     }
 
-    /// Puts a lock at a place of the table; counters are waits, hand-overs, overdue, ticks,
+    /// Puts a lock at a place of the table; counters are waits, hand-overs, starving, ticks,
     /// longest.
     fn add_lock(&mut self, at: usize, address: u64, kind: Kind, place: [&[u8]; 2], counters: [u64; 5]) {
         let base = LOCKS_AT + at * size_of::<Lock>();
@@ -77,7 +77,7 @@ impl Image {
         lock.named.store(1, Ordering::Relaxed);
         // Waits of equal length, on a clock with two ticks a nanosecond.
         (0..counters[0]).for_each(|_| lock.histogram.record(counters[3] / 2 / counters[0]));
-        let fields = [&lock.waits, &lock.hand_overs, &lock.overdue, &lock.waited_ticks, &lock.longest_ticks];
+        let fields = [&lock.waits, &lock.hand_overs, &lock.starving, &lock.waited_ticks, &lock.longest_ticks];
         for (field, value) in fields.into_iter().zip(counters) {
             field.store(value, Ordering::Relaxed);
         }
@@ -200,10 +200,10 @@ fn locks_are_shown_by_time_waited() {
         "\
 manx: /usr/bin/server (process 42, running, or ended from outside)
 
-LOCK        KIND        MODULE   FIRST WAITED AT  WAITS  HANDED OVER  OVERDUE   WAITED      P99  LONGEST
-0x55550040  normal      server   serve+0x1f          70            9       12  4.50 ms  66.5 us   400 us
-0x7f001000  recursive   libb.so  0x1234               5            0        0  2.00 us   953 ns  1.00 us
-0x10        errorcheck  ?        ?                    1            1        1     0 ns     0 ns     0 ns
+LOCK        KIND        MODULE   FIRST WAITED AT  WAITS  HANDED OVER  STARVING   WAITED      P99  LONGEST
+0x55550040  normal      server   serve+0x1f          70            9        12  4.50 ms  66.5 us   400 us
+0x7f001000  recursive   libb.so  0x1234               5            0         0  2.00 us   953 ns  1.00 us
+0x10        errorcheck  ?        ?                    1            1         1     0 ns     0 ns     0 ns
 "
     );
 }

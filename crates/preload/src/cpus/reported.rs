@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_up_is_the_budget() {
+    fn the_count_that_is_looked_up_is_the_budget() {
         wanted();
         let budget = CpuBudget::now();
         let both = (budget.count(Rounding::Ceil) << UP_SHIFT | budget.count(Rounding::Floor)) as u32;

@@ -1,7 +1,7 @@
 //! A module's relocations: what the loader writes into its data before its code runs.
 //!
-//! They stand in tables of the module, which the dynamic section names, and are read there. Nothing
-//! here depends on whether the loader has relocated the module already.
+//! The relocations stand in tables of the module, and the dynamic section says where the tables
+//! are. Nothing here depends on whether the loader has relocated the module already.
 //!
 //! Invariant 1: a table is read only if it lies whole in a segment that is mapped and readable.
 
@@ -16,13 +16,14 @@ const DT_RELASZ: u64 = 8;
 const DT_JMPREL: u64 = 23;
 const DT_RELRSZ: u64 = 35;
 const DT_RELR: u64 = 36;
-/// The word becomes the module's bias plus the addend: `R_X86_64_RELATIVE` or its counterpart.
+/// The kind of relocation that sets the word to the module's bias plus the addend:
+/// `R_X86_64_RELATIVE` or its counterpart.
 #[cfg(target_arch = "x86_64")]
 const RELATIVE: u32 = 8;
 #[cfg(target_arch = "aarch64")]
 const RELATIVE: u32 = 1027;
 
-/// An entry with an addend.
+/// A relocation with an addend: an entry of a table.
 #[repr(C)]
 pub struct Relocation {
     /// Where the word is, less the bias.
@@ -32,12 +33,12 @@ pub struct Relocation {
 }
 
 impl Relocation {
-    /// What the loader does there.
+    /// The kind, which says what the loader writes into the word; such as `RELATIVE`.
     pub fn kind(&self) -> u32 {
         self.info as u32
     }
 
-    /// The number of the symbol that it names.
+    /// The number of the symbol that the relocation names.
     pub fn symbol(&self) -> u32 {
         (self.info >> 32) as u32
     }
@@ -49,6 +50,8 @@ pub fn with_addends<'a>(module: &Module<'a>) -> impl Iterator<Item = &'a Relocat
     functions.iter().chain(table::<Relocation>(module, DT_RELA, DT_RELASZ))
 }
 
+/// The table whose address and size the dynamic section has under these tags; empty if there is no
+/// such table, or if it may not be read (Invariant 1).
 fn table<'a, T>(module: &Module<'a>, tag: u64, size_tag: u64) -> &'a [T] {
     let entry =
         |wanted| module.dynamic_entries().find(|entry| entry[0] == wanted).map(|entry| entry[1] as usize);
@@ -63,16 +66,15 @@ fn table<'a, T>(module: &Module<'a>, tag: u64, size_tag: u64) -> &'a [T] {
     unsafe { core::slice::from_raw_parts(start as *const T, bytes / size_of::<T>()) }
 }
 
-/// Copies of the segments that may be written, with the addresses of places in the module as they
-/// are when the module is relocated, each with where the segment is. `None` if there is no memory
-/// for them.
+/// Copies of the module's writable segments as they are after relocation, each with the segment's
+/// address. `None` if there is no memory for the copies.
 pub fn relocated_data(module: &Module<'_>) -> Option<Vec<(usize, Vec<u8>)>> {
     let mut copies = Vec::new();
     for Range { start, end } in module.data() {
         let mut copy = Vec::new();
         copy.try_reserve_exact(end - start).ok()?;
         // SAFETY: the segment is mapped and readable. Where other threads write it meanwhile, each
-        // byte is the old one or the new one; what the finder needs is written over below.
+        // byte is the old one or the new one; the words that the finder needs are set below.
         copy.extend_from_slice(unsafe { core::slice::from_raw_parts(start as *const u8, end - start) });
         copies.push((start, copy));
     }
@@ -89,15 +91,15 @@ pub fn relocated_data(module: &Module<'_>) -> Option<Vec<(usize, Vec<u8>)>> {
     for one in with_addends(module).filter(|one| one.kind() == RELATIVE) {
         change(one.offset, &|_| module.bias.wrapping_add(one.addend as usize));
     }
-    // Here the addend stands in the word, and what is an address in the module already is
-    // relocated.
+    // In a packed table the addend stands in the word itself. A word that is already an address in
+    // the module has been relocated.
     let add = |word: usize| if module.holds(word) { word } else { module.bias.wrapping_add(word) };
     each_relr(table(module, DT_RELR, DT_RELRSZ), &mut |offset| change(offset, &add));
     Some(copies)
 }
 
-/// Shows the offsets that a packed table of relative relocations means: an even entry is an offset;
-/// an odd one is a bitmap of the 63 words behind the last.
+/// Calls `visit` with each offset in a packed table of relative relocations. An even entry is an
+/// offset; an odd entry is a bitmap of the 63 words behind the last word.
 fn each_relr(entries: &[u64], visit: &mut dyn FnMut(u64)) {
     let mut next = 0u64;
     for &entry in entries {
@@ -119,7 +121,7 @@ mod tests {
     use crate::elf::modules::each;
 
     #[test]
-    fn what_the_loader_has_relocated_stays_as_it_is() {
+    fn words_that_the_loader_has_relocated_stay_as_they_are() {
         let (mut all, mut words) = (0, 0);
         each(&mut |module| {
             let copies = relocated_data(&module).expect("memory");

@@ -1,11 +1,11 @@
 //! Symbols, looked up in the tables that the loader mapped.
 //!
-//! The library wraps some functions of the C library and must find those it wraps
-//! ([`crate::real`]). `dlsym(RTLD_NEXT)` would do, but it is among the functions wrapped, may
-//! allocate, and is bound to one version of glibc by the version of its own name. The tables are
-//! simple enough: a hash table (`DT_GNU_HASH`) finds the name, `DT_VERSYM` says which of several
-//! versions a new program would be given (the version whose entry does not have the hidden bit). We
-//! take that version, as `dlsym` would.
+//! The library wraps some functions of the C library and must find the original functions
+//! ([`crate::real`]). `dlsym(RTLD_NEXT)` would find them. But `dlsym` is itself wrapped, it may
+//! allocate, and the version of its own name would bind the library to one version of glibc. The
+//! tables are simple enough: a hash table (`DT_GNU_HASH`) finds the name. If a function has several
+//! versions, `DT_VERSYM` says which one a new program gets: the version whose entry does not have
+//! the hidden bit. This module takes that version, as `dlsym` would.
 
 use super::dynamic;
 use alloc::vec;
@@ -123,13 +123,15 @@ impl Table {
         self.find(name).and_then(|symbol| self.address(symbol))
     }
 
-    /// The machine code of the function `name`.
+    /// The addresses of the machine code of the function `name`; `None` if the module has no such
+    /// function, or if the function is an indirect one.
     pub fn extent(&self, name: &CStr) -> Option<Range<usize>> {
         let symbol = self.find(name).filter(|symbol| symbol.st_info & 0xf == STT_FUNC)?;
         let start = self.bias.wrapping_add(symbol.st_value as usize);
         Some(start..start.saturating_add(symbol.st_size as usize))
     }
 
+    /// The symbol of the function `name`, in the version that a new program would be given.
     fn find(&self, name: &CStr) -> Option<&Symbol> {
         let hash =
             name.to_bytes().iter().fold(5381u32, |h, &b| h.wrapping_mul(33).wrapping_add(u32::from(b)));
@@ -150,6 +152,7 @@ impl Table {
         found
     }
 
+    /// The address of a symbol's function. For an indirect function, calls it to get the address.
     fn address(&self, symbol: &Symbol) -> Option<usize> {
         let address = self.bias.wrapping_add(symbol.st_value as usize);
         match symbol.st_info & 0xf {

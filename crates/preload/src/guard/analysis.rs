@@ -7,6 +7,7 @@
 //! Filters are not asked here: what is kept in the cache is the same whatever filters the process
 //! has.
 //!
+//! Invariants:
 //! 1. All findings and jump sites of a module are asked for before anything of it is written
 //!    ([`spinloop::Finder`]).
 //! 2. What a copy refers to in the module lies within the module's extent, so any place in reach of

@@ -1,37 +1,36 @@
-//! What a search of a large module led to, kept for the next start.
+//! The plans of a large module, kept for the next start.
 //!
-//! A search looks at tens of thousands of byte patterns that turn out to be nothing, proves of the
-//! others that they wait, and copies them. What is left of that is a list of plans
-//! ([`super::plan`]), which does not depend on the process. It is kept in the user's cache folder,
-//! one file a module, so that the next start has only to move the copies to where they are to be,
-//! and to lead threads there.
+//! A search looks at tens of thousands of byte patterns, and most of them are no waits. It proves
+//! of the others that they wait, and copies their loops. The result is a list of plans
+//! ([`super::plan`]), which does not depend on the process. The list is kept in the user's cache
+//! folder, one file for each module. So the next start only has to place the copies, and to write
+//! the jumps into them.
 //!
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `MAGIC` |
-//! | 2, then the id | the build id of this library, which changes with whatever it would find or make |
+//! | 2, then the id | the build id of this library: another library may find or copy other loops |
 //! | 2, then the name | the file's own name |
 //! | 8 | how many bytes of text the module has |
 //! | the rest, but for 8 | the plans |
-//! | 8 | a checksum of all before (XXH3) |
+//! | 8 | a checksum of all bytes before it (XXH3) |
 //!
-//! The file is called after the module's build id; a module without one is called after its file's
-//! device, number, size and time. The name also says for which machine it is, and whether several
-//! instructions may be replaced by one jump.
+//! The file is called after the module's build id. If the module has no build id, the file is
+//! called after the device, number, size and time of the module's file. The name also has the kind
+//! of machine, and says whether one jump may replace several instructions.
 //!
-//! **What is read here is executed.** So:
-//!
+//! **The process executes the code that it reads here.** Therefore there are these invariants:
 //! 1. A folder or a file is used only if it belongs to the user under whose id this process acts,
 //!    and no other user may write it. The folder around ours must belong to this user too, because
 //!    its owner can put a link in the place of ours. A process that has rights which its user does
 //!    not have (`AT_SECURE`) uses no file: its user's environment says where the folder is.
-//! 2. A file is written under a name of its own and then renamed, so a reader sees a whole one.
-//!    What is not whole all the same, was changed, or is another module's or another library's, is
-//!    as good as absent: the checksum, the size and the names tell. A file is read into memory of
-//!    ours before it is looked at, so no other process changes it meanwhile.
-//! 3. A plan is carried out only where the module holds the bytes that the plan was made for: all
-//!    of the loop, and all that is written over. If one does not fit, none is used, and the module
-//!    is searched.
+//! 2. A file is written under a temporary name and then renamed, so a reader sees a whole file. A
+//!    file that is not whole all the same, was changed, or belongs to another module or another
+//!    library, is ignored: the checksum, the size and the names tell. A file is read into private
+//!    memory before it is checked, so no other process can change it between check and use.
+//! 3. A plan is carried out only if the module holds the bytes for which the plan was made: the
+//!    whole loop, and all bytes that the repair overwrites. If one plan does not fit, no plan is
+//!    used, and the module is searched.
 //! 4. Nothing here reports an error: without a cache, the search is done again.
 
 use super::analysis::MACHINE;
@@ -49,13 +48,13 @@ use preload_abi::{CACHE_FOLDER, CACHE_PREFIXES};
 use spinloop::Machine;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What every file begins with.
+/// The first bytes of every file.
 const MAGIC: &[u8; 8] = b"MANXPLAN";
 /// Smaller modules are searched nearly as fast as a file is read.
 const TEXT_BYTES_MIN: usize = 16 << 10;
 /// Larger files are neither written nor read.
 const FILE_BYTES_MAX: usize = 16 << 20;
-/// What stands at a file's end.
+/// The size of the checksum at a file's end.
 const SUM_BYTES: usize = 8;
 
 /// The folder of all entries, by Invariant 1.
@@ -68,13 +67,13 @@ pub struct Folder {
 pub struct Entry<'a> {
     folder: &'a Folder,
     name: Path,
-    /// What a file begins with.
+    /// The bytes before the plans.
     head: Vec<u8>,
     text: Vec<Range<usize>>,
     bias: usize,
 }
 
-/// What was read.
+/// A file that was read.
 pub struct Kept {
     bytes: Vec<u8>,
     plans: Range<usize>,
@@ -121,7 +120,7 @@ impl<'a> Entry<'a> {
         Some(Kept { bytes, plans })
     }
 
-    /// Whether plans that were read are for the module as it is (Invariant 3).
+    /// Whether the plans that were read fit the bytes of the module (Invariant 3).
     ///
     /// # Safety
     /// The module of this entry must be mapped.
@@ -156,7 +155,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// What a file begins with: see the file's text.
+/// The bytes before the plans: see the table above.
 fn head(library: &[u8], name: &[u8], text_bytes: usize) -> Vec<u8> {
     let mut head = Vec::from(*MAGIC);
     for part in [library, name] {
@@ -167,19 +166,20 @@ fn head(library: &[u8], name: &[u8], text_bytes: usize) -> Vec<u8> {
     head
 }
 
-/// Whether the process has rights that its user does not have, as the kernel says.
+/// Whether the process has rights that its user does not have. The kernel says so at its start.
 fn is_privileged() -> bool {
     // SAFETY: only reads what the kernel left on the first stack.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// By Invariant 1.
+/// Whether a file or folder belongs to this user and no other user may write it (Invariant 1).
 fn is_ours(status: &file::Status) -> bool {
     status.is_own() && status.mode & 0o022 == 0
 }
 
 impl Folder {
-    /// The user's, which is made if it is not there. `None` if there is none to be trusted.
+    /// Opens the user's cache folder of Manx, and creates it if it does not exist. `None` if there
+    /// is no folder that may be trusted (Invariant 1).
     pub fn open() -> Option<Folder> {
         if is_privileged() {
             return None;
@@ -196,15 +196,15 @@ impl Folder {
         let base = path;
         path.push(b"/")?;
         path.push(CACHE_FOLDER.as_bytes())?;
-        // Most often it is there.
+        // Most often the folder exists.
         let file = File::open(path.as_c_str()).or_else(|_| {
             let _ = file::make_folder(base.as_c_str());
             let _ = file::make_folder(path.as_c_str());
             File::open(path.as_c_str())
         });
         let file = file.ok()?;
-        let around = File::open(base.as_c_str()).and_then(|around| around.status()).ok()?;
-        (around.is_own() && is_ours(&file.status().ok()?)).then_some(Folder { file, path })
+        let parent = File::open(base.as_c_str()).and_then(|parent| parent.status()).ok()?;
+        (parent.is_own() && is_ours(&file.status().ok()?)).then_some(Folder { file, path })
     }
 }
 
@@ -222,7 +222,7 @@ fn name(module: &Module<'_>, rows: bool) -> Option<Path> {
             let (device, number) = status.identity;
             write!(name, "{by_file}{device:x}-{number:x}-{:x}-{:x}-", status.bytes, status.changed_ns)
                 .ok()?;
-            // For people that look into the folder.
+            // The module's file name tells people which module this is.
             let readable = module.file_name().iter().filter(|byte| byte.is_ascii_alphanumeric()).take(32);
             readable.copied().try_for_each(|byte| name.push(&[byte]))?;
         }
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn plans_that_were_written_are_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let opened = opened(folder.path());
         let entry = entry(&opened);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_not_whole_or_is_foreign_is_absent() {
+    fn a_file_that_is_not_whole_or_is_foreign_is_ignored() {
         let folder = tempfile::tempdir().expect("a folder");
         let opened = opened(folder.path());
         let entry = entry(&opened);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_and_what_is_no_file_is_not_read() {
+    fn a_file_that_others_may_write_and_a_link_or_pipe_are_not_read() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a folder");
         let opened = opened(folder.path());

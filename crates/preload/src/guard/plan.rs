@@ -9,20 +9,21 @@
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 8 | how many there are; of each: |
-//! | 1, 8 | which verdict, the pivot |
-//! | 1, and as many | for a wait that is left alone: why |
+//! | 8 | the number of plans; then each plan: |
+//! | 1, 8 | the verdict, the pivot |
+//! | 1, and as many | for a wait that is left alone: the length of the reason, and the reason |
 //! | | for a wait that is repaired: |
 //! | 1, and more | how its waits end ([`Kind`]) |
-//! | 1, and more, 8 | the form of the jump, of a short one the landing and the hops, and where it stands |
-//! | 1, then 8, 2 and more each | what has to stand in the module: addresses and bytes |
+//! | 1, and more, 8 | the form of the jump; the landing and the hops of a short jump; where the jump stands |
+//! | 1, then 8, 2 and more each | what has to stand in the module: how many pieces; of each its address, length and bytes |
 //! | 2, 1, 2 | where the copy is entered, whether its first rounds need no visit, where its unwind data are |
-//! | 2, and as many | the copy, as for [`Bases::NOWHERE`] |
-//! | 2, then 3 each | its relocations |
+//! | 2, and as many | the copy's length, and the copy as for [`Bases::NOWHERE`] |
+//! | 2, then 3 each | how many relocations the copy has, and these |
 //!
 //! Invariants:
-//! 1. [`read`] takes any bytes: what it returns lies within them, and is the list that was written
-//!    or nothing that a process may rely on. To tell which is the file's checksum's part.
+//! 1. [`read`] takes any bytes, and all that it returns lies within them. If the bytes are not a
+//!    list that was written, no process may rely on the result. The checksum of the file tells
+//!    whether they are.
 //! 2. [`Repairable::fits`] says whether all that is written stands in the place of bytes that the
 //!    finder saw.
 
@@ -31,12 +32,12 @@ use core::ops::Range;
 use spinloop::relocation::{Bases, Refers, Relocation, relocate};
 use spinloop::{Bound, Condition, Counter, Image, Kind, MAX_HOPS, Place};
 
-/// Why a wait is refused.
+/// Why a wait is refused: its loop cannot be copied.
 pub const NOT_COPIED: &str = "it cannot be copied";
-/// The same: several instructions would have to be replaced.
+/// Why a wait is refused: the jump would replace several instructions.
 pub const NO_ROW: &str = "no jump fits while threads run";
 
-/// What the finder says of one seed.
+/// What the finder says of one seed, and what the guard is to do there.
 pub struct Plan<'a> {
     /// The address where the waiter looks, from the module's bias.
     pub pivot: usize,
@@ -44,17 +45,17 @@ pub struct Plan<'a> {
     pub verdict: Verdict<'a>,
 }
 
-/// See [`Plan`].
+/// What is to become of a seed.
 #[allow(
     clippy::large_enum_variant,
     reason = "nearly all are repairs, and a box for each would cost more than it saves"
 )]
 pub enum Verdict<'a> {
-    /// It is no wait that could be repaired.
+    /// The seed is no wait, for this reason.
     NoWait(&'a str),
-    /// It is a wait that cannot be repaired.
+    /// The seed is a wait that cannot be repaired, for this reason.
     Refused(&'a str),
-    /// It is a wait, and this is its repair.
+    /// The seed is a wait, and this is its repair.
     Repair(Repairable<'a>),
 }
 
@@ -92,11 +93,11 @@ pub struct Repairable<'a> {
     pub entrance: Entrance,
     /// What stands in the module: the loop, and the dead bytes.
     originals: Originals<'a>,
-    /// At which of its bytes the copy is entered.
+    /// The offset in the copy at which threads enter it.
     pub entry: usize,
-    /// Whether its first rounds are spun without a visit.
+    /// Whether the first rounds of a wait are spun without a visit.
     pub spins: bool,
-    /// At which of its bytes its unwind data begin, if it has any.
+    /// The offset in the copy at which its unwind data begin, if it has any.
     pub frame: Option<usize>,
     code: &'a [u8],
     relocations: &'a [[u8; 3]],
@@ -203,11 +204,11 @@ const NO_FRAME: usize = 0xffff;
 pub struct Made<'a> {
     /// The bytes, as for [`Bases::NOWHERE`].
     pub code: &'a [u8],
-    /// At which of them it is entered.
+    /// The offset in `code` at which threads enter the copy.
     pub entry: usize,
-    /// Whether its first rounds are spun without a visit.
+    /// Whether the first rounds of a wait are spun without a visit.
     pub spins: bool,
-    /// At which of them its unwind data begin.
+    /// The offset in `code` at which the unwind data begin.
     pub frame: Option<usize>,
     /// Its fields that depend on addresses.
     pub relocations: &'a [Relocation],
@@ -387,7 +388,7 @@ const BY_REGISTER: u8 = 3;
 const IN_REGISTER: u8 = 0;
 const ON_STACK: u8 = 1;
 
-/// By number.
+/// The conditions of a counter, by number.
 const CONDITIONS: [Condition; 9] = [
     Condition::NotEqual,
     Condition::Below,
@@ -400,11 +401,11 @@ const CONDITIONS: [Condition; 9] = [
     Condition::GreaterOrEqual,
 ];
 
-/// The plans of a list. `None` if it is none (Invariant 1).
+/// The plans of a list. `None` if the bytes are no list (Invariant 1).
 pub fn read(bytes: &[u8]) -> Option<Vec<Plan<'_>>> {
     let mut reader = Reader(bytes);
     let count = reader.word()?;
-    // A plan is longer than this.
+    // Each plan has more than 8 bytes, so a wrong count reserves little memory.
     let mut plans = Vec::with_capacity(count.min(bytes.len() / 8));
     while !reader.0.is_empty() {
         plans.push(reader.plan()?);
@@ -412,7 +413,7 @@ pub fn read(bytes: &[u8]) -> Option<Vec<Plan<'_>>> {
     (plans.len() == count).then_some(plans)
 }
 
-/// What is still to be read.
+/// Reads a list; holds the bytes that are still to be read.
 #[derive(Clone)]
 struct Reader<'a>(&'a [u8]);
 
@@ -511,6 +512,7 @@ impl<'a> Reader<'a> {
         core::str::from_utf8(self.take(length)?).ok()
     }
 
+    /// A byte that is 0 or 1.
     fn flag(&mut self) -> Option<bool> {
         match self.byte()? {
             0 => Some(false),
@@ -523,18 +525,22 @@ impl<'a> Reader<'a> {
         self.take(1)?.first().copied()
     }
 
+    /// A number of two bytes.
     fn half(&mut self) -> Option<usize> {
         Some(usize::from(u16::from_le_bytes(*self.take(2)?.first_chunk()?)))
     }
 
+    /// A number of eight bytes without a sign, or an address.
     fn word(&mut self) -> Option<usize> {
         self.signed().map(|word| word as usize)
     }
 
+    /// A number of eight bytes with a sign.
     fn signed(&mut self) -> Option<i64> {
         Some(i64::from_le_bytes(*self.take(8)?.first_chunk()?))
     }
 
+    /// The next `bytes` bytes; `None` if fewer are left.
     fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;

@@ -55,9 +55,9 @@ pub struct Repairer<'a> {
 
 /// A loop that is to be repaired.
 pub struct Job<'a> {
-    /// What the waiter finds its data by.
+    /// The site, by which a waiter finds its data.
     pub site: &'static Site,
-    /// What is to be done.
+    /// The plan of the repair.
     pub plan: &'a Repairable<'a>,
 }
 

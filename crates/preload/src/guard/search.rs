@@ -58,16 +58,16 @@ struct Known {
 /// Which threads may run in the modules that are new to a search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
-    /// None, and none ever did.
+    /// No thread runs there, and none ever did.
     Never,
-    /// None at the moment: there is no other thread.
+    /// No thread runs there at the moment: there is no other thread.
     Still,
-    /// Any thread.
+    /// Any thread may run there.
     Running,
 }
 
 impl Runs {
-    /// By Invariant 4.
+    /// Whether a jump may replace several instructions (Invariant 4).
     fn allows_rows(self) -> bool {
         self != Runs::Running
     }
@@ -88,7 +88,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Nothing searched yet.
+    /// The state before the first search.
     pub const fn new() -> Search {
         Search {
             generation: None,

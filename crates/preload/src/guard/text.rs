@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_mapped_is_refused() {
+    fn text_that_is_not_mapped_is_refused() {
         // The second page of all: the kernel maps no page this low. (A page that was just given
         // back may be another test's a moment later.) SAFETY: nothing is mapped there; the write
         // must be refused before anything is stored. Reading back would fault, so only

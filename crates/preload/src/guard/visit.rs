@@ -285,7 +285,7 @@ fn time_left(thread: &Thread, missing: u64) -> Option<u64> {
     }
 }
 
-/// What a place of this size holds.
+/// The value in a place of `bits` bits.
 fn read(place: Place, bits: u32, registers: &Registers) -> u64 {
     match place {
         Place::Register(number) => registers.get(number),
@@ -293,7 +293,7 @@ fn read(place: Place, bits: u32, registers: &Registers) -> u64 {
     }
 }
 
-/// What a counter is compared with; `None` if it cannot be read any more.
+/// The bound of a counter; `None` if it cannot be read any more.
 fn bound_of(counter: &Counter, registers: &Registers) -> Option<u64> {
     Some(match counter.bound {
         Bound::Constant(constant) => constant,

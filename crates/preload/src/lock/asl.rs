@@ -25,14 +25,14 @@ use manx::cpu::{Class, class_of_this_cpu};
 /// that answers it.
 const HANDOVERS: u64 = 16;
 
-/// What came of standing by.
+/// How standing by has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standby {
     /// The caller has the mutex.
     Acquired,
-    /// Its window is over.
+    /// The caller's window is over.
     WindowOver,
-    /// It was not to.
+    /// The caller need not stand by.
     NotNeeded,
 }
 

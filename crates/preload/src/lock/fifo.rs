@@ -37,9 +37,9 @@ const SLEEP_NS: u64 = 20_000;
 
 /// `state`: another waiter is before this one.
 const WAITING: u32 = 0;
-/// The same, and it sleeps.
+/// `state`: another waiter is before this one, and this one sleeps.
 const ASLEEP: u32 = 1;
-/// It is the first.
+/// `state`: this waiter is the first.
 const FIRST: u32 = 2;
 
 struct Node {

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_known_by_its_kind() {
+    fn mutexes_that_are_not_ours_are_known_by_their_kind() {
         type Set = unsafe extern "C" fn(*mut libc::pthread_mutexattr_t, c_int) -> c_int;
         let attributes: [(Set, c_int); 4] = [
             (libc::pthread_mutexattr_setpshared, libc::PTHREAD_PROCESS_SHARED),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_c_library_writes_of_a_held_mutex_is_where_we_look() {
+    fn fields_of_a_held_mutex_are_where_the_c_library_writes_them() {
         let mut mutex = initialised(Some(libc::PTHREAD_MUTEX_RECURSIVE));
         // SAFETY: initialised above, used by this thread.
         unsafe {

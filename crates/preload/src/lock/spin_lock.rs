@@ -5,14 +5,14 @@
 //! waiter. While there is room a waiter spins as in the C library. While CPUs are short it spins
 //! for a little and then sleeps for a little: the holder may need this very CPU. CPUs are short if
 //! [`crate::shortage`] says so, or if as many threads wait for spin locks as the process may use
-//! CPUs: the holder makes one more. That is known from the first moment, while the evidence of
-//! `shortage` takes a tenth of a second until its windows are long: waits of up to 20 ms happened
-//! in that time.
+//! CPUs: the holder makes one more. The second sign works from the first moment. The first sign
+//! takes a tenth of a second, until the windows of `shortage` are long; without the second, waits
+//! of up to 20 ms happened in that time.
 //!
 //! | word | meaning |
 //! | --- | --- |
 //! | 1 | free |
-//! | 0 and less | held: the C library's waiters count it down once each time they see it free |
+//! | 0 and less | held: a waiter of the C library subtracts 1 each time that it sees the lock free |
 //!
 //! # Why not a futex
 //! A waiter could sleep on the word with a timeout and be woken by our releases. A release would
@@ -26,11 +26,12 @@
 //! and the next acquisition by the same thread there is no time for another thread. So a waiter
 //! whose window (`WINDOW_NS`) is over is *starving* and *reserves* the lock. The reservations of a
 //! process are a small table of locks' addresses. A thread that finds the lock free but reserved
-//! leaves it to the starving one, which spins or sleeps in the shortest steps. It gets the lock at
-//! the next release after which it runs; then it is the turn of the next starving waiter. One load
-//! tells a thread that locks whether any lock is reserved.
+//! leaves the lock to the starving waiter, which spins or sleeps in the shortest steps. The
+//! starving waiter gets the lock at the next release after which it runs. Then the next starving
+//! waiter may reserve the lock. With one load a thread that locks learns whether any lock is
+//! reserved.
 //!
-//! What is not bound by a reservation: `trylock`, which must not fail on a lock that is free;
+//! These take a reserved lock all the same: `trylock`, which must not fail on a lock that is free;
 //! real-time threads; the C library's own functions; and other processes, in which the lock may
 //! have another address.
 //!
@@ -71,7 +72,7 @@ const FREE: i32 = 1;
 const LOOKS: u32 = 32;
 /// How long a waiter spins before it sleeps, while CPUs are short: a few short critical sections.
 const SPIN_NS: u64 = 4_000;
-/// The same for the waiter that has reserved the lock, which comes free for it.
+/// The same for the waiter that has reserved the lock: the next release is for this waiter.
 const SPIN_NS_RESERVED: u64 = 20_000;
 /// The shortest sleep, and by how much each is longer than the one before.
 const SLEEP_NS_STEP: u64 = 50_000;
@@ -79,8 +80,7 @@ const SLEEP_NS_STEP: u64 = 50_000;
 const SLEEP_NS_MAX: u64 = 500_000;
 /// How long running threads may overtake a waiter.
 const WINDOW_NS: u64 = 2_000_000;
-/// How long a lock may be free and reserved: longer than a thread that is woken waits for a CPU, as
-/// a rule.
+/// How long a lock may be free and reserved: longer than a woken thread usually waits for a CPU.
 const PATIENCE_NS: u64 = 10_000_000;
 
 /// How long a thread runs between two sleeps while others sleep for spin locks.
@@ -95,7 +95,7 @@ static WAITING: AtomicI32 = AtomicI32::new(0);
 /// The locks that are reserved, each in the place that its address leads to.
 static RESERVED: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 const PLACES: usize = 64;
-/// How many there are, or a few more or less for a moment.
+/// How many locks are reserved; for a moment the number may be a few too high or too low.
 static RESERVATIONS: AtomicU32 = AtomicU32::new(0);
 
 /// The most CPUs that one of the process's threads was seen to have.
@@ -109,9 +109,9 @@ pub fn prepare() {
     GENERATION.store(fork::generation(), Ordering::Relaxed);
 }
 
-/// How many CPUs the process has; 0: more than a few. A thread that is bound to one CPU spins
-/// rightly, if the others have theirs: so the threads together count, not only the thread that
-/// asks.
+/// How many CPUs the process has; 0 if that is not known ([`cpu::count_if_few`]). The CPUs of all
+/// threads together count, not only those of the calling thread: a thread that is bound to one CPU
+/// may spin if the other threads have CPUs of their own.
 fn cpus() -> usize {
     let own = cpu::count_if_few();
     CPUS.fetch_max(own, Ordering::Relaxed).max(own)
@@ -168,7 +168,8 @@ pub(super) fn unlock(word: &AtomicI32) -> c_int {
     0
 }
 
-/// The thread has released a lock, and others sleep for one: their turn, if this one's is over.
+/// Called when the thread has released a lock while others sleep for one: sleeps if this thread's
+/// turn is over.
 #[cold]
 fn end_turn() {
     notice_fork();
@@ -178,7 +179,7 @@ fn end_turn() {
     if turn_ticks < ns_to_ticks(TURN_NS) || thread.lock.held() != 0 {
         return;
     }
-    // Also if it does not end now: what follows costs system calls.
+    // A new turn begins even if this thread goes on: the checks below cost system calls.
     thread.turn_ticks.set(now_ticks);
     if !(shortage::is_short(now_ticks) || are_too_many(cpus()))
         || os::scheduling_class().yields_only_to_equals()
@@ -191,7 +192,7 @@ fn end_turn() {
 
 /// Whether the threads that wait, and the holder, are more than there are CPUs.
 fn are_too_many(cpus: usize) -> bool {
-    // No CPUs: they could not be counted.
+    // 0 CPUs: the number is not known.
     let waiting = usize::try_from(WAITING.load(Ordering::Relaxed)).unwrap_or(0);
     cpus != 0 && waiting >= cpus && settings::short() == Short::Auto
 }
@@ -230,8 +231,8 @@ struct Waiter<'a> {
     last_ticks: u64,
     /// When it began to spin: at first, or after its last sleep.
     bout_ticks: u64,
-    /// Since when the lock has been free, but reserved, at each look; 0: it was not at the last
-    /// one.
+    /// Since when each look has found the lock free and reserved for another thread; 0: the last
+    /// look did not.
     left_alone_ticks: u64,
     /// How long the last sleep was.
     slept_ns: u64,
@@ -239,7 +240,7 @@ struct Waiter<'a> {
     has_reserved: bool,
     /// Whether it is a real-time thread, once that was asked.
     is_real_time: Option<bool>,
-    /// How many CPUs the process has, once that was asked; 0: more than a few.
+    /// How many CPUs the process has, once that was asked; 0 if it is not known.
     cpus: Option<usize>,
 }
 
@@ -259,7 +260,7 @@ impl Waiter<'_> {
         }
     }
 
-    /// Spins for a little; whether the thread has the lock now.
+    /// Spins for a little. Returns whether the thread has the lock now.
     fn look_for_a_while(&mut self) -> bool {
         for _ in 0..LOOKS {
             // Relaxed: a look; `try_take` decides.
@@ -273,7 +274,9 @@ impl Waiter<'_> {
         false
     }
 
-    /// Whether this waiter may take a free lock: false while the lock is left to a starving thread.
+    /// Whether this waiter may take the lock, which it has just seen free. False while the lock is
+    /// reserved for a starving thread, but for at most `PATIENCE_NS`: then the reservation has no
+    /// owner any more, and this waiter withdraws it.
     fn may_take(&mut self) -> bool {
         if RESERVATIONS.load(Ordering::Relaxed) == 0 || self.has_reserved || !self.is_reserved() {
             return true;
@@ -285,14 +288,15 @@ impl Waiter<'_> {
         if self.left_alone_ticks == 0 {
             self.left_alone_ticks = now_ticks;
         } else if ticks_to_ns(now_ticks.saturating_sub(self.left_alone_ticks)) > PATIENCE_NS {
-            // Invariant 2.
+            // The reservation has no owner any more (Invariant 2).
             self.withdraw();
             return true;
         }
         false
     }
 
-    /// What else there is to do than to spin.
+    /// Does what a waiter does between two bouts of spinning: reserves the lock if this thread is
+    /// starving, and sleeps if CPUs are short.
     fn look_around(&mut self) {
         if settings::guard() == Guard::Off {
             return;
@@ -314,8 +318,8 @@ impl Waiter<'_> {
         }
     }
 
-    /// Sleeps until others have run; before the window is over, for no longer than what is left of
-    /// it.
+    /// Sleeps, so that other threads run; before the window is over, for no longer than `left_ns`,
+    /// the rest of the window.
     fn sleep(&mut self, left_ns: u64) {
         self.slept_ns = if left_ns == 0 || self.is_real_time() {
             // Long enough for a thread of lower priority to get the CPU.
@@ -331,12 +335,12 @@ impl Waiter<'_> {
         thread::current().turn_ticks.set(self.bout_ticks);
     }
 
-    /// Asked once, and before the first sleep: a system call.
+    /// Whether this thread is a real-time thread. Asks once, by a system call.
     fn is_real_time(&mut self) -> bool {
         *self.is_real_time.get_or_insert_with(|| os::scheduling_class().yields_only_to_equals())
     }
 
-    /// By Fibonacci hashing.
+    /// The lock's place in the table of reservations, by Fibonacci hashing.
     fn place(&self) -> &'static AtomicUsize {
         &RESERVED[self.address().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - PLACES.ilog2())]
     }
@@ -362,8 +366,9 @@ impl Waiter<'_> {
         }
     }
 
-    /// Takes the lock's reservation away: its own, or one without an owner. If another thread did
-    /// so first, and a third has reserved the lock since, that one reserves it again.
+    /// Removes the lock's reservation: this thread's own, or one without an owner. If another
+    /// thread removed it first and a third thread has reserved the lock since, this removes the
+    /// third's reservation, and the third reserves the lock again.
     fn withdraw(&self) {
         if self.place().compare_exchange(self.address(), 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             RESERVATIONS.fetch_sub(1, Ordering::Relaxed);
@@ -414,7 +419,8 @@ mod tests {
         starving.reserve();
         assert!(starving.has_reserved && is_reserved(&word));
         let began_ns = clock::now_ns();
-        // No thread is there to take it: another thread waits as long as it has to, and no longer.
+        // The starving thread never takes the lock: another thread waits for `PATIENCE_NS`, and no
+        // longer.
         assert_eq!(lock(&word), 0);
         assert!(clock::now_ns() - began_ns >= PATIENCE_NS, "the reserved lock was taken at once");
         assert!(!is_reserved(&word), "a reservation without an owner is gone");
@@ -429,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_that_wait_as_there_are_cpus_are_too_many() {
+    fn as_many_waiters_as_cpus_are_too_many() {
         let _turn = turn();
         let word = AtomicI32::new(0);
         std::thread::scope(|scope| {
@@ -471,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_begins_without_reservations() {
+    fn a_forked_child_begins_without_reservations() {
         let _turn = turn();
         let word = AtomicI32::new(FREE);
         prepare();

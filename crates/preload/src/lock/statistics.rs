@@ -74,7 +74,7 @@ fn count(header: &Header, table: &[Lock], address: usize, caller: usize, kind: K
     lock.waited_ticks.fetch_add(wait.ticks, Ordering::Relaxed);
     lock.longest_ticks.fetch_max(wait.ticks, Ordering::Relaxed);
     lock.hand_overs.fetch_add(u64::from(wait.handed_over), Ordering::Relaxed);
-    lock.overdue.fetch_add(u64::from(wait.starving), Ordering::Relaxed);
+    lock.starving.fetch_add(u64::from(wait.starving), Ordering::Relaxed);
 }
 
 /// Counts the mutex at `address` among the mutexes that are the C library's because of what they
@@ -264,7 +264,7 @@ mod tests {
         let used = (0..LOCKS).filter(|&place| table[place].address.load(Ordering::Relaxed) != 0);
         assert!(room.live().lock_places().eq(used), "a bit for each record, and no other");
         assert_eq!(sum(table, |lock| &lock.waited_ticks), 480_000);
-        assert_eq!((sum(table, |lock| &lock.hand_overs), sum(table, |lock| &lock.overdue)), (160_000, 0));
+        assert_eq!((sum(table, |lock| &lock.hand_overs), sum(table, |lock| &lock.starving)), (160_000, 0));
         let mut addresses: Vec<u64> =
             table.iter().map(|lock| lock.address.load(Ordering::Relaxed)).filter(|&a| a != 0).collect();
         assert_eq!(addresses.len(), 200);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn waits_that_find_no_room_are_counted() {
         let room = Room::new();
         let (header, table) = room.parts();
         for index in 0..3 * LOCKS {

@@ -1,14 +1,15 @@
 //! Requests of a server without annotations: from the return of a read from a socket to the next
 //! write to it.
 //!
-//! A thread has one request at a time: that of the socket it read first. Reads from other sockets
-//! meanwhile are part of it (a question to another server), as are more reads from the same one
-//! (the rest of the request). It ends when the thread writes to that socket, and counts for nothing
-//! if the socket is closed without an answer, or if the thread turns to another socket after 16
-//! times the target (at least 100 ms): then there was no answer to be sent.
+//! A thread has one request at a time: that of the socket from which it read first. Until the
+//! thread answers, reads from other sockets are part of the request (the thread asks another
+//! server), and so are more reads from the same socket (the rest of the request). The request ends
+//! when the thread writes to its socket. The request is given up, and counts for nothing, if the
+//! socket is closed without an answer, or if the thread reads from another socket after 16 times
+//! the target (at least 100 ms): then the request had no answer.
 //!
 //! An event loop that reads from many sockets before it answers the first has one request at a time
-//! as well; the others go unseen.
+//! as well; its other requests are not seen.
 
 use super::{descriptors, epochs};
 use crate::thread::{self, Thread};
@@ -19,16 +20,16 @@ use preload_abi::slo::Slo;
 
 /// The id of these epochs: no program is likely to use it.
 pub const ID: u64 = u64::MAX;
-/// After this multiple of the target a request is given up for another one.
+/// After this multiple of the target, a read from another socket begins a new request …
 const FORGOTTEN: u64 = 16;
-/// And not before this.
+/// … but not before this time.
 const FORGOTTEN_NS_MIN: u64 = 100_000_000;
-/// No target is set.
+/// The value of `BOUND_NS` if no target is set.
 const NONE: u64 = u64::MAX;
 
-/// The bound, in nanoseconds, or [`NONE`].
+/// The target's bound in nanoseconds, or [`NONE`].
 static BOUND_NS: AtomicU64 = AtomicU64::new(NONE);
-/// The percentile, in hundredths of a percent.
+/// The target's percentile, in hundredths of a percent.
 static PERCENTILE: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the target.
@@ -39,7 +40,7 @@ pub fn set(slo: Option<Slo>) {
     }
 }
 
-/// Whether there is a target.
+/// Whether requests are to be measured: whether a target is set.
 #[inline(always)]
 pub fn wanted() -> bool {
     BOUND_NS.load(Ordering::Relaxed) != NONE
@@ -51,7 +52,7 @@ pub fn bound_ns() -> u64 {
     BOUND_NS.load(Ordering::Relaxed)
 }
 
-/// Something was read from a socket.
+/// Called after a read from a socket: begins a request, unless the thread has one.
 pub fn began(descriptor: c_int) {
     let me = thread::current();
     let open = me.request.get();
@@ -77,7 +78,7 @@ fn is_open(me: &Thread, descriptor: c_int) -> bool {
     descriptor >= 0 && me.request.get() == descriptor as u32 + 1
 }
 
-/// Something is about to be written: that ends the request, if it succeeds.
+/// Called before a write, which ends the thread's request if it succeeds: notes the time.
 pub fn answers(descriptor: c_int) {
     let me = thread::current();
     if is_open(me, descriptor) {
@@ -85,7 +86,7 @@ pub fn answers(descriptor: c_int) {
     }
 }
 
-/// Notes that `written` bytes were written.
+/// Called after a write of `written` bytes: ends the thread's request if this was the answer.
 pub fn answered(descriptor: c_int, written: isize) {
     let me = thread::current();
     if written > 0 && is_open(me, descriptor) {
@@ -95,7 +96,7 @@ pub fn answered(descriptor: c_int, written: isize) {
     }
 }
 
-/// A descriptor is about to be closed.
+/// Called before a descriptor is closed: gives up the thread's request if it came from there.
 pub fn closed(descriptor: c_int) {
     let me = thread::current();
     if is_open(me, descriptor) {

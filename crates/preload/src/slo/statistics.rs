@@ -54,7 +54,7 @@ mod tests {
     use preload_abi::live::{self, FILE_BYTES, Header};
 
     #[test]
-    fn epochs_of_all_threads_are_counted_and_other_ids_are_told() {
+    fn epochs_of_all_threads_are_counted_and_more_ids_than_fit_are_reported() {
         let room = vec![0_u8; FILE_BYTES + align_of::<Header>()];
         let bytes = &room[room.as_ptr().align_offset(align_of::<Header>())..];
         // SAFETY: aligned and long enough; a header is made of atomics and bytes.

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_what_was_there() {
+    fn kept_arguments_are_the_ones_that_were_there() {
         let bytes = b"xxSETyykeyzz";
         let ranges = [2..5, 7..10, 10..10];
         let kept = Kept::new(Args::new(bytes, &ranges));

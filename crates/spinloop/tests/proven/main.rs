@@ -169,7 +169,7 @@ fn cases(few: u32) -> ProptestConfig {
 }
 
 #[test]
-fn what_is_proven_holds() {
+fn proofs_hold_when_the_code_runs() {
     let mut seen = std::collections::BTreeMap::new();
     let mut runner = proptest::test_runner::TestRunner::new(cases(8_000));
     let counted = RefCell::new(&mut seen);
@@ -266,7 +266,7 @@ proptest! {
     #![proptest_config(cases(20_000))]
 
     #[test]
-    fn what_is_missing_is_what_steps_take(
+    fn missing_rounds_are_as_many_as_single_steps_take(
         bits in prop::sample::select(vec![32u32, 64]),
         step in 1i64..6,
         ahead in -8i64..9,

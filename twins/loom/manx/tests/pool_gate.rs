@@ -22,7 +22,7 @@ fn worker(gate: &Arc<Gate>, rank: Rank) -> thread::JoinHandle<bool> {
 }
 
 #[test]
-fn nobody_sleeps_through_its_call() {
+fn no_worker_sleeps_through_its_call() {
     check(3, || {
         let gate = Arc::new(Gate::new(3));
         let missing = gate.set_active(1);

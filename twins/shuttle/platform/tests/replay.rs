@@ -41,17 +41,17 @@ fn fails_alike(scheduler: impl Scheduler + 'static) {
 }
 
 #[test]
-fn what_the_random_scheduler_found_is_found_again() {
+fn a_failure_of_the_random_scheduler_is_found_again() {
     fails_alike(RandomScheduler::new(10_000));
 }
 
 #[test]
-fn what_the_scheduler_with_priorities_found_is_found_again() {
+fn a_failure_of_the_scheduler_with_priorities_is_found_again() {
     fails_alike(PctScheduler::new(3, 10_000));
 }
 
 #[test]
-fn what_never_fails_has_nothing_to_replay() {
+fn a_test_that_never_fails_has_nothing_to_replay() {
     assert!(record(RandomScheduler::new(10), thread::yield_now).is_ok());
 }
 

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_lent_at_once() {
+    fn a_node_that_was_given_back_is_lent_at_once() {
         alone(|| {
             let node = lend();
             for _ in 0..1000 {

@@ -55,7 +55,7 @@ mod tests {
     use report::{Machine, Report};
 
     #[test]
-    fn what_was_not_counted_is_a_dash() {
+    fn a_counter_that_was_not_read_is_a_dash() {
         let mut report = Report::new("range", Machine::default(), 0);
         let case = scaled(COUNTERS, 1);
         report.add(&case, "x", 0, &[("instructions_per_operation", 155.0)]);

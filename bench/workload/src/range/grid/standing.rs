@@ -1,6 +1,7 @@
 //! How the locks of a cell stand to each other: which peer is the best fair one, and what the
 //! default lock makes of it.
 //!
+//! Invariants:
 //! 1. A peer is fair in a cell if its slowest thread's share of the mean is [`FAIR`] of what the
 //!    default lock's is there: at most 0.9. So a peer that does not reach 0.9 itself still counts
 //!    where the default lock does not reach 1 either, be it for the scheduler or by its own fault.

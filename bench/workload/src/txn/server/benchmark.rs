@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_refused() {
+    fn output_that_is_not_whole_is_refused() {
         let set = part("SET", 20000, 1.0);
         assert_eq!(parse(&set, 20000).unwrap_err(), "GET: no such part");
         assert_eq!(parse(&set, 30000).unwrap_err(), "SET: not 30000 requests");

@@ -16,7 +16,7 @@ fn a_layer_changes_only_what_it_says() {
 }
 
 #[test]
-fn what_was_said_twice_is_the_same() {
+fn options_survive_being_read_and_written() {
     for text in [
         "guard=on",
         "guard=always,short=never,stats=/tmp/a%2Cb%20c,verbose=1",

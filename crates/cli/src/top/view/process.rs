@@ -36,7 +36,7 @@ const LOCKS: [Spec; 9] = [
     Spec::number("P50", 5, 6),
     Spec::number("P99", 5, 1),
     Spec::number("MAX", 5, 5),
-    Spec::number("OVERDUE/S", 9, 8),
+    Spec::number("STARVING/S", 10, 8),
     Spec::text("ADDRESS", 14, 18, 7),
 ];
 
@@ -94,7 +94,7 @@ pub fn draw(state: &State, pid: u32, paper: &mut Paper) {
                 4 => time(lock.p50_ns),
                 5 => time(lock.p99_ns),
                 6 => time(lock.max_ns),
-                7 => rate(Some(lock.overdue_per_s)),
+                7 => rate(Some(lock.starving_per_s)),
                 _ => format!("{:#x}", lock.address),
             }),
         }

@@ -96,7 +96,7 @@ fn inside() -> Inside {
         p50_ns: Some(447_000),
         p99_ns: Some(2_100_000),
         max_ns: Some(8_500_000),
-        overdue_per_s: 0.5,
+        starving_per_s: 0.5,
     };
     Inside {
         pid: 4_194_301,

@@ -1,4 +1,4 @@
-//! To which groups a process belongs: the lines of `/proc/thread-self/cgroup`, or
+//! The control groups to which a process belongs: the lines of `/proc/thread-self/cgroup`, or
 //! `/proc/self/cgroup`.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //! 0::/user.slice/a:b             the unified hierarchy has no controllers here
 //! ```
 //!
-//! The group is a path below the root of the reader's cgroup namespace, and what is not below it
-//! begins with `/..`. It may hold colons, spaces and backslashes; nothing is escaped. Only a line
-//! end cannot be in the name of a group.
+//! The group is a path below the root of the reader's cgroup namespace. The path of a group outside
+//! of that root begins with `/..`. A path may hold colons, spaces and backslashes; nothing is
+//! escaped. Only a line end cannot be in the name of a group.
 
 use super::mounts::has_word;
 
@@ -18,7 +18,7 @@ use super::mounts::has_word;
 pub(crate) struct Membership {
     /// The controllers of a hierarchy of version 1; nothing for the unified one.
     controllers: Vec<u8>,
-    /// The group.
+    /// The path of the group.
     pub(crate) path: Vec<u8>,
 }
 
@@ -39,15 +39,16 @@ pub(crate) fn parse(text: &[u8]) -> Vec<Membership> {
     text.split(|&byte| byte == b'\n').filter_map(line).collect()
 }
 
+/// The group of one line; `None` if the line makes no sense.
 fn line(line: &[u8]) -> Option<Membership> {
     let mut parts = line.splitn(3, |&byte| byte == b':');
     let number = parts.next()?;
     let controllers = parts.next()?.to_vec();
     let path = parts.next()?.to_vec();
-    // A named hierarchy of version 1 has a name where controllers stand; without either it would be
-    // taken for the unified one.
-    let sound = number == b"0" || !controllers.is_empty();
-    (sound && path.first() == Some(&b'/')).then_some(Membership { controllers, path })
+    // A hierarchy of version 1 has controllers or a name in this field. A line with neither would
+    // be taken for the unified hierarchy, whose number is 0.
+    let makes_sense = number == b"0" || !controllers.is_empty();
+    (makes_sense && path.first() == Some(&b'/')).then_some(Membership { controllers, path })
 }
 
 #[cfg(test)]
@@ -81,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_much(text: Vec<u8>, words in "[0-9:/,a-c\n]{0,100}") {
+        fn no_text_makes_the_parser_panic(text: Vec<u8>, words in "[0-9:/,a-c\n]{0,100}") {
             parse(&text);
             parse(words.as_bytes());
         }

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_an_escape_and_is_none_stays() {
+    fn text_that_only_looks_like_an_escape_stays() {
         for (word, text) in
             [("\\04", "\\04"), ("\\049", "\\049"), ("\\400", "\\400"), ("\\", "\\"), ("\\\\040", "\\ ")]
         {

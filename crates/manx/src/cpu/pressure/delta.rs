@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_reading_lacks_is_absent() {
+    fn a_value_that_one_reading_lacks_is_absent() {
         let between = reading(1, 1).since(&Pressure::default());
         let known = ["span_ns", "preempted_per_s", "idle_cpus_now"];
         for (name, value) in between.parts() {

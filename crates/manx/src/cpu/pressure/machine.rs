@@ -74,7 +74,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(numbers: [u32; 10]) {
+        fn written_ticks_are_read(numbers: [u32; 10]) {
             let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
             let ticks = of_all(format!("cpu  {}\n", words.join(" ")).as_bytes()).expect("it is one");
             let all: u64 = numbers[..8].iter().map(|&number| u64::from(number)).sum();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_between_changes_nothing() {
+    fn samples_between_the_two_limits_change_nothing() {
         for sample in [percent(7), percent(9), percent(12)] {
             assert_eq!(samples_until_change(false, 0, sample), None);
             assert_eq!(samples_until_change(true, SAMPLE_MAX, sample), None);

@@ -159,7 +159,7 @@ const COLUMNS: [Column; 12] = [
     ("p99", |row| percentile(&row.hold, 0.99)),
     ("max", |row| longest(&row.hold)),
     ("overtakes", |row| row.overtakes.to_string()),
-    ("overdue", |row| row.starving.to_string()),
+    ("starving", |row| row.starving.to_string()),
     ("handed over", |row| row.handed_over.to_string()),
 ];
 

@@ -44,31 +44,31 @@ const OWED_NS: f64 = 40e6;
 /// A process that used less than this of a CPU is no neighbour that counts.
 const BUSY_CPUS: f64 = 0.03;
 
-/// What a look showed.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::pool) enum Verdict {
     /// The process gets too little.
     Unfair(Unfair),
-    /// What was done about that last time gained nothing, and only costs.
+    /// The last correction gained nothing, and only costs.
     Ineffective,
 }
 
-/// What the process gets, and what would be fair.
+/// How many CPUs the process gets, and how many would be fair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::pool) struct Unfair {
     pub(in crate::pool) received_cpus: f64,
     pub(in crate::pool) fair_cpus: f64,
 }
 
-/// What was seen at the last look.
+/// The state that one look keeps for the next.
 #[derive(Debug, Default)]
 pub(in crate::pool) struct Fair {
     at_ns: u64,
     own_ns: u64,
     next_ns: u64,
     used_ns: HashMap<u32, u64>,
-    /// What was received before the last correction: a correction that gains nothing is not
-    /// repeated for a while.
+    /// How many CPUs the process got before the last correction. A correction that gains nothing is
+    /// not repeated for a while.
     before: Option<f64>,
     suspended_looks: u32,
     /// CPU time that was not received.
@@ -77,7 +77,7 @@ pub(in crate::pool) struct Fair {
 
 /// The number of looks that are left out after a correction that gained nothing.
 const LOOKS_LEFT_OUT: u32 = 300;
-/// What a correction must gain.
+/// A correction must multiply the CPUs that the process gets by this factor.
 const GAIN: f64 = 1.05;
 
 impl Fair {
@@ -214,7 +214,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_others_do_not_use_is_divided() {
+    fn cpus_that_others_do_not_use_are_divided() {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
         close(fair_part(0.67, vec![1.33], 2), 1.0);
         close(fair_part(0.5, vec![0.5, 0.5, 0.5], 2), 0.5);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_owed_is_paid_by_getting_more() {
+    fn a_lack_is_made_up_by_a_later_surplus() {
         let mut fair = Fair::default();
         for _ in 0..100 {
             assert_eq!(fair.judge(0.5, 1.0, 100_000_000), None);

@@ -1,12 +1,12 @@
 //! Gates: workers of pools that are not ours follow the CPU budget too.
 //!
-//! rayon and tokio start a thread for each CPU that they see, and keep it. A gate beside such a
-//! pool parks the workers that are too many at the moment, and lets them continue when there are
-//! CPUs for them again. The tasks do not notice it. A worker can be parked only where it takes the
-//! next task, so a gate gives the pool tasks of its own: *checks*. A worker that comes to one while
-//! too many are active parks in it. How a check gets to a worker, and what a worker must not hold
-//! when it parks, differ: see `gate/rayon.rs` and `gate/tokio.rs`. This file has their common part,
-//! the count.
+//! rayon and tokio start a thread for each CPU that they see, and keep these threads. A gate beside
+//! such a pool parks workers while more of them are active than there are CPUs for them, and lets
+//! them continue when there are CPUs again. The pool's tasks do not notice this. A worker can be
+//! parked only where it takes the next task, so a gate gives the pool tasks of its own: *checks*. A
+//! worker that runs a check while too many workers are active parks in the check. How a check gets
+//! to a worker, and what a worker must not hold when it parks, differ between pools: see
+//! `gate/rayon.rs` and `gate/tokio.rs`. This file has their common part, the count.
 //!
 //! | word | meaning |
 //! | --- | --- |
@@ -27,8 +27,8 @@
 //! All changes of `state` are sequentially consistent read-modify-writes: a check that finds
 //! nothing to do and a number that was lowered at the same time must not miss each other (Dekker's
 //! pattern, with the count of checks that are under way on the other side). `calls` is raised with
-//! release and read with acquire, so a worker that saw the call sees what it was about. Nothing
-//! else hangs on them: what tasks hand to each other, they hand over by their pools.
+//! release and read with acquire, so a worker that saw the call also sees the new `state`. No other
+//! memory depends on these words: tasks exchange data through their pools.
 
 use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use platform::futex::{self, Deadline};
@@ -54,7 +54,7 @@ fn parked_of(state: u64) -> u32 {
     (state >> 32) as u32
 }
 
-/// Which worker is called first.
+/// Which of the parked workers is called first.
 ///
 /// ```
 /// use manx::pool::gate::{Gate, Rank, Stay};
@@ -68,14 +68,14 @@ fn parked_of(state: u64) -> u32 {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// Its pool may wait for what it has begun.
+    /// The worker has begun a job for which its pool may wait.
     Urgent,
-    /// No thread waits for it.
+    /// The worker has begun no job.
     Free,
 }
 
 impl Rank {
-    /// Its futex set.
+    /// The bit set of the futex on which a worker of this rank waits.
     const fn set(self) -> u32 {
         match self {
             Rank::Urgent => 1,
@@ -101,16 +101,17 @@ impl Rank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a worker that was not called is still parked"]
 pub enum Stay {
-    /// The worker may go on, and is counted so.
+    /// The worker may go on, and is no longer counted as parked.
     Called,
-    /// The timeout is over; the worker is counted as parked still.
+    /// The timeout is over; the worker is still counted as parked.
     TimedOut,
 }
 
 /// The gate of one pool.
 ///
-/// What parks its workers is made by the modules `rayon` and `tokio` (features of the same names);
-/// a pool of another kind does the same with [`try_park`](Gate::try_park) and [`stay`](Gate::stay).
+/// The modules `rayon` and `tokio` (features of the same names) make the checks that park the
+/// workers of these pools. A pool of another kind does the same with [`try_park`](Gate::try_park)
+/// and [`stay`](Gate::stay).
 ///
 /// ```
 /// use manx::pool::gate::{Gate, Rank, Stay};
@@ -147,13 +148,13 @@ impl Gate {
         self.workers as usize
     }
 
-    /// How many may be active.
+    /// How many workers may be active.
     pub fn active(&self) -> usize {
-        // Relaxed, here and below: a number to show.
+        // Relaxed, here and below: the number is only shown.
         allowed_of(self.state.load(Ordering::Relaxed)) as usize
     }
 
-    /// How many are parked now.
+    /// How many workers are parked now.
     pub fn parked(&self) -> usize {
         parked_of(self.state.load(Ordering::Relaxed)) as usize
     }
@@ -213,14 +214,14 @@ impl Gate {
     /// ```
     pub fn close(&self) {
         self.closed.store(1, Ordering::SeqCst);
-        // A `set_active` that did not see it yet is overwritten, or sees it now. A worker that
-        // raced with both sees the call.
+        // If another `set_active` did not see yet that the gate is closed, its number is
+        // overwritten below. A worker that parks at the same time sees the call.
         fence(Ordering::SeqCst);
         self.set_active(self.workers as usize);
         self.nudge();
     }
 
-    /// Whether it was closed.
+    /// Whether the gate was closed.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst) != 0
     }
@@ -232,7 +233,7 @@ impl Gate {
             let fewer = parked_of(state) < self.workers - allowed_of(state).min(self.workers);
             (fewer && !self.is_closed()).then(|| state + PARKED)
         };
-        // SeqCst: a number that was lowered before this check is seen by it.
+        // SeqCst: this check sees every number that was lowered before it.
         self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, wants).is_ok()
     }
 

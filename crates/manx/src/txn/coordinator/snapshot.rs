@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_is_seen() {
+    fn a_snapshot_sees_the_transactions_that_were_over() {
         let snapshot = Snapshot { sequence: 0, current: 10, concurrent: vec![4, 7] };
         let seen: Vec<u64> = (FIRST..12).filter(|&id| snapshot.sees(id)).collect();
         assert_eq!(seen, [1, 2, 3, 5, 6, 8, 9]);

@@ -13,6 +13,7 @@
 //! While a checkpoint is made the engine takes no changes. What is applied meanwhile is kept above
 //! it ([`Memtable`]), and put into it in a few volatile steps behind the checkpoint.
 //!
+//! Invariants:
 //! 1. Readers see the state after some group, whole: a view of the tree, and above it what is
 //!    recent, up to a sequence. The three are replaced together, when a group has been applied,
 //!    before any `apply` returns.

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_replayed_in_order() {
+    fn appended_groups_are_replayed_in_order() {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
         for number in 0..5 {

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_refused_and_says_so() {
+    fn a_folder_that_is_not_ours_is_refused_with_the_reason() {
         let (new, ready) = (text(State::New, SECRET), text(State::Ready, SECRET));
         let refused = [
             (Some(ready.as_slice()), false, "data is damaged: it is missing"),

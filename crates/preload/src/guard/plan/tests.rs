@@ -1,4 +1,4 @@
-//! Lists of plans, written and read; and bytes that are none.
+//! Lists of plans, written and read; and bytes that are no list.
 
 use super::*;
 use spinloop::{Hooks, Jump, JumpSite, Loop, Segments};
@@ -43,7 +43,7 @@ fn list(at: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn a_list_that_was_written_is_read() {
     let code = CODE.as_ptr().addr();
     // Like a module with this text.
     let bytes = list(code as u64);
@@ -76,7 +76,7 @@ fn what_was_written_is_read() {
 }
 
 #[test]
-fn bytes_that_are_no_list_are_refused_or_harmless() {
+fn a_list_that_is_cut_is_refused_and_one_that_is_changed_does_no_harm() {
     let bytes = list(CODE.as_ptr().addr() as u64);
     let reads = |bytes: &[u8]| {
         let Some(plans) = read(bytes) else { return false };

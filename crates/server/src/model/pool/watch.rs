@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_parks_while_nobody_waits() {
+    fn no_worker_parks_while_no_connection_waits() {
         let watch = Arc::new(Watch::new(2));
         let (sender, receiver) = mpsc::channel();
         let follower = Arc::clone(&watch);
