@@ -18,9 +18,11 @@ use std::time::Duration;
 use crate::libmanx;
 use crate::outcome::Result;
 use crate::process::run as run_command;
-use crate::workspace::{Workspace, is_ci, release_cargo};
+use crate::workspace::{MANX, SERVE, Workspace, is_ci, release_cargo};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
+/// Each package with a command that is shipped, and the command.
+pub const SHIPPED: [(&str, &str); 2] = [("cli", MANX), ("manx-serve", SERVE)];
 /// What `manx-bench` has beside what it measures.
 const MEASURING: [&str; 4] = ["workload", "page", "report", "manx-bench"];
 
@@ -36,12 +38,37 @@ pub fn cargo(subcommand: &str, package: &str) -> Command {
     command
 }
 
+/// Builds one of the packages, and links its command with these words for the linker.
+///
+/// # Errors
+/// If it does not build.
+pub fn link(package: &str, command: &str, linking: &[String]) -> Result {
+    let mut link = cargo("rustc", package);
+    link.args(["--bin", command, "--"]);
+    link.args(linking.iter().map(|word| format!("-Clink-arg={word}")));
+    run_command(&mut link, LIMIT)
+}
+
 /// Builds all of them in release mode.
 ///
 /// # Errors
 /// If one does not build, or what was built is not where the command looks for it.
 pub fn run() -> Result {
+    run_linked(&[])
+}
+
+/// The same. The commands that are shipped are linked with these words for the linker.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_linked(linking: &[String]) -> Result {
     for package in ["cli", "manx-serve", "manx-bench", "preload", "preload-requests", "capi"] {
+        if let Some((_, command)) = SHIPPED.iter().find(|(shipped, _)| *shipped == package)
+            && !linking.is_empty()
+        {
+            link(package, command, linking)?;
+            continue;
+        }
         let mut build = cargo("build", package);
         if package == "manx-bench" && is_ci() {
             for package in MEASURING {

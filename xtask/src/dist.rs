@@ -8,9 +8,10 @@
 //! | `oci` | an image in the layout of the Open Container Initiative (see [`image`]) |
 //!
 //! 1. All of it loads with the C library [`OLDEST`](crate::glibc::OLDEST). `cargo xtask build` has
-//!    compiled everything already. Here the commands and libmanx are linked once more, with the C
-//!    library of Debian 11 ([`debian`] says why not with zig). The preloaded libraries are the ones
-//!    that the tests have run: they need nothing newer in any case.
+//!    compiled everything already. Here libmanx is linked once more, with the C library of Debian 11
+//!    ([`debian`] says why not with zig), and so are the commands. In CI they were linked so at once
+//!    ([`linking`]). The preloaded libraries are the ones that the tests have run: they need nothing
+//!    newer in any case.
 //! 2. [`inspect`] looks at every file before it is packed: versions of the C library, and folders
 //!    of this machine.
 //! 3. The same commit gives the same bytes on the same system: owners, order and times are fixed.
@@ -26,20 +27,17 @@ mod trial;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
+use crate::build::SHIPPED;
+use crate::glibc::{is_newer, versions};
 use crate::install::Built;
 use crate::install::put::put;
 use crate::outcome::Result;
-use crate::process::{capture, root, run as run_command};
+use crate::process::{capture, root};
 use crate::steps::Verdict;
-use crate::workspace::{LIBRARIES, MANX, SERVE, Workspace};
+use crate::workspace::{LIBRARIES, Workspace};
 use crate::{build, install, libmanx, man};
 use place::{Dist, VERSION, emptied, write};
-
-const LIMIT: Duration = Duration::from_secs(20 * 60);
-/// Each package with a command that is linked again, and the command.
-const LINKED: [(&str, &str); 2] = [("cli", MANX), ("manx-serve", SERVE)];
 
 /// Builds, and makes all of it.
 ///
@@ -50,6 +48,15 @@ pub fn run() -> Result {
     build::run()?;
     let workspace = Workspace::load()?;
     make(&workspace, &man::made(&workspace)?).map(|_| ())
+}
+
+/// The words for the linker with which a command needs nothing newer than it may.
+///
+/// # Errors
+/// If the C library for it cannot be had.
+pub fn linking(workspace: &Workspace) -> Result<[String; 4]> {
+    debian::needed()?;
+    Ok(debian::linking(&debian::sysroot(&Dist::new(&workspace.target).parts)?))
 }
 
 /// Makes all of it from what is built, and tries the package in a root of its own. `pages` is the
@@ -116,15 +123,23 @@ fn relinked(workspace: &Workspace, dist: &Dist, sysroot: &Path) -> Result<PathBu
     libmanx::link(&built, &linking)?;
     strip(libmanx::SONAME, "--strip-unneeded")?;
     let own = emptied(&dist.parts.join("own"))?;
-    for (package, command) in LINKED {
+    for (package, command) in SHIPPED {
+        if !needs_newer(&release.join(command))? {
+            copy(command, "--strip-unneeded")?;
+            continue;
+        }
         put(&release.join(command), &own, 0o755)?;
-        let mut link = build::cargo("rustc", package);
-        link.args(["--bin", command, "--"]);
-        link.args(linking.iter().map(|word| format!("-Clink-arg={word}")));
-        run_command(&mut link, LIMIT)?;
+        build::link(package, command, &linking)?;
         copy(command, "--strip-unneeded")?;
         // It was built with other words, so cargo's next build links it anew.
         put(&own.join(command), &release, 0o755)?;
     }
     Ok(built)
+}
+
+/// Whether a file needs a newer C library than it may.
+fn needs_newer(file: &Path) -> Result<bool> {
+    let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let versions = versions(&bytes).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(versions.iter().any(|version| is_newer(version)))
 }

@@ -203,7 +203,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
 
     add("setup", Box::new(set_up));
     add("fmt", Box::new(format));
-    add("build", Box::new(|| build::run().into()));
+    add("build", Box::new(|| build_all(workspace).into()));
     add("tidy", Box::new(|| tidy::run().into()));
     add("readme", Box::new(|| readme::check(workspace).into()));
     add("advisories", Box::new(|| advisories::run(STEP)));
@@ -273,6 +273,21 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("aarch64", Box::new(other_architecture));
     examples.into_iter().for_each(|(name, work)| add(&name, work));
     steps
+}
+
+/// Builds what is installed. In CI the commands are linked at once as the package needs them, or
+/// the step `dist` would link them again.
+fn build_all(workspace: &Workspace) -> Result {
+    if !is_ci() {
+        return build::run();
+    }
+    match dist::linking(workspace) {
+        Ok(linking) => build::run_linked(&linking),
+        Err(why) => {
+            println!("the commands are linked with this machine's C library: {why}");
+            build::run()
+        }
+    }
 }
 
 /// A benchmark that measures nothing of its own, unless all of it is missing.
