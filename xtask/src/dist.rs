@@ -8,10 +8,10 @@
 //! | `oci` | an image in the layout of the Open Container Initiative (see [`image`]) |
 //!
 //! 1. All of it loads with the C library [`OLDEST`](crate::glibc::OLDEST). `cargo xtask build` has
-//!    compiled everything already. Here libmanx is linked once more, with the C library of Debian 11
-//!    ([`debian`] says why not with zig), and so are the commands. In CI they were linked so at once
-//!    ([`linking`]). The preloaded libraries are the ones that the tests have run: they need nothing
-//!    newer in any case.
+//!    compiled everything already. Here libmanx is linked once more, with the C library of
+//!    Debian 11 ([`debian`] says why not with zig), and so are the commands. In CI they were linked
+//!    so at once ([`linking`]). The preloaded libraries are the ones that the tests have run: they
+//!    need nothing newer in any case.
 //! 2. [`inspect`] looks at every file before it is packed: versions of the C library, and folders
 //!    of this machine.
 //! 3. The same commit gives the same bytes on the same system: owners, order and times are fixed.
