@@ -26,7 +26,7 @@ mod ring;
 mod sampler;
 
 pub use counter::{Counter, Event, Reading};
-pub use off_cpu::{Call, OffCpu, Sleep};
+pub use off_cpu::{Call, OffCpu, Sleep, State};
 pub use sampler::{Sample, Sampler};
 
 /// The errors by which a machine says that it has no such event, or that this process may not.

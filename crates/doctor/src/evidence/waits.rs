@@ -11,11 +11,13 @@
 //! This needs the right to observe the kernel (`perf_event_paranoid` of at most 1, `CAP_PERFMON` or
 //! root). Without it there are no such figures, and the rest of the evidence is as always.
 //!
-//! *Cost.* A noted sleep costs the program some microseconds. At most [`THREADS_MAX`] threads are
-//! followed, and of each at most `OffCpu::SLEEPS_MAX` sleeps between two looks, after which the
-//! kernel stops noting. At ten looks a second these are 1,280 sleeps a second. Threads that sleep
-//! more often are seen in the first sleeps after each look, whatever their length. So percentiles
-//! are those of all sleeps, but their number is not.
+//! *Cost.* A noted sleep costs the program about 1 µs. At most [`THREADS_MAX`] threads are followed,
+//! and of each at most `OffCpu::SLEEPS_MAX` sleeps between two looks, after which the kernel stops
+//! noting. At ten looks a second these are 1,280 sleeps a second, or 0.13 % of one CPU. A thread
+//! that sleeps very often pays at each switch for an event that stands still, too, so it rests: it
+//! is followed between two looks of five only. Threads that sleep often are seen in the first sleeps
+//! after a look, whatever their length. So percentiles are those of all sleeps, but their number is
+//! not.
 //!
 //! Which threads: at each look one at each lock where no thread is followed, then the others. A
 //! thread that was not seen at a lock for a while gives its place to another one, and so does a
@@ -28,7 +30,7 @@
 
 use super::futex;
 use super::sampler::points_into;
-use platform::perf::{OffCpu, Sleep};
+use platform::perf::{OffCpu, Sleep, State};
 use preload_abi::histogram::{Counts, bucket_of};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -45,6 +47,10 @@ const CALLERS_MAX: usize = 4;
 const LOOKS_IDLE: u32 = 20;
 /// After this number of waits a thread gives its place to another one that waits.
 const WAITS_ENOUGH: u64 = 64;
+/// A thread that sleeps as often as is noted at most in a shorter time rests: 1,600 times a second.
+const RESTS_NS: u64 = 10_000_000;
+/// … for this number of looks.
+const LOOKS_REST: u32 = 4;
 /// How many functions are kept for each lock.
 const FUNCTIONS_MAX: usize = 16;
 /// Fewer waits have no 99th percentile: it would be the maximum.
@@ -129,6 +135,8 @@ pub struct Waits {
     code: Vec<Range<u64>>,
     looks: u32,
     open: HashMap<i32, Followed>,
+    /// Threads that rest, and since which look.
+    resting: HashMap<i32, u32>,
     /// Why threads cannot be followed.
     refused: Option<i32>,
     tallies: HashMap<Key, Tally>,
@@ -144,6 +152,7 @@ impl Waits {
             code: Vec::new(),
             looks: 0,
             open: HashMap::new(),
+            resting: HashMap::new(),
             refused: None,
             tallies: HashMap::new(),
             left_out: 0,
@@ -158,19 +167,29 @@ impl Waits {
 
     /// Collects what was noted since the last call, of these locks.
     pub fn drain(&mut self, is_lock: impl Fn(u64) -> bool) {
-        let Waits { open, tallies, code, left_out, lost, .. } = self;
-        for followed in open.values_mut() {
-            let waits = &mut followed.waits;
-            followed.off_cpu.drain(|sleep| {
+        let Waits { open, resting, looks, tallies, code, left_out, lost, .. } = self;
+        open.retain(|tid, Followed { off_cpu, waits, .. }| {
+            let state = off_cpu.drain(|sleep| {
                 if let Some(key) = key(&sleep, code).filter(|(lock, _)| is_lock(*lock)) {
                     *waits += 1;
                     add(tallies, key, sleep.ns, left_out);
                 }
             });
-            *lost += followed.off_cpu.lost();
-        }
-        // It notes nothing any more, and may be followed again.
-        open.retain(|_, followed| followed.off_cpu.lost() == 0);
+            *lost += off_cpu.lost();
+            match state {
+                State::Noting => true,
+                State::Stopped { took_ns } if took_ns < RESTS_NS => {
+                    resting.insert(*tid, *looks);
+                    false
+                }
+                State::Stopped { .. } => {
+                    off_cpu.resume();
+                    true
+                }
+                // It notes nothing any more, and may be followed again.
+                State::Lost => false,
+            }
+        });
     }
 
     /// Follows threads that wait for contended locks at this look: each with its lock. It leaves
@@ -184,8 +203,10 @@ impl Waits {
         }
         let looks = self.looks;
         self.open.retain(|tid, followed| is_there(*tid) && looks - followed.look <= LOOKS_IDLE);
+        self.resting.retain(|_, since| looks - *since <= LOOKS_REST);
         let mut locks: HashSet<u64> = self.open.values().map(|followed| followed.lock).collect();
-        let new = waiting.iter().filter(|(tid, _)| !self.open.contains_key(tid));
+        let is_new = |tid| !self.open.contains_key(tid) && !self.resting.contains_key(tid);
+        let new = waiting.iter().filter(|(tid, _)| is_new(tid));
         let (first, others): (Vec<_>, Vec<_>) = new.partition(|(_, lock)| locks.insert(*lock));
         let mut is_full = false;
         for &(tid, lock) in first.into_iter().chain(others) {
