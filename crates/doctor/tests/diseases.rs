@@ -161,7 +161,7 @@ fn waits_for_a_mutex_that_is_held_for_5_ms() {
     let _alone = alone();
     let Some((evidence, verdict)) = worst("held", None, Some(Cause::ContendedLock)) else { return };
     if let Some(unseen) = evidence.unseen.iter().find(|unseen| unseen.what.contains("each wait")) {
-        return testing::skip(format_args!("Some(waits): {unseen}"));
+        return testing::skip(format_args!("the lengths of waits: {unseen}"));
     }
     let waits = &evidence.locks[0].waits;
     let first = waits.first().unwrap_or_else(|| panic!("no waits: {verdict:?}"));

@@ -88,8 +88,8 @@ pub fn wait(tid: i32, call: &Syscall) -> Option<FutexWait> {
 
 /// The word of the lock that a thread waits for in this call, if it does.
 ///
-/// On x86-64 the call's number is not known, and another call may have such arguments, as `poll`. So
-/// the address must be one where threads were seen to wait for a lock.
+/// On x86-64 the call's number is not known, and another call may have such arguments, as `poll`.
+/// So the address must be one where threads were seen to wait for a lock.
 ///
 /// ```
 /// use doctor::evidence::futex::lock;

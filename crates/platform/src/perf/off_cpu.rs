@@ -3,8 +3,8 @@
 //!
 //! The kernel counts each time that a thread gives up its CPU, and writes a sample of that moment:
 //! the time, the registers with which the thread entered the kernel, and the top of its stack. It
-//! also records each time that the thread gives up a CPU and gets one (`context_switch`). So a sleep
-//! is three records:
+//! also records each time that the thread gives up a CPU and gets one (`context_switch`). So a
+//! sleep is three records:
 //!
 //! | record | what is kept of it |
 //! | --- | --- |
@@ -13,17 +13,17 @@
 //! | a switch in | the time: the thread runs again |
 //!
 //! The length goes from the sample to the switch in. So it has the time in which the thread was
-//! awake already and waited for a CPU. A thread that is woken for nothing and sleeps again has slept
-//! twice.
+//! awake already and waited for a CPU. A thread that is woken for nothing and sleeps again has
+//! slept twice.
 //!
-//! The switch happens inside the kernel, so the kernel must not be excluded, which needs more rights
-//! than a [`Sampler`](super::Sampler): `perf_event_paranoid` of at most 1, or `CAP_PERFMON`. The
-//! registers and the stack are still those outside the kernel. On AArch64 they tell the number of
-//! the call. On x86-64 that register is overwritten at once with `-ENOSYS`, which only tells that
-//! the thread is in a call.
+//! The switch happens inside the kernel, so the kernel must not be excluded, which needs more
+//! rights than a [`Sampler`](super::Sampler): `perf_event_paranoid` of at most 1, or `CAP_PERFMON`.
+//! The registers and the stack are still those outside the kernel. On AArch64 they tell the number
+//! of the call. On x86-64 that register is overwritten at once with `-ENOSYS`, which only tells
+//! that the thread is in a call.
 //!
-//! *Cost.* A sleep that is noted costs the thread about 1 µs, and a thread may sleep 100,000 times a
-//! second. So the kernel stops the event by itself after [`OffCpu::SLEEPS_MAX`] sleeps
+//! *Cost.* A sleep that is noted costs the thread about 1 µs, and a thread may sleep 100,000 times
+//! a second. So the kernel stops the event by itself after [`OffCpu::SLEEPS_MAX`] sleeps
 //! (`PERF_EVENT_IOC_REFRESH`), until [`OffCpu::resume`] starts it again. Where a thread sleeps more
 //! rarely than its caller resumes, none of its sleeps is left out. An event that stands still costs
 //! each switch about 0.15 µs.
@@ -136,11 +136,12 @@ impl OffCpu {
     /// After how many sleeps the kernel stops the event. The last one is not noted.
     pub const SLEEPS_MAX: u32 = 16;
 
-    /// Notes the sleeps of a thread from now on. It takes 20 KiB of the memory that a user may lock.
+    /// Notes the sleeps of a thread from now on. It takes 20 KiB of the memory that a user may
+    /// lock.
     ///
     /// # Errors
-    /// The error number of `perf_event_open`, `mmap` or `ioctl`: `ESRCH` if there is no such thread,
-    /// `EACCES`, `EPERM` or `ENOSYS` if this process may not.
+    /// The error number of `perf_event_open`, `mmap` or `ioctl`: `ESRCH` if there is no such
+    /// thread, `EACCES`, `EPERM` or `ENOSYS` if this process may not.
     pub fn of_thread(thread: u32) -> Result<OffCpu, i32> {
         let attributes = Attributes {
             kind: SOFTWARE,
@@ -150,8 +151,8 @@ impl OffCpu {
             flags: DISABLED | EXCLUDE_HYPERVISOR | SAMPLE_ID_ALL | USE_CLOCK | CONTEXT_SWITCH,
             sample_registers: REGISTER_BITS,
             sample_stack_bytes: 8 * STACK_WORDS as u32,
-            // The kernel's own clock differs between CPUs, and a thread may sleep on one and wake on
-            // another.
+            // The kernel's own clock differs between CPUs, and a thread may sleep on one and wake
+            // on another.
             clock: libc::CLOCK_MONOTONIC,
             ..Attributes::default()
         };

@@ -1,7 +1,7 @@
 //! The ring in which the kernel leaves records of an event for this process.
 //!
-//! The kernel writes each record behind a page of its own, and this reads them. What does not fit is
-//! lost, and counted: the kernel leaves a record of that, too.
+//! The kernel writes each record behind a page of its own, and this reads them. What does not fit
+//! is lost, and counted: the kernel leaves a record of that, too.
 //!
 //! 1. The ring is mapped for as long as this lives, so every address in it is valid.
 //! 2. The kernel writes only between `data_tail` and `data_head` plus what is free. It does not
@@ -73,8 +73,8 @@ impl Ring {
             // only whole words wrap.
             let read = |at: usize| {
                 let offset = (tail as usize + 8 * at) % self.bytes;
-                // SAFETY: the word lies in the ring, which is mapped, by rule 1; the kernel does not
-                // write what lies below `head`, by rule 2.
+                // SAFETY: the word lies in the ring, which is mapped, by rule 1; the kernel does
+                // not write what lies below `head`, by rule 2.
                 unsafe { self.start.add(self.page_bytes + offset).cast::<u64>().read() }
             };
             let header = read(0);
