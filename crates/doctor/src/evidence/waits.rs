@@ -6,7 +6,8 @@
 //! with its length, the arguments of the system call, and the top of the stack. The first argument
 //! is the lock (`futex.rs`), and the stack tells the function (`code.rs`). Sleeps for other reasons
 //! are left out. A wait is one sleep: a thread that wakes, finds the lock taken and sleeps again
-//! has waited twice. It lasts until the thread runs again, so a wait for a CPU after it is in it.
+//! has waited twice, so to take a lock that others take first may last much longer than a wait. A
+//! wait lasts until the thread runs again, so a wait for a CPU after it is in it.
 //!
 //! This needs the right to observe the kernel (`perf_event_paranoid` of at most 1, `CAP_PERFMON` or
 //! root). Without it there are no such figures, and the rest of the evidence is as always.
@@ -16,8 +17,8 @@
 //! kernel stops noting. At ten looks a second these are 1,280 sleeps a second, or 0.13 % of one
 //! CPU. A thread that sleeps very often pays at each switch for an event that stands still, too, so
 //! it rests: it is followed between two looks of five only. Threads that sleep often are seen in
-//! the first sleeps after a look, whatever their length. So percentiles are those of all sleeps,
-//! but their number is not.
+//! the first sleeps after a look, whatever their length. So the percentiles of each thread are
+//! right, but in those of a function a thread that sleeps often counts for less than its part.
 //!
 //! Which threads: at each look one at each lock where no thread is followed, then the others. A
 //! thread that was not seen at a lock for a while gives its place to another one, and so does a
