@@ -103,12 +103,14 @@ A program that is started (-- PROGRAM):
 What it does to the program:
   It attaches to nothing, stops nothing and changes nothing. It reads files of
   /proc, samples the instructions of at most 64 threads 199 times per second of
-  CPU time, and uses at most about 2 % of one CPU.
+  CPU time, notes the waits of at most 8 threads for contended locks, and uses at
+  most about 2 % of one CPU.
 
 What it needs:
   For processes of one's own, kernel.perf_event_paranoid of at most 2 (for busy
-  waiting) and kernel.yama.ptrace_scope of 0 (for locks). For others, root, or
-  CAP_SYS_PTRACE and CAP_PERFMON. What it could not see is said.";
+  waiting) or 1 (also for how long waits for locks last), and
+  kernel.yama.ptrace_scope of 0 (for locks). For others, root, or CAP_SYS_PTRACE
+  and CAP_PERFMON. What it could not see is said.";
     let codes = exit_codes(&[
         (0, "nothing was found"),
         (NO_PROCESS, "there is no such process, or nobody may look at it"),

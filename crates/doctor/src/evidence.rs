@@ -8,6 +8,7 @@
 //! | `sampler.rs` | at which instructions threads are when they run |
 //! | `modules.rs`, `loops.rs`, `code.rs` | what these instructions do: file, function, a loop that waits |
 //! | `futex.rs`, `locks.rs`, `memory.rs` | the locks that threads wait for, and their holders |
+//! | `waits.rs` | how long each wait for a lock lasts, and in which function |
 //! | `timeline.rs` | what each thread did at each look |
 //! | `under_manx.rs` | what Manx does there already |
 //! | `unseen.rs` | what could not be seen, and why |
@@ -25,6 +26,7 @@ pub mod thread;
 pub mod timeline;
 pub mod under_manx;
 pub mod unseen;
+pub mod waits;
 
 use code::Place;
 use group::GroupEvidence;

@@ -143,6 +143,38 @@ pub fn threads(count: usize) -> String {
     if count == 1 { "1 thread".into() } else { format!("{count} threads") }
 }
 
+/// A count with its thousands apart.
+///
+/// ```
+/// assert_eq!(doctor::verdict::grouped(1_234_567), "1,234,567");
+/// assert_eq!(doctor::verdict::grouped(99), "99");
+/// ```
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A duration in the unit that suits it, with two figures.
+///
+/// ```
+/// let words = [999, 80_000, 3_100_000, 12_400_000].map(doctor::verdict::duration);
+/// assert_eq!(words, ["999 ns", "80 µs", "3.1 ms", "12 ms"]);
+/// ```
+pub fn duration(ns: u64) -> String {
+    let units = [("ns", 1.0), ("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let reached = units.iter().rev().find(|(_, scale)| (ns as f64 / scale) >= 0.9995);
+    let (unit, scale) = *reached.unwrap_or(&units[0]);
+    let value = ns as f64 / scale;
+    if scale > 1.0 && value < 9.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
+}
+
 /// A command line to copy: quoted for a shell, and cut if it is long.
 ///
 /// ```

@@ -8,11 +8,11 @@
 //! more than its own time.
 //!
 //! Nothing is attached to a process and nothing in it changes. Its threads are read by `procfs`,
-//! their instructions by the kernel's sampling.
+//! their instructions by the kernel's sampling, and so is how long they wait for locks.
 
 use crate::evidence::Evidence;
 use crate::evidence::code::CodeBook;
-use crate::evidence::futex::{self, FutexWait};
+use crate::evidence::futex::{self, FutexWait, Kind};
 use crate::evidence::group::{Groups, cpus_of_sets};
 use crate::evidence::locks::Locks;
 use crate::evidence::machine::MachineLook;
@@ -22,6 +22,7 @@ use crate::evidence::thread::{ThreadEvidence, Threads, Track};
 use crate::evidence::timeline::{Cell, Recorder};
 use crate::evidence::under_manx::UnderManx;
 use crate::evidence::unseen::Unseen;
+use crate::evidence::waits::{self, Waits};
 use manx::cpu::CpuSet;
 use platform::clock;
 use procfs::ProcError;
@@ -99,7 +100,9 @@ pub fn watch(
     let end_ns = began_ns.saturating_add(time_ns);
     let cost_before_ns = clock::process_cpu_ns();
     let sampled = (THREADS_MAX / pids.len().max(1)).max(SAMPLED_MIN);
-    let mut watches: Vec<Result<Watch, Refusal>> = pids.iter().map(|&pid| Watch::of(pid, sampled)).collect();
+    let followed = (waits::THREADS_MAX / pids.len().max(1)).max(1);
+    let of = |&pid: &i32| Watch::of(pid, sampled, followed);
+    let mut watches: Vec<Result<Watch, Refusal>> = pids.iter().map(of).collect();
     let machine = MachineLook::now();
     let mut rounds = 0;
     loop {
@@ -149,6 +152,7 @@ struct Watch {
     groups: Groups,
     samplers: Samplers,
     locks: Locks,
+    waits: Waits,
     modules: Modules,
     command: Vec<String>,
     manx: Option<UnderManx>,
@@ -161,7 +165,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn of(pid: i32, sampled: usize) -> Result<Watch, Refusal> {
+    fn of(pid: i32, sampled: usize, followed: usize) -> Result<Watch, Refusal> {
         let threads = Threads::of(pid).map_err(|error| refusal(pid, error))?;
         // The process may be one of a user who hides it.
         threads.process().stat().map_err(|error| refusal(pid, error))?;
@@ -170,6 +174,8 @@ impl Watch {
         let modules = Modules::of(threads.process());
         let mut samplers = Samplers::new(sampled);
         samplers.set_code(modules.code());
+        let mut waits = Waits::new(followed);
+        waits.set_code(modules.code_of_callers());
         Ok(Watch {
             pid,
             tracks: BTreeMap::new(),
@@ -179,6 +185,7 @@ impl Watch {
             groups: Groups::of(pid.cast_unsigned()),
             samplers,
             locks: Locks::of(pid),
+            waits,
             modules,
             command: Vec::new(),
             manx: None,
@@ -229,6 +236,7 @@ impl Watch {
         if looked.is_err() || there.iter().all(|(_, tid)| is_dead(tid)) {
             self.ended = true;
             self.samplers.drain();
+            self.waits.drain(|address| self.locks.is_contended(address));
             return;
         }
         let interval_ns = now_ns.saturating_sub(self.last_ns);
@@ -242,6 +250,11 @@ impl Watch {
         self.samplers.keep(|tid| there.iter().any(|(_, it)| *it == tid) && tracks.contains_key(&tid));
         let hot = there.iter().filter(|(ran_ns, _)| is_first || *ran_ns > 0);
         self.samplers.follow(hot.map(|(_, tid)| *tid));
+        let locked = waits.iter().filter(|wait| wait.kind != Kind::Other);
+        let contended = locked.filter(|wait| self.locks.is_contended(wait.address));
+        let contended: Vec<(i32, u64)> = contended.map(|wait| (wait.tid, wait.address)).collect();
+        self.waits.drain(|address| self.locks.is_contended(address));
+        self.waits.follow(&contended, |tid| there.iter().any(|(_, it)| *it == tid));
         if self.timeline.keeps(self.looks) {
             let waiting: HashMap<i32, u64> = waits.iter().map(|wait| (wait.tid, wait.address)).collect();
             let cells = there.iter().map(|&(_, tid)| (tid, self.cell(tid, &waiting, interval_ns)));
@@ -257,6 +270,7 @@ impl Watch {
                 // Asked while it is there: of a process that has ended nothing can be read.
                 self.manx = UnderManx::of(self.threads.process(), &modules.files());
                 self.samplers.set_code(modules.code());
+                self.waits.set_code(modules.code_of_callers());
                 self.modules = modules;
                 self.command = self.threads.process().cmdline().unwrap_or_default();
             }
@@ -288,6 +302,7 @@ impl Watch {
 
     fn finish(mut self) -> Evidence {
         self.samplers.drain();
+        self.waits.drain(|address| self.locks.is_contended(address));
         self.last_switches.extend(self.switches_now());
         let name = self.tracks.get(&self.pid).map(|track| track.last().name.clone());
         let budget = self.groups.budget(self.affinity.as_ref());
@@ -324,6 +339,7 @@ impl Watch {
         let mut named = |(mut lock, stacks): (crate::evidence::locks::LockEvidence, Vec<Vec<u64>>)| {
             lock.place = book.modules().describe(lock.address);
             lock.callers = book.callers(&stacks);
+            lock.waits = self.waits.at(lock.address, |words| book.caller(words));
             lock
         };
         let locks = locks.into_iter().map(&mut named).collect();
@@ -335,9 +351,16 @@ impl Watch {
                 unseen.push(Unseen::modules());
             }
         }
-        if self.samplers.lost() > 0 {
-            let what = format!("{} samples", self.samplers.lost());
-            unseen.push(Unseen::new(what, "they were lost between two looks", "watch fewer processes"));
+        unseen.extend(self.waits.refusal().map(Unseen::waits));
+        let (records, waits) = ("records of waits for a lock", "waits for a lock by function");
+        for (count, what, why) in [
+            (self.samplers.lost(), "samples", "they were lost between two looks"),
+            (self.waits.lost(), records, "they were lost between two looks"),
+            (self.waits.left_out(), waits, "they came from more functions than are told apart"),
+        ] {
+            if count > 0 {
+                unseen.push(Unseen::new(format!("{count} {what}"), why, "watch fewer processes"));
+            }
         }
         unseen.extend(generated(&places));
         unseen.extend(book.unreadable().iter().map(|module| {

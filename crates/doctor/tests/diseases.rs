@@ -155,6 +155,23 @@ fn one_hot_mutex() {
     assert!(evidence.locks[0].place.starts_with("the data of mutex"), "{verdict:?}");
 }
 
+/// A waiter cannot run before the holder has slept for 5 ms, unless it came in the middle.
+#[test]
+fn waits_for_a_mutex_that_is_held_for_5_ms() {
+    let _alone = alone();
+    let Some((evidence, verdict)) = worst("held", None, Some(Cause::ContendedLock)) else { return };
+    if let Some(unseen) = evidence.unseen.iter().find(|unseen| unseen.what.contains("each wait")) {
+        return testing::skip(format_args!("the lengths of waits: {unseen}"));
+    }
+    let waits = &evidence.locks[0].waits;
+    let first = waits.first().unwrap_or_else(|| panic!("no waits: {verdict:?}"));
+    assert!(first.function.starts_with("take_order (held"), "{waits:?}");
+    assert!(first.max_ns >= 4_000_000 && first.p50_ns <= first.max_ns, "{waits:?}");
+    assert_eq!(first.histogram.iter().map(|(_, count)| count).sum::<u64>(), first.count);
+    let line = verdict.evidence.iter().find(|line| line.starts_with("waits from take_order (held"));
+    assert!(line.is_some(), "{verdict:?}");
+}
+
 #[test]
 fn a_holder_behind_a_hog() {
     let _alone = alone();

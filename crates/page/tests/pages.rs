@@ -60,9 +60,11 @@ fn a_doctor_has_its_verdicts_remedies_and_timeline() {
     let page = alone("doctor.json");
     has(&page, &["a contended lock", "manx run --lock=manx -- ./mutex", "Threads over time"]);
     has(&page, &["sleeps for a lock A", "A is the lock in"]);
+    has(&page, &["Waits for locks by function", "waited in all", "Waits for locks</strong>"]);
     let list = alone("doctors.json");
     has(&list, &["doctor on 2 processes", "1 with findings", "1 without"]);
     assert!(!list.contains("Threads over time"), "that result has no timeline");
+    assert!(!list.contains("Waits for locks by function"), "nor lengths of waits");
 }
 
 #[test]

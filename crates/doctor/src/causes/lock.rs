@@ -7,10 +7,11 @@
 
 use crate::evidence::Evidence;
 use crate::evidence::locks::LockEvidence;
+use crate::evidence::waits::CallerWaits;
 use crate::shares::Shares;
-use crate::verdict::{Cause, Remedy, Verdict};
+use crate::verdict::{Cause, Remedy, Verdict, duration, grouped};
 
-/// How many locks the verdict names, and how many callers of each.
+/// How many locks the verdict names, and how many functions of each.
 const NAMED: usize = 3;
 /// A state of the holder is mentioned if it was seen in more than this part of the looks.
 const OFTEN: f64 = 0.3;
@@ -27,6 +28,7 @@ pub(super) fn contention(evidence: &Evidence, shares: &Shares) -> Option<Verdict
     for lock in evidence.locks.iter().take(NAMED) {
         verdict.evidence.push(waiters(lock, evidence));
         verdict.evidence.extend(holders(lock, evidence));
+        verdict.evidence.extend(lock.waits.iter().take(NAMED).map(lengths));
     }
     // Only the C library's mutexes name their holder, and `manx run` replaces only these.
     let what = if worst.held > 0 {
@@ -56,6 +58,7 @@ pub(super) fn inversion(evidence: &Evidence, shares: &Shares) -> Option<Verdict>
     ));
     verdict.evidence.push(waiters(worst, evidence));
     verdict.evidence.extend(holders(worst, evidence));
+    verdict.evidence.extend(worst.waits.iter().take(NAMED).map(lengths));
     verdict.remedies.push(Remedy::advice(
         "give the threads that share this lock one priority, or make it a mutex with PTHREAD_PRIO_INHERIT",
     ));
@@ -76,6 +79,18 @@ fn waiters(lock: &LockEvidence, evidence: &Evidence) -> String {
     format!(
         "lock {:#x} in {}: {:.1} waiters on average, {} at most, in {} of {} looks{from}",
         lock.address, lock.place, lock.waiters, lock.waiters_max, lock.looks, evidence.looks
+    )
+}
+
+/// How long the waits in one function lasted.
+fn lengths(waits: &CallerWaits) -> String {
+    let p99 = waits.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", duration(ns)));
+    format!(
+        "waits from {}: {} seen, p50 {}{p99}, max {}",
+        waits.function,
+        grouped(waits.count),
+        duration(waits.p50_ns),
+        duration(waits.max_ns)
     )
 }
 
@@ -146,6 +161,30 @@ mod tests {
         assert!(verdict.evidence[1].contains("mostly sleeps") && !verdict.evidence[1].contains("convoy"));
         assert!(verdict.remedies[1].what.ends_with("in work (app)"));
         assert_eq!(inversion(&evidence(lock()), &shares), None);
+    }
+
+    #[test]
+    fn the_first_functions_have_the_lengths_of_their_waits() {
+        let waits = |function: &str, count, p99_ns| CallerWaits {
+            function: function.into(),
+            count,
+            p50_ns: 80_000,
+            p99_ns,
+            max_ns: 12_000_000,
+            ..CallerWaits::default()
+        };
+        let all = [("take_order (app)", 1_234, Some(3_100_000)), ("pay (app)", 7, None)];
+        let all = all.into_iter().chain([("b", 1, None), ("c", 1, None)]);
+        let lock = LockEvidence { waits: all.map(|(it, n, p99)| waits(it, n, p99)).collect(), ..lock() };
+        let verdict = contention(&evidence(lock), &Shares { locked: 6.5, ..Shares::default() }).unwrap();
+        assert_eq!(verdict.evidence.len(), 2 + NAMED);
+        assert_eq!(
+            verdict.evidence[2..4],
+            [
+                "waits from take_order (app): 1,234 seen, p50 80 µs, p99 3.1 ms, max 12 ms",
+                "waits from pay (app): 7 seen, p50 80 µs, max 12 ms"
+            ]
+        );
     }
 
     #[test]

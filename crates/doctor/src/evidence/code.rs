@@ -32,8 +32,6 @@ const ADDRESSES_MAX: usize = 2000;
 /// function that called them is reported.
 const OF_LOCKS: [&str; 8] =
     ["pthread_", "__pthread_", "__lll_", "lll_", "std::sys", "lock_contended", "__GI_", "__futex"];
-/// Libraries whose functions are skipped, too.
-const OF_THE_C_LIBRARY: [&str; 4] = ["libc.so", "libc-2", "libpthread", "ld-linux"];
 
 /// A function in which threads were seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -223,14 +221,11 @@ impl CodeBook {
         votes
     }
 
-    /// The function that called the lock, by the stack of a waiter.
-    fn caller(&mut self, stack: &[u64]) -> Option<String> {
+    /// The function from which a thread with this stack came to wait: the first one outside of the
+    /// C library and of functions that take locks.
+    pub fn caller(&mut self, stack: &[u64]) -> Option<String> {
         stack.iter().find_map(|&word| {
-            let of_the_c_library = |mapping: &Mapping| {
-                let name = mapping.name();
-                OF_THE_C_LIBRARY.iter().any(|library| name.starts_with(library))
-            };
-            self.modules.at(word).filter(|mapping| !of_the_c_library(mapping))?;
+            self.modules.at(word).filter(|mapping| !mapping.is_of_the_c_library())?;
             let (module, function) = self.returns_to(word)?;
             let is_of_lock =
                 OF_LOCKS.iter().any(|part| function.starts_with(part) || function.contains(part));

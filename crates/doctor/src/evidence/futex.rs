@@ -16,6 +16,7 @@
 //! no lock. An address at which no waiter comes, goes or runs, and at which no holder is known, is
 //! no lock either (`locks.rs`).
 
+use platform::perf::Call;
 use procfs::process::Syscall;
 
 /// The number of the system call.
@@ -83,14 +84,39 @@ pub fn wait(tid: i32, call: &Syscall) -> Option<FutexWait> {
         return None;
     };
     let [address, operation, value, limit, ..] = *argument_registers;
-    let kind = match operation & !FLAGS {
-        // Registers are wider than the word.
-        WAIT | WAIT_BITSET if value as u32 == TAKEN_WITH_WAITERS => Kind::Lock { timed: limit != 0 },
-        WAIT | WAIT_BITSET => Kind::Other,
-        LOCK_PI | LOCK_PI2 => Kind::Inheriting,
-        _ => return None,
-    };
+    let kind = kind(operation, value, limit)?;
     Some(FutexWait { tid, address, kind, stack: *stack_pointer })
+}
+
+/// The word of the lock that a thread waits for in this call, if it does.
+///
+/// On x86-64 the call's number is not known, and another call may have such arguments, as `poll`.
+/// So the address must be one where threads were seen to wait for a lock.
+///
+/// ```
+/// use doctor::evidence::futex::lock;
+/// use platform::perf::Call;
+///
+/// let of = |operation, value| Call { number: None, arguments: [0x1000, operation, value, 0] };
+/// assert_eq!(lock(&of(128, 2)), Some(0x1000));
+/// assert_eq!(lock(&of(128, 7)), None, "a condition variable");
+/// ```
+pub fn lock(call: &Call) -> Option<u64> {
+    let [address, operation, value, limit] = call.arguments;
+    let is_futex = call.number.is_none_or(|number| number == FUTEX.cast_unsigned());
+    let kind = kind(operation, value, limit).filter(|kind| is_futex && *kind != Kind::Other);
+    kind.map(|_| address)
+}
+
+/// What a thread waits for by these arguments; `None` if it does not wait.
+fn kind(operation: u64, value: u64, limit: u64) -> Option<Kind> {
+    match operation & !FLAGS {
+        // Registers are wider than the word.
+        WAIT | WAIT_BITSET if value as u32 == TAKEN_WITH_WAITERS => Some(Kind::Lock { timed: limit != 0 }),
+        WAIT | WAIT_BITSET => Some(Kind::Other),
+        LOCK_PI | LOCK_PI2 => Some(Kind::Inheriting),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -133,5 +159,15 @@ mod tests {
             };
             assert_eq!(wait(1, &call), None, "{syscall_number}");
         }
+    }
+
+    #[test]
+    fn the_arguments_of_a_call_tell_a_lock() {
+        let of = |number, arguments| lock(&Call { number, arguments });
+        let address = 0x7000;
+        assert_eq!(of(Some(FUTEX.cast_unsigned()), [address, 128, 2, 0]), Some(address));
+        assert_eq!(of(Some(0), [address, 128, 2, 0]), None, "another call");
+        assert_eq!(of(None, [address, 128 | 6, 0, 0]), Some(address));
+        assert_eq!(of(None, [address, 128 | 9, 0, 0]), None, "a parked thread");
     }
 }

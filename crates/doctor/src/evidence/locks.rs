@@ -20,6 +20,7 @@
 use super::futex::{FutexWait, Kind};
 use super::memory;
 use super::thread::{Priority, Track};
+use super::waits::CallerWaits;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -69,6 +70,8 @@ pub struct LockEvidence {
     pub inversion: Option<(Priority, Priority)>,
     /// The functions from which threads came to wait, and how often they were found
     pub callers: Vec<(String, u32)>,
+    /// How long waits in each of these functions lasted, as far as they were seen
+    pub waits: Vec<CallerWaits>,
 }
 
 /// A lock while it is watched.
@@ -136,12 +139,16 @@ impl Locks {
         }
     }
 
+    /// Whether threads wait for a lock at this address, by what was seen until now.
+    pub fn is_contended(&self, address: u64) -> bool {
+        self.tracks.get(&address).is_some_and(LockTrack::counts)
+    }
+
     /// What was seen, the lock with the most waiters first; each with the stacks of some waiters.
     pub fn evidence(self) -> Vec<(LockEvidence, Vec<Vec<u64>>)> {
         let looks = f64::from(self.looks.max(1));
         let of = |track: LockTrack| {
-            let is_held = track.evidence.held > 0;
-            let counts = !track.is_other && (is_held || !track.is_timed && track.is_moving());
+            let counts = track.counts();
             let mut holders: Vec<(i32, u32)> = track.holders.into_iter().collect();
             holders.sort_unstable_by_key(|&(tid, count)| (std::cmp::Reverse(count), tid));
             let evidence = LockEvidence {
@@ -161,6 +168,12 @@ impl Locks {
 }
 
 impl LockTrack {
+    /// Whether it is a lock that threads wait for, by rules 1 to 3.
+    fn counts(&self) -> bool {
+        let is_held = self.evidence.held > 0;
+        !self.is_other && (is_held || !self.is_timed && self.is_moving())
+    }
+
     fn is_moving(&self) -> bool {
         self.moves > 0 && self.moves * MOVES >= self.evidence.looks
     }
@@ -244,8 +257,9 @@ mod tests {
             locks.add(&waits, &[thread(1, 'S', slices, 0), thread(2, 'S', 1, 0)].into(), MS);
             locks.add(&[], &BTreeMap::new(), MS);
             locks.add(&[], &BTreeMap::new(), MS);
+            let is_contended = locks.is_contended(8);
             let seen = locks.evidence();
-            assert_eq!(seen.len(), usize::from(is_lock));
+            assert_eq!((seen.len(), is_contended), (usize::from(is_lock), is_lock));
             assert!(seen.iter().all(|(lock, _)| lock.waiters == 1.0 && lock.waiters_max == 2));
         }
     }

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// What the kernel adds to the path of a file that has been removed.
 const DELETED: &str = " (deleted)";
 
+/// Libraries in which a lock is taken, and never for themselves.
+const OF_THE_C_LIBRARY: [&str; 4] = ["libc.so", "libc-2", "libpthread", "ld-linux"];
+
 /// A part of a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -46,6 +49,12 @@ impl Mapping {
             }
             None => self.what.clone(),
         }
+    }
+
+    /// Whether it is of the C library.
+    pub fn is_of_the_c_library(&self) -> bool {
+        let name = self.name();
+        OF_THE_C_LIBRARY.iter().any(|library| name.starts_with(library))
     }
 }
 
@@ -103,6 +112,12 @@ impl Modules {
     pub fn code(&self) -> Vec<Range<u64>> {
         let code = self.mappings.iter().filter(|mapping| mapping.executable && mapping.file.is_some());
         code.map(|mapping| mapping.start..mapping.end).collect()
+    }
+
+    /// … without the C library's.
+    pub fn code_of_callers(&self) -> Vec<Range<u64>> {
+        let code = self.mappings.iter().filter(|mapping| mapping.executable && mapping.file.is_some());
+        code.filter(|mapping| !mapping.is_of_the_c_library()).map(|it| it.start..it.end).collect()
     }
 
     /// What lies at an address, in words.
@@ -221,5 +236,7 @@ mod tests {
         assert_eq!(std::fs::metadata(path).unwrap().ino(), own.ino());
         assert!(modules.files().contains(&mapping.name()));
         assert!(modules.code().iter().any(|code| code.contains(&here)));
+        let callers = modules.code_of_callers();
+        assert!(callers.iter().any(|code| code.contains(&here)) && callers.len() < modules.code().len());
     }
 }

@@ -151,7 +151,7 @@ impl Samplers {
 }
 
 /// Whether an address lies in one of these ranges, which are in ascending order.
-fn points_into(code: &[Range<u64>], address: u64) -> bool {
+pub(super) fn points_into(code: &[Range<u64>], address: u64) -> bool {
     let next = code.partition_point(|range| range.start <= address);
     code[..next].last().is_some_and(|range| address < range.end)
 }

@@ -30,27 +30,43 @@ impl Unseen {
 
     /// That samples are refused with this error number.
     pub fn samples(error: i32) -> Unseen {
+        Unseen::of_perf("where threads run, and so busy waiting", error, 2)
+    }
+
+    /// That the lengths of waits are refused with this error number.
+    pub fn waits(error: i32) -> Unseen {
+        Unseen::of_perf("how long each wait for a lock lasts, and in which function", error, 1)
+    }
+
+    /// That `perf_event_open` is refused with this error number, although this level would do.
+    fn of_perf(what: &str, error: i32, level_max: i32) -> Unseen {
         let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
         let level = level.trim();
         let (why, allow) = match error {
             libc::EACCES | libc::EPERM => (
                 format!("perf_event_open is refused (kernel.perf_event_paranoid is {level})"),
-                if level.parse().is_ok_and(|level: i32| level > 2) {
-                    "set kernel.perf_event_paranoid to 2, give CAP_PERFMON, or run it as root"
+                if level.parse().is_ok_and(|level: i32| level > level_max) {
+                    format!(
+                        "set kernel.perf_event_paranoid to {level_max}, give CAP_PERFMON, or run it as root"
+                    )
                 } else {
                     "run it as the program's user or as root, or give CAP_PERFMON; a container's seccomp \
                      profile may refuse the call as well"
+                        .to_owned()
                 },
             ),
-            libc::ENOSYS => {
-                ("the kernel or a sandbox has no perf_event_open".to_owned(), "run it outside of the sandbox")
-            }
+            libc::ENOSYS => (
+                "the kernel or a sandbox has no perf_event_open".to_owned(),
+                "run it outside of the sandbox".to_owned(),
+            ),
             libc::EMFILE | libc::ENFILE => {
-                ("too few file descriptors".to_owned(), "raise the limit: ulimit -n")
+                ("too few file descriptors".to_owned(), "raise the limit: ulimit -n".to_owned())
             }
-            other => (format!("perf_event_open fails with error {other}"), "see perf_event_open(2)"),
+            other => {
+                (format!("perf_event_open fails with error {other}"), "see perf_event_open(2)".to_owned())
+            }
         };
-        Unseen::new("where threads run, and so busy waiting", why, allow)
+        Unseen::new(what, why, allow)
     }
 
     /// The remark that the memory map may not be read.
@@ -92,10 +108,12 @@ mod tests {
     #[test]
     fn each_refusal_names_a_setting() {
         for error in [libc::EACCES, libc::EPERM] {
-            let unseen = Unseen::samples(error);
-            assert!(unseen.allow.contains("CAP_PERFMON"), "{unseen}");
+            for unseen in [Unseen::samples(error), Unseen::waits(error)] {
+                assert!(unseen.allow.contains("CAP_PERFMON"), "{unseen}");
+            }
         }
         assert!(Unseen::samples(libc::EMFILE).allow.contains("ulimit"));
+        assert!(Unseen::waits(libc::EINVAL).allow.contains("perf_event_open(2)"));
         assert!(Unseen::system_calls().allow.contains("CAP_SYS_PTRACE"));
     }
 }

@@ -1,5 +1,6 @@
 //! What a page reads of `manx doctor`.
 
+use super::latencies::Latencies;
 use super::machine::Machine;
 use serde::Deserialize;
 
@@ -74,6 +75,18 @@ pub(crate) struct Place {
     pub(crate) samples: u64,
 }
 
+/// The waits for a lock in one function.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Waits {
+    pub(crate) function: String,
+    pub(crate) count: u64,
+    pub(crate) waited_ns: u64,
+    pub(crate) max_ns: u64,
+    /// `[the largest wait of the bucket, count]`
+    pub(crate) histogram: Vec<(u64, u64)>,
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Lock {
@@ -83,6 +96,7 @@ pub(crate) struct Lock {
     pub(crate) waiters: Option<f64>,
     pub(crate) waiters_max: u64,
     pub(crate) callers: Vec<(String, u64)>,
+    pub(crate) waits: Vec<Waits>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -163,6 +177,12 @@ pub(crate) struct Pairs {
     pub(crate) as_it_is: Report,
     pub(crate) changes: Vec<Change>,
     pub(crate) notes: Vec<String>,
+}
+
+impl Waits {
+    pub(crate) fn latencies(&self) -> Latencies {
+        Latencies::new(&self.histogram, self.max_ns)
+    }
 }
 
 impl Evidence {

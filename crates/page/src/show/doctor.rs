@@ -1,9 +1,11 @@
 //! A result of `manx doctor`: the verdicts, the timeline of the threads, and the evidence.
 
+use super::curves;
 use super::words::{number, percent, time};
 use crate::chart::timeline::{self, STATES, State};
 use crate::html::{Cell, Grid, Ids, Look, Picture, facts, named};
-use crate::input::doctor::{Evidence, Report, Timeline, Verdict};
+use crate::input::doctor::{Evidence, Lock, Report, Timeline, Verdict, Waits};
+use crate::input::latencies::Latencies;
 use maud::{Markup, html};
 
 /// The number of processes of a list that are shown whole.
@@ -76,6 +78,7 @@ fn process(report: &Report, ids: &mut Ids) -> Markup {
         h3 { "Evidence" }
         (threads(evidence).markup(ids))
         (locks(evidence).markup(ids))
+        (waits(evidence, ids))
         (places(evidence).markup(ids))
         (groups(evidence).markup(ids))
         (neighbours(evidence).markup(ids))
@@ -220,6 +223,41 @@ fn locks(evidence: &Evidence) -> Grid {
         ]);
     }
     table
+}
+
+/// How long the waits lasted, for each lock and function that was seen.
+fn waits(evidence: &Evidence, ids: &mut Ids) -> Markup {
+    let mut all: Vec<(&Lock, &Waits)> = Vec::new();
+    for lock in &evidence.locks {
+        all.extend(lock.waits.iter().map(|waits| (lock, waits)));
+    }
+    if all.is_empty() {
+        return html! {};
+    }
+    let heads = ["waits from", "lock", "address", "seen #", "waited in all #", "p50 #", "p99 #", "max #"];
+    let mut table = Grid::new("Waits for locks by function", &heads);
+    for (lock, waits) in &all {
+        let latencies = waits.latencies();
+        let quantile = |share: f64| {
+            let has = latencies.count() as f64 * (1.0 - share) >= 1.0;
+            if has { latencies.quantile_ns(share) as f64 } else { f64::NAN }
+        };
+        let times = [waits.waited_ns as f64, quantile(0.5), quantile(0.99), waits.max_ns as f64];
+        let mut row = vec![
+            Cell::text(waits.function.as_str()),
+            Cell::text(lock.place.as_str()),
+            Cell::code(format!("{:#x}", lock.address)),
+            Cell::count(waits.count),
+        ];
+        row.extend(times.map(|ns| Cell::number(ns, time(ns))));
+        table.rows.push(row);
+    }
+    let curves: Vec<(String, Latencies)> =
+        all.iter().map(|(_, waits)| (waits.function.clone(), waits.latencies())).collect();
+    html! {
+        (table.markup(ids))
+        div.pictures { (curves::percentiles("Waits for locks", &curves, None, ids)) }
+    }
 }
 
 fn places(evidence: &Evidence) -> Grid {

@@ -1,0 +1,123 @@
+//! Where a thread is in its code, each time that it has run for a while.
+//!
+//! The kernel's own clock does that, so it works on every machine. The thread may be of another
+//! process that this one may look at, as `ptrace` would have it; nothing is stopped.
+
+use super::event::{Attributes, Descriptor, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, SOFTWARE};
+use super::ring::{self, Ring};
+
+/// The kernel's clock of the CPU, among the events that it counts itself.
+const CPU_CLOCK: u64 = 0;
+/// The address of the instruction, then the process and the thread.
+const ADDRESS_AND_THREAD: u64 = 1 << 0 | 1 << 1;
+const STACK: u64 = 1 << 13;
+/// The pages of a ring without stacks, and with them: room for 170 and for 30 samples.
+const PAGES: (usize, usize) = (1, 8);
+const SAMPLE_RECORD: u32 = 9;
+/// The words between the header and the stack: the address and the thread.
+const BEFORE_STACK: usize = 2;
+/// The longest record that is looked at: before the stack is its size, and behind it how much of it
+/// was there.
+const RECORD_WORDS: usize = BEFORE_STACK + 1 + Sampler::STACK_WORDS + 1;
+
+/// Where a thread was at a moment in which it ran outside the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample<'s> {
+    /// The address of the instruction.
+    pub address: u64,
+    /// The thread, as this process numbers it.
+    pub thread: u32,
+    /// The words at the top of its stack, the top first; empty if they were not asked for.
+    pub stack: &'s [u64],
+}
+
+/// Notes where a thread is, each time that it has run for a period; closed when dropped.
+#[derive(Debug)]
+pub struct Sampler {
+    ring: Ring,
+    /// It stands for the event, which ends with it.
+    _descriptor: Descriptor,
+}
+
+impl Sampler {
+    /// How many words of the stack are noted.
+    pub const STACK_WORDS: usize = 128;
+
+    /// Samples a thread from now on, each time that it has run for `period_ns`, perhaps with its
+    /// stack. A ring for stacks takes nine pages of the memory that a user may lock, one without
+    /// them two.
+    ///
+    /// # Errors
+    /// The error number of `perf_event_open` or `mmap`: `ESRCH` if there is no such thread,
+    /// `EACCES`, `EPERM` or `ENOSYS` if this process may not.
+    pub fn of_thread(thread: u32, period_ns: u64, with_stack: bool) -> Result<Sampler, i32> {
+        let attributes = Attributes {
+            kind: SOFTWARE,
+            config: CPU_CLOCK,
+            sample_period: period_ns,
+            sample_type: ADDRESS_AND_THREAD | if with_stack { STACK } else { 0 },
+            flags: EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
+            sample_stack_bytes: if with_stack { 8 * Sampler::STACK_WORDS as u32 } else { 0 },
+            ..Attributes::default()
+        };
+        let descriptor = Descriptor::open(&attributes, thread)?;
+        let ring = Ring::map(&descriptor, if with_stack { PAGES.1 } else { PAGES.0 })?;
+        Ok(Sampler { ring, _descriptor: descriptor })
+    }
+
+    /// Calls `each` with the samples since the last call, the oldest first.
+    pub fn drain(&mut self, mut each: impl FnMut(Sample<'_>)) {
+        self.ring.drain::<RECORD_WORDS>(|record| {
+            if let (SAMPLE_RECORD, [address, thread, stack @ ..]) = (record.kind, record.words) {
+                let stack = ring::stack(stack);
+                each(Sample { address: *address, thread: (*thread >> 32) as u32, stack });
+            }
+        });
+    }
+
+    /// How many samples were lost because nobody read them in time.
+    pub fn lost(&self) -> u64 {
+        self.ring.lost()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::REFUSALS;
+    use super::*;
+
+    #[test]
+    fn a_thread_that_runs_is_sampled_where_it_runs() {
+        let thread = crate::thread::id();
+        for with_stack in [false, true] {
+            let mut sampler = match Sampler::of_thread(thread, 1_000_000, with_stack) {
+                Ok(sampler) => sampler,
+                Err(error) => return assert!(REFUSALS.contains(&error), "error {error}"),
+            };
+            let here = 0u8;
+            let (mut count, mut near) = (0, 0);
+            // It ends when the kernel has noted something, however long that takes.
+            while count < 300 {
+                (0..100_000).for_each(|round| {
+                    core::hint::black_box(round);
+                });
+                sampler.drain(|sample| {
+                    count += 1;
+                    assert!(sample.thread == thread && sample.address != 0, "{sample:?}");
+                    let words = if with_stack { Sampler::STACK_WORDS } else { 0 };
+                    assert_eq!(sample.stack.len(), words);
+                    // Some word of the stack points into the stack.
+                    let here = (&raw const here).addr() as u64;
+                    near += usize::from(sample.stack.iter().any(|word| word.abs_diff(here) < 100_000));
+                });
+            }
+            assert_eq!(near > 0, with_stack);
+        }
+    }
+
+    #[test]
+    fn there_is_nothing_to_sample_of_a_thread_that_is_not_there() {
+        let error = Sampler::of_thread(u32::MAX >> 1, 1_000_000, false).map(|_| ()).unwrap_err();
+        assert!(error == libc::ESRCH || REFUSALS.contains(&error), "error {error}");
+    }
+}
