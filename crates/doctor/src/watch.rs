@@ -17,7 +17,7 @@ use crate::evidence::group::{Groups, cpus_of_sets};
 use crate::evidence::locks::Locks;
 use crate::evidence::machine::MachineLook;
 use crate::evidence::modules::Modules;
-use crate::evidence::sampler::{Samplers, THREADS_MAX};
+use crate::evidence::sampler::{MachineSampler, Samplers, THREADS_MAX};
 use crate::evidence::thread::{ThreadEvidence, Threads, Track};
 use crate::evidence::timeline::{Cell, Recorder};
 use crate::evidence::under_manx::UnderManx;
@@ -101,13 +101,16 @@ pub fn watch(
     let cost_before_ns = clock::process_cpu_ns();
     let sampled = (THREADS_MAX / pids.len().max(1)).max(SAMPLED_MIN);
     let followed = (waits::THREADS_MAX / pids.len().max(1)).max(1);
-    let of = |&pid: &i32| Watch::of(pid, sampled, followed);
+    let mut cpus = MachineSampler::open();
+    let samplers = || if cpus.is_some() { Samplers::of_machine() } else { Samplers::new(sampled) };
+    let of = |&pid: &i32| Watch::of(pid, samplers(), followed);
     let mut watches: Vec<Result<Watch, Refusal>> = pids.iter().map(of).collect();
     let machine = MachineLook::now();
     let mut rounds = 0;
     loop {
         let mut is_any_there = false;
         let looked_ns = clock::process_cpu_ns();
+        collect(cpus.as_mut(), &mut watches);
         for watch in watches.iter_mut().flatten() {
             watch.look();
             is_any_there |= !watch.ended;
@@ -127,6 +130,7 @@ pub fn watch(
         // The last look is at the end, however long the pause would be.
         std::thread::sleep(Duration::from_nanos(pause_ns.min(end_ns.saturating_sub(now_ns))));
     }
+    collect(cpus.as_mut(), &mut watches);
     let since = MachineLook::now().since(&machine, pids);
     let span_ns = clock::now_ns().saturating_sub(began_ns).max(1);
     let own_cpus = clock::process_cpu_ns().saturating_sub(cost_before_ns) as f64 / span_ns as f64;
@@ -137,6 +141,21 @@ pub fn watch(
         Ok(evidence)
     };
     watches.into_iter().map(finish).collect()
+}
+
+/// Gives the samples of the CPUs to the processes that they are of.
+fn collect(cpus: Option<&mut MachineSampler>, watches: &mut [Result<Watch, Refusal>]) {
+    let Some(cpus) = cpus else { return };
+    let mut by_pid: HashMap<u32, &mut Samplers> = HashMap::new();
+    for watch in watches.iter_mut().flatten() {
+        watch.samplers.begin(cpus.lost());
+        by_pid.insert(watch.pid.cast_unsigned(), &mut watch.samplers);
+    }
+    cpus.drain(|sample| {
+        if let Some(samplers) = by_pid.get_mut(&sample.process) {
+            samplers.add(sample);
+        }
+    });
 }
 
 /// A process while it is watched.
@@ -165,14 +184,13 @@ struct Watch {
 }
 
 impl Watch {
-    fn of(pid: i32, sampled: usize, followed: usize) -> Result<Watch, Refusal> {
+    fn of(pid: i32, mut samplers: Samplers, followed: usize) -> Result<Watch, Refusal> {
         let threads = Threads::of(pid).map_err(|error| refusal(pid, error))?;
         // The process may be one of a user who hides it.
         threads.process().stat().map_err(|error| refusal(pid, error))?;
         let few = threads.process().stat().is_ok_and(|stat| stat.num_threads <= SWITCHES_MAX as i64);
         let switches = if few { threads.switches() } else { BTreeMap::new() };
         let modules = Modules::of(threads.process());
-        let mut samplers = Samplers::new(sampled);
         samplers.set_code(modules.code());
         let mut waits = Waits::new(followed);
         waits.set_code(modules.code_of_callers());
@@ -247,7 +265,11 @@ impl Watch {
         }
         there.sort_unstable_by_key(|&(ran_ns, tid)| (std::cmp::Reverse(ran_ns), tid));
         let tracks = &self.tracks;
-        self.samplers.keep(|tid| there.iter().any(|(_, it)| *it == tid) && tracks.contains_key(&tid));
+        let present: HashSet<i32> = there.iter().map(|(_, tid)| *tid).collect();
+        self.samplers.keep(|tid| {
+            let track = tracks.get(&tid).filter(|_| present.contains(&tid))?;
+            Some(track.slices as f64 * 1e9 / interval_ns.max(1) as f64)
+        });
         let hot = there.iter().filter(|(ran_ns, _)| is_first || *ran_ns > 0);
         self.samplers.follow(hot.map(|(_, tid)| *tid));
         let locked = waits.iter().filter(|wait| wait.kind != Kind::Other);

@@ -16,7 +16,7 @@
 //! | `event.rs` | what is asked of the kernel, and the descriptor |
 //! | `ring.rs` | the memory in which the kernel leaves its records |
 //! | `counter.rs` | [`Counter`]: how often something happens |
-//! | `sampler.rs` | [`Sampler`]: where a thread is when it runs |
+//! | `sampler.rs` | [`Sampler`]: where a thread, or what runs on a CPU, is in its code |
 //! | `off_cpu.rs` | [`OffCpu`]: how long a thread sleeps, and in which call |
 
 mod counter;

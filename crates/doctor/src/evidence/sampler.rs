@@ -1,19 +1,24 @@
 //! Where threads are when they run: samples by the kernel's clock.
 //!
-//! `perf_event_open` interrupts a thread each time that it has run for a period, and notes the
-//! instruction. Only what lies outside the kernel is noted, which needs no rights for the own
-//! processes (`perf_event_paranoid` of 2). Nothing is attached to the program and nothing stops.
-//! At 199 interrupts a second of CPU time, of some microseconds each, a thread loses less than
-//! 0.1 %. The rate is no divisor of anything that programs do regularly.
+//! `perf_event_open` notes the instruction each time that a period has passed. Only what lies
+//! outside the kernel is noted. Nothing is attached to the program and nothing stops. At 199 samples
+//! a second, of some microseconds each, less than 0.1 % of a CPU is lost. The rate is no divisor of
+//! anything that programs do regularly.
 //!
-//! Only the threads that run most are sampled, and at most a number of them. Their samples stand
-//! for the others.
+//! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and the samples
+//! of other processes are dropped. That costs the program nothing when its threads sleep and wake.
+//!
+//! *Without it* the threads of the own processes are sampled (`perf_event_paranoid` of 2 allows
+//! that): those that run most, and at most a number of them. Their samples stand for the others.
+//! Each switch to or from such a thread costs 1.7 µs. So a thread that is often switched to is
+//! sampled between two looks of five only ([`SLICES_MAX`]).
 //!
 //! A thread that waits by calling one function again and again is seen in what this function calls.
-//! So a sample of the first few threads has the top of the stack, too. Of it only the words are
-//! kept that point into code: the return addresses, and a few others.
+//! So a sample has the top of the stack, too; without the right only those of the first few threads.
+//! Of it only the words are kept that point into code: the return addresses, and a few others.
 
-use platform::perf::Sampler;
+use manx::cpu::Classes;
+use platform::perf::{Sample, Sampler};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -26,6 +31,38 @@ pub const THREADS_MAX: usize = 64;
 const STACKS_MAX: usize = 12;
 /// How many words of a stack are kept.
 const CALLERS_MAX: usize = 12;
+/// How many places with their callers are told apart; further ones are kept without callers.
+const STACKS_KEPT_MAX: usize = 50_000;
+/// A thread that is switched to more often, per second, pauses: 0.5 % of its time.
+pub const SLICES_MAX: f64 = 3_000.0;
+/// … for this number of looks of [`TURN`].
+const PAUSES: u32 = 4;
+const TURN: u32 = 5;
+
+/// Samplers of all CPUs.
+#[derive(Debug)]
+pub struct MachineSampler(Vec<Sampler>);
+
+impl MachineSampler {
+    /// Samples from now on; `None` without the right to.
+    pub fn open() -> Option<MachineSampler> {
+        let classes = Classes::detect("/sys".as_ref());
+        let cpus = classes.big().union(classes.little());
+        let samplers = cpus.iter().map(|cpu| Sampler::of_cpu(cpu as u32, PERIOD_NS).ok());
+        let samplers: Vec<Sampler> = samplers.collect::<Option<_>>()?;
+        (!samplers.is_empty()).then_some(MachineSampler(samplers))
+    }
+
+    /// Calls `each` with the samples since the last call.
+    pub fn drain(&mut self, mut each: impl FnMut(Sample<'_>)) {
+        self.0.iter_mut().for_each(|sampler| sampler.drain(&mut each));
+    }
+
+    /// How many samples were lost, of whatever process.
+    pub fn lost(&self) -> u64 {
+        self.0.iter().map(Sampler::lost).sum()
+    }
+}
 
 /// Where a thread was seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,10 +75,13 @@ pub struct Seen {
     pub callers: Box<[u64]>,
 }
 
-/// The samplers of a process.
+/// The samples of a process, and the samplers of its threads.
 #[derive(Debug)]
 pub struct Samplers {
+    /// The samples come from a [`MachineSampler`].
+    by_machine: bool,
     most: usize,
+    looks: u32,
     /// Where there is code.
     code: Vec<Range<u64>>,
     open: HashMap<i32, Sampler>,
@@ -58,10 +98,17 @@ pub struct Samplers {
 }
 
 impl Samplers {
+    /// Of samples that a [`MachineSampler`] brings.
+    pub fn of_machine() -> Samplers {
+        Samplers { by_machine: true, ..Samplers::new(0) }
+    }
+
     /// Samples at most this many threads.
     pub fn new(most: usize) -> Samplers {
         Samplers {
+            by_machine: false,
             most,
+            looks: 0,
             code: Vec::new(),
             open: HashMap::new(),
             with_stacks: HashSet::new(),
@@ -106,27 +153,52 @@ impl Samplers {
         }
     }
 
-    /// Stops sampling threads that are not among these.
-    pub fn keep(&mut self, is_there: impl Fn(i32) -> bool) {
+    /// Stops sampling threads that are not there any more, and lets those pause that are switched
+    /// to too often. `slices_per_s` says how often that was, or that there is no such thread.
+    pub fn keep(&mut self, slices_per_s: impl Fn(i32) -> Option<f64>) {
         self.drain();
-        self.open.retain(|tid, _| is_there(*tid));
-        self.with_stacks.retain(|tid| is_there(*tid));
+        self.looks += 1;
+        self.open.retain(|tid, sampler| {
+            let Some(slices_per_s) = slices_per_s(*tid) else { return false };
+            let pauses = slices_per_s > SLICES_MAX && self.looks % TURN < PAUSES;
+            // A sampler that cannot be changed goes on.
+            let _ = if pauses { sampler.pause() } else { sampler.resume() };
+            true
+        });
+        self.with_stacks.retain(|tid| self.open.contains_key(tid));
     }
 
     /// Collects what was noted since the last call.
     pub fn drain(&mut self) {
+        if self.by_machine {
+            return;
+        }
         self.latest.clear();
-        for sampler in self.open.values_mut() {
+        let mut open = std::mem::take(&mut self.open);
+        for sampler in open.values_mut() {
             let before = sampler.lost();
-            sampler.drain(|sample| {
-                let is_code = |word: &&u64| points_into(&self.code, **word);
-                let callers = sample.stack.iter().filter(is_code).take(CALLERS_MAX).copied().collect();
-                let seen = Seen { address: sample.address, thread: sample.thread, callers };
-                *self.samples.entry(seen).or_default() += 1;
-                self.latest.insert(sample.thread, sample.address);
-            });
+            sampler.drain(|sample| self.add(sample));
             self.lost += sampler.lost() - before;
         }
+        self.open = open;
+    }
+
+    /// The samples of a [`MachineSampler`] that follow are of a new look; `lost` is how many it has
+    /// lost so far.
+    pub fn begin(&mut self, lost: u64) {
+        self.latest.clear();
+        self.lost = lost;
+    }
+
+    /// Adds a sample.
+    pub fn add(&mut self, sample: Sample<'_>) {
+        let is_code = |word: &&u64| points_into(&self.code, **word);
+        let callers = sample.stack.iter().filter(is_code).take(CALLERS_MAX);
+        let callers =
+            if self.samples.len() < STACKS_KEPT_MAX { callers.copied().collect() } else { [].into() };
+        let seen = Seen { address: sample.address, thread: sample.thread, callers };
+        *self.samples.entry(seen).or_default() += 1;
+        self.latest.insert(sample.thread, sample.address);
     }
 
     /// Why threads could not be sampled, if none was.
@@ -169,8 +241,38 @@ mod tests {
         let mut one = Samplers::new(1);
         one.follow([own, own]);
         assert!(one.open.len() == 1 || one.refusal().is_some());
-        one.keep(|_| false);
+        one.keep(|_| Some(SLICES_MAX + 1.0));
+        one.keep(|_| None);
         assert!(one.open.is_empty() && one.with_stacks.is_empty());
+    }
+
+    #[test]
+    fn samples_of_the_machine_are_kept_with_their_callers() {
+        let mut samplers = Samplers::of_machine();
+        samplers.set_code(vec![10..20, 30..40]);
+        samplers.follow([platform::thread::id() as i32]);
+        assert!(samplers.open.is_empty(), "no thread is sampled");
+        samplers.begin(0);
+        let sample = Sample { address: 11, process: 1, thread: 7, stack: &[1, 31, 50, 12] };
+        samplers.add(sample);
+        samplers.add(sample);
+        samplers.drain();
+        let seen = Seen { address: 11, thread: 7, callers: [31, 12].into() };
+        assert_eq!((samplers.samples().get(&seen), samplers.latest(7)), (Some(&2), Some(11)));
+        samplers.begin(3);
+        assert_eq!((samplers.lost(), samplers.latest(7)), (3, None));
+    }
+
+    #[test]
+    fn the_machine_is_sampled_or_refused() {
+        let Some(mut machine) = MachineSampler::open() else { return };
+        let own = std::process::id();
+        let mut seen = 0;
+        testing::until("this thread is seen", || {
+            (0..1_000_000).for_each(|round| _ = std::hint::black_box(round));
+            machine.drain(|sample| seen += u32::from(sample.process == own));
+            seen > 0
+        });
     }
 
     #[test]

@@ -235,6 +235,8 @@ pub struct Track {
     pub ran_ns: u64,
     /// How long it waited for a CPU meanwhile, in ns; `None` if the kernel does not say
     pub waited_ns: Option<u64>,
+    /// How often it was given a CPU meanwhile
+    pub slices: u64,
     evidence: ThreadEvidence,
 }
 
@@ -249,6 +251,7 @@ impl Track {
             last: ThreadLook::default(),
             ran_ns: 0,
             waited_ns: None,
+            slices: 0,
             evidence: ThreadEvidence { tid, ..ThreadEvidence::default() },
         };
         track.last = track.first.clone();
@@ -265,6 +268,7 @@ impl Track {
         self.ran_ns = look.run_ns.saturating_sub(self.last.run_ns);
         let before_ns = self.last.wait_ns.unwrap_or(0);
         self.waited_ns = look.wait_ns.map(|wait_ns| wait_ns.saturating_sub(before_ns));
+        self.slices = look.slices.saturating_sub(self.last.slices);
         self.last = look;
     }
 

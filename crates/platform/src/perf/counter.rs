@@ -1,6 +1,6 @@
 //! A counter of events in a thread and in those that it starts.
 
-use super::event::{Attributes, Descriptor, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, SOFTWARE};
+use super::event::{Attributes, Descriptor, EXCLUDE_HYPERVISOR, EXCLUDE_KERNEL, INHERIT, Of, SOFTWARE};
 use crate::syscall::{check, syscall3};
 
 /// A reading comes with how long the counter should have run and how long it did.
@@ -78,7 +78,7 @@ impl Counter {
             flags: INHERIT | EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR,
             ..Attributes::default()
         };
-        Descriptor::open(&attributes, 0).map(|descriptor| Counter { descriptor })
+        Descriptor::open(&attributes, Of::Thread(0)).map(|descriptor| Counter { descriptor })
     }
 
     /// What was counted until now.

@@ -44,27 +44,41 @@ pub(super) const CONTEXT_SWITCH: u64 = 1 << 26;
 pub(super) const SOFTWARE: u32 = 1;
 
 const CLOSE_ON_EXEC: usize = 1 << 3;
+const REQUEST_ENABLE: usize = 0x2400;
 const REQUEST_DISABLE: usize = 0x2401;
 const REQUEST_REFRESH: usize = 0x2402;
+
+/// What an event is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Of {
+    /// A thread, 0 for the calling one, on whichever CPU it runs
+    Thread(u32),
+    /// A CPU, whatever runs on it
+    Cpu(u32),
+}
 
 /// An event's descriptor; closed when dropped.
 #[derive(Debug)]
 pub(super) struct Descriptor(i32);
 
 impl Descriptor {
-    /// Opens an event of a thread, 0 for the calling one, on whichever CPU it runs.
+    /// Opens an event.
     ///
     /// # Errors
     /// The error number of `perf_event_open`.
-    pub(super) fn open(attributes: &Attributes, thread: u32) -> Result<Descriptor, i32> {
+    pub(super) fn open(attributes: &Attributes, of: Of) -> Result<Descriptor, i32> {
         let attributes = Attributes { size: size_of::<Attributes>() as u32, ..*attributes };
-        let any_cpu = usize::MAX;
+        const ANY: usize = usize::MAX;
+        let (thread, cpu) = match of {
+            Of::Thread(thread) => (thread as usize, ANY),
+            Of::Cpu(cpu) => (ANY, cpu as usize),
+        };
         let no_group = usize::MAX;
         // SAFETY: the kernel reads `size` bytes of the attributes; a new descriptor disturbs
         // nothing.
         let result = unsafe {
             let place = (&raw const attributes).addr();
-            syscall5(libc::SYS_perf_event_open, place, thread as usize, any_cpu, no_group, CLOSE_ON_EXEC)
+            syscall5(libc::SYS_perf_event_open, place, thread, cpu, no_group, CLOSE_ON_EXEC)
         };
         check(result).map(|descriptor| Descriptor(descriptor as i32))
     }
@@ -82,6 +96,14 @@ impl Descriptor {
         self.request(REQUEST_REFRESH, samples as usize)
     }
 
+    /// Counts from now on.
+    ///
+    /// # Errors
+    /// The error number of `ioctl`.
+    pub(super) fn enable(&self) -> Result<(), i32> {
+        self.request(REQUEST_ENABLE, 0)
+    }
+
     /// Counts no longer.
     ///
     /// # Errors
@@ -91,7 +113,7 @@ impl Descriptor {
     }
 
     fn request(&self, request: usize, argument: usize) -> Result<(), i32> {
-        // SAFETY: the descriptor is ours, and both requests take a number and touch no memory.
+        // SAFETY: the descriptor is ours, and all requests take a number and touch no memory.
         check(unsafe { syscall3(libc::SYS_ioctl, self.number(), request, argument) }).map(|_| ())
     }
 }

@@ -35,7 +35,8 @@
 //!    sample before it. The last sample before it stands has no switch in, and is left out.
 
 use super::event::{
-    Attributes, CONTEXT_SWITCH, DISABLED, Descriptor, EXCLUDE_HYPERVISOR, SAMPLE_ID_ALL, SOFTWARE, USE_CLOCK,
+    Attributes, CONTEXT_SWITCH, DISABLED, Descriptor, EXCLUDE_HYPERVISOR, Of, SAMPLE_ID_ALL, SOFTWARE,
+    USE_CLOCK,
 };
 use super::ring::{self, Record, Ring};
 use crate::memory;
@@ -156,7 +157,7 @@ impl OffCpu {
             clock: libc::CLOCK_MONOTONIC,
             ..Attributes::default()
         };
-        let descriptor = Descriptor::open(&attributes, thread)?;
+        let descriptor = Descriptor::open(&attributes, Of::Thread(thread))?;
         let ring = Ring::map(&descriptor, (RING_BYTES / memory::page_bytes()).max(1))?;
         descriptor.refresh(OffCpu::SLEEPS_MAX)?;
         Ok(OffCpu { ring, descriptor, sleeper: Sleeper::default(), left: OffCpu::SLEEPS_MAX, first_ns: 0 })
