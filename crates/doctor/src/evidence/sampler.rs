@@ -1,21 +1,23 @@
 //! Where threads are when they run: samples by the kernel's clock.
 //!
 //! `perf_event_open` notes the instruction each time that a period has passed. Only what lies
-//! outside the kernel is noted. Nothing is attached to the program and nothing stops. At 199 samples
-//! a second, of some microseconds each, less than 0.1 % of a CPU is lost. The rate is no divisor of
-//! anything that programs do regularly.
+//! outside the kernel is noted. Nothing is attached to the program and nothing stops. At 199
+//! samples a second, of some microseconds each, less than 0.1 % of a CPU is lost. The rate is no
+//! divisor of anything that programs do regularly.
 //!
-//! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and the samples
-//! of other processes are dropped. That costs the program nothing when its threads sleep and wake.
+//! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and the
+//! samples of other processes are dropped. That costs the program nothing when its threads sleep
+//! and wake.
 //!
 //! *Without it* the threads of the own processes are sampled (`perf_event_paranoid` of 2 allows
 //! that): those that run most, and at most a number of them. Their samples stand for the others.
 //! Each switch to or from such a thread costs 1.7 µs. So a thread that is often switched to is
 //! sampled between two looks of five only ([`SLICES_MAX`]).
 //!
-//! A thread that waits by calling one function again and again is seen in what this function calls.
-//! So a sample has the top of the stack, too; without the right only those of the first few threads.
-//! Of it only the words are kept that point into code: the return addresses, and a few others.
+//! A thread that waits by calling one function again and again is seen in what this function
+//! calls. So a sample has the top of the stack, too; without the right only those of the first few
+//! threads. Of it only the words are kept that point into code: the return addresses, and a few
+//! others.
 
 use manx::cpu::Classes;
 use platform::perf::{Sample, Sampler};
