@@ -280,8 +280,8 @@ impl Sampler {
             // only whole words wrap.
             let read = |at: usize| {
                 let offset = (tail as usize + 8 * at) % self.ring_bytes;
-                // SAFETY: the word lies in the ring, which is mapped, by rule 1; the kernel does not
-                // write what lies below `head`, by rule 2.
+                // SAFETY: the word lies in the ring, which is mapped, by rule 1; the kernel does
+                // not write what lies below `head`, by rule 2.
                 unsafe { self.ring.add(self.page + offset).cast::<u64>().read() }
             };
             let (kind, bytes) = (read(0) as u32, read(0) >> 48);
