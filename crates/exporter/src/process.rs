@@ -8,41 +8,28 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// What runs in a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Runs {
-    /// A program of this name; the path of its file, if it may be read.
-    Program(String, Option<PathBuf>),
-    /// A thread of the kernel, or nothing any more.
-    Nothing,
-}
-
-/// What runs in the process.
+/// The name of the program that runs in a process, and the path of its file, if that may be read.
+/// `None` of a thread of the kernel, and if there is no such process.
 ///
 /// ```
-/// use exporter::process::{Runs, runs};
+/// use exporter::process::runs;
 ///
-/// assert!(matches!(runs(std::process::id()), Runs::Program(name, Some(_)) if !name.is_empty()));
-/// assert_eq!(runs(4_194_305), Runs::Nothing, "the kernel gives no such number");
+/// assert!(runs(std::process::id()).is_some_and(|(name, path)| !name.is_empty() && path.is_some()));
+/// assert_eq!(runs(4_194_305), None, "the kernel gives no such number");
 /// ```
-pub fn runs(pid: u32) -> Runs {
+pub fn runs(pid: u32) -> Option<(String, Option<PathBuf>)> {
     const DELETED: &[u8] = b" (deleted)";
     if let Ok(path) = std::fs::read_link(format!("/proc/{pid}/exe")) {
         let bytes = path.as_os_str().as_bytes();
         let path = PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(DELETED).unwrap_or(bytes)));
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        return Runs::Program(name, Some(path));
+        return Some((name, Some(path)));
     }
     // Another user's: its short name may be read, and a thread of the kernel has no command line.
     let command_line = File::open(format!("/proc/{pid}/cmdline"));
     let has_program = command_line.is_ok_and(|mut file| file.read(&mut [0]).is_ok_and(|bytes| bytes > 0));
-    match std::fs::read(format!("/proc/{pid}/comm")) {
-        Ok(comm) if has_program => {
-            let comm = name(comm.trim_ascii_end());
-            Runs::Program(String::from_utf8_lossy(comm).into_owned(), None)
-        }
-        _ => Runs::Nothing,
-    }
+    let comm = std::fs::read(format!("/proc/{pid}/comm")).ok().filter(|_| has_program)?;
+    Some((String::from_utf8_lossy(name(comm.trim_ascii_end())).into_owned(), None))
 }
 
 /// The children of all threads of a process.
@@ -63,6 +50,6 @@ mod tests {
         let name = runs(child.id());
         child.kill().expect("it runs");
         child.wait().expect("ended");
-        assert!(found && matches!(name, Runs::Program(..)));
+        assert!(found && name.is_some());
     }
 }

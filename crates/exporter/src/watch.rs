@@ -6,11 +6,6 @@
 //! tells later. The first pass has no limit, so that no old process is found late and seems to have
 //! done all its work at once.
 //!
-//! **A flood of processes.** A new process is looked at in the pass after the one that lists it, so
-//! one that lives less than a second costs a number in a table. The numbers of processes, files,
-//! programs, locks and groups are bounded ([`PROCESSES_MAX`], [`FILES_MAX`], [`crate::registry`],
-//! [`host::groups`]).
-//!
 //! | what is read | how | cost |
 //! | --- | --- | --- |
 //! | CPU time of all its threads | the clock of the process | 0.4 µs |
@@ -21,12 +16,17 @@
 //! A process that used no CPU time since the last look has not run: then its delays and its counts
 //! are as they were, and nothing else is read.
 //!
+//! **A flood of processes.** A new process is looked at in the pass after the one that lists it, so
+//! one that lives less than a second costs a number in a table. The numbers of processes, files,
+//! programs, locks and groups are bounded ([`PROCESSES_MAX`], [`FILES_MAX`], [`crate::registry`],
+//! [`host::groups`]).
+//!
 //! **Shared files.** The children of a process that forks count into its live file. So a file is
 //! read once in a pass, whichever of its processes ran, and for the last time when the last of them
 //! has ended.
 
 use crate::counts::{CountedFile, Sites};
-use crate::process::{self, Runs};
+use crate::process;
 use crate::registry::{Counter, Limits, Registry, Slot, Totals};
 use doctor::watch::affinity_of;
 use host::groups::{Ages, Groups, Membership};
@@ -263,10 +263,8 @@ impl Watch {
 
     /// Looks at a process for the first time.
     fn begin(&mut self, pid: u32, now_s: u64) -> Entry {
-        let (name, path) = match process::runs(pid) {
-            Runs::Program(name, path) => (name, path),
-            Runs::Nothing if self.scope == Scope::Host => return Entry::Ignored,
-            Runs::Nothing => return Entry::Young(self.passes),
+        let Some((name, path)) = process::runs(pid) else {
+            return if self.scope == Scope::Host { Entry::Ignored } else { Entry::Young(self.passes) };
         };
         // The launcher, which has not become the program yet.
         if self.scope != Scope::Host && path.is_some() && path == self.own_program {
@@ -310,22 +308,21 @@ impl Watch {
             self.end(*process, now_s);
             return Some(self.begin(pid, now_s));
         }
-        let threads = threads::count(pid);
         let turn = Turn { pass: self.passes, now_ns: now_ns(), every: 1, room: &self.room };
-        let sum = process.delays.look(pid, threads, true, &turn);
+        let sum = process.delays.look(pid, threads::count(pid), true, &turn).unwrap_or_default();
         let mut more = Totals::default();
         more.add(Counter::Cpu, cpu_ns - process.cpu_ns);
-        more.add(Counter::RunDelay, sum.map_or(0, |sum| sum.waited_ns));
+        more.add(Counter::RunDelay, sum.waited_ns);
         self.registry.add(process.slot, &more);
         // A live file is made when the first thread is created.
-        if process.is_guarded && process.file.is_none() && (threads > process.threads || is_old) {
+        if process.is_guarded && process.file.is_none() && (sum.known > process.threads || is_old) {
             self.attach(&mut process, Mapping::of(pid).ok());
         }
         if is_old {
             process.checked_s = now_s;
             self.find_budget(pid, &mut process, now_s);
         }
-        (process.cpu_ns, process.threads) = (cpu_ns, threads);
+        (process.cpu_ns, process.threads) = (cpu_ns, sum.known);
         if let Some(source) = process.file.and_then(|id| self.sources.get_mut(&id))
             && source.pass != self.passes
         {
@@ -338,7 +335,7 @@ impl Watch {
 
     /// Whether the process still runs the program that it ran.
     fn is_same(&self, pid: u32, process: &Process) -> bool {
-        matches!(process::runs(pid), Runs::Program(name, _) if name == process.name)
+        process::runs(pid).is_some_and(|(name, _)| name == process.name)
     }
 
     /// Counts what the live file of a process counts, if it has one.
