@@ -19,7 +19,7 @@ use exporter::registry::Limits;
 use exporter::request::{Answer, Request};
 use exporter::server::{Address, Listener};
 use exporter::text_file::{self, EXTENSION};
-use exporter::watch::{DESCRIPTORS, FILES_MAX, Scope, THREAD_FILES_MAX, Watch};
+use exporter::watch::{Scope, Watch};
 use platform::clock::thread_cpu_ns;
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -197,7 +197,6 @@ fn begin(args: &Args) -> Result<Exporter, Failure> {
     if let Some(path) = &args.text_file {
         text_file::write(path, &[]).map_err(|error| cannot_write(path, &error))?;
     }
-    raise_open_files();
     Ok(Exporter { ends, listeners, sockets })
 }
 
@@ -217,17 +216,6 @@ fn cannot_listen(address: &Address, error: &io::Error) -> Failure {
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     let what = format!("{}: cannot be written: {}", path.display(), reason(error));
     Failure::new(USAGE, what, "name a file in a folder that exists and that you may write to")
-}
-
-/// Each live file that is read takes a descriptor, and so do threads.
-fn raise_open_files() {
-    let wanted = (FILES_MAX + THREAD_FILES_MAX + DESCRIPTORS) as u64;
-    if let Ok(limit) = platform::limits::open_files()
-        && limit.now < wanted
-    {
-        // With fewer, fewer stay open.
-        let _ = platform::limits::set_open_files(wanted.min(limit.most));
-    }
 }
 
 impl Exporter {

@@ -1,38 +1,43 @@
 //! What runs on the host, and how it waits: one pass over `/proc` for each look, for `manx top` and
 //! for `manx stats` without a process.
 //!
-//! A pass must cost next to nothing with hundreds of processes and thousands of threads. Files stay
-//! open between passes (`kept.rs`), each control group is read once for all its processes
-//! (`groups.rs`), what changes seldom is read seldom (`process.rs`), and with many live files each
-//! is read in some passes only. [`row`] is what comes out.
+//! A pass must cost next to nothing with hundreds of processes and thousands of threads. What the
+//! package `host` reads stays open between passes and is shared, what changes seldom is read
+//! seldom (`process.rs`), and with many threads or live files each is read in some passes only.
+//! [`row`] is what comes out.
 
 pub mod cells;
 mod counts;
-mod groups;
-mod host;
-mod kept;
+mod pressure;
 mod process;
 pub mod row;
 pub mod text;
-mod threads;
+mod throttled;
 pub mod totals;
 mod under_manx;
 
-use crate::stats::image::Image;
-use groups::Groups;
-use host::HostWatch;
-use kept::Room;
+use host::groups::{Ages, Groups};
+use host::image::Image;
+use host::list::pids;
+use host::reader::Room;
+use host::threads::Turn;
+use pressure::HostWatch;
 use process::{Pass, Process, Seen};
 use row::Snapshot;
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
-use threads::Turn;
 
 /// The number of live files that one pass reads: each has up to 3 MB.
 const COUNTS_PER_PASS: u64 = 8;
 
-/// The number of threads that one pass reads, at 2 µs each.
+/// The number of threads that one pass reads, at 1 µs each.
 const THREADS_PER_PASS: u64 = 1_000;
+/// The most files that are kept open.
+const FILES_MAX: usize = 16_384;
+/// Descriptors for all else.
+const DESCRIPTORS: usize = 64;
+/// Quotas are read in each pass, groups without one may get one.
+const AGES: Ages = Ages { quota_s: 0, other_s: 16 };
 
 /// Watches the host.
 pub struct Watch {
@@ -66,9 +71,9 @@ impl Watch {
             before_ns: None,
             threads: 0,
             known: BTreeMap::new(),
-            room: Room::of_this_process(),
-            groups: Groups::default(),
-            image: Image::empty(),
+            room: Room::beside(DESCRIPTORS, FILES_MAX),
+            groups: Groups::new(AGES),
+            image: Image::default(),
             host: HostWatch::new(),
         }
     }
@@ -91,17 +96,18 @@ impl Watch {
         let with_counts = self.known.values().filter(|process| process.has_counts()).count() as u64;
         let turns =
             |all: u64, per_pass: u64| if self.is_thorough { 1 } else { all.div_ceil(per_pass).max(1) };
+        let now_s = now_ns / 1_000_000_000;
+        self.groups.look(now_s, || true);
         let every = turns(self.threads, THREADS_PER_PASS);
         let mut pass = Pass {
             turn: Turn { pass: self.pass, now_ns, every, room: &self.room },
-            tick_ns: self.host.tick_ns(),
+            now_s,
             counts_every: turns(with_counts, COUNTS_PER_PASS),
             open,
             groups: &mut self.groups,
             image: &mut self.image,
         };
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        for pid in pids() {
             self.known.entry(pid).or_insert_with(|| Process::new(pid, &self.room));
         }
         self.known.retain(|_, process| match process.look(&mut pass) {
@@ -114,7 +120,6 @@ impl Watch {
             }
         });
         self.threads = snapshot.processes.iter().map(|row| u64::from(row.threads_read)).sum();
-        self.groups.forget(self.pass);
         self.pass += 1;
         self.before_ns = Some(now_ns);
         snapshot

@@ -1,18 +1,18 @@
 //! `manx stats`: where a program has waited, in loops and for locks, live and afterwards.
 //!
-//! Where the counts are found is in [`source`], how they get into memory in [`image`]; the table
+//! Where the counts are found is in [`source`], how JSON is read in [`recorded`]; the table
 //! and the JSON are those that the preload library itself writes ([`preload_abi::render`]). Without
 //! a process or a file, [`list`] shows what runs under Manx.
 
-pub mod image;
 pub mod list;
+pub mod recorded;
 pub mod source;
 
 use command::failure::{Failure, NO_STATISTICS, USAGE, exit_codes, reason};
 use command::machine::Machine;
 use command::sigpipe::or_unread;
 use preload_abi::{live, render};
-use source::Source;
+use source::{Source, invalid};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let clear = args.watch && io::stdout().is_terminal();
     loop {
         let image = source.read()?;
-        let live = image.live().map_err(|why| source.fault(why))?;
+        let live = image.live().map_err(|why| source.fault(&invalid(why)))?;
         let mut text = String::from(if clear { CLEAR } else { "" });
         let written =
             if args.json { render::json(&live, &mut text) } else { render::table(&live, &mut text) };

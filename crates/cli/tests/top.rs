@@ -3,10 +3,13 @@
 //! The process that they show counts into a live file by itself, so that what must be on the screen
 //! is known. That the preload library writes such files is tested with the library.
 
+#[path = "../../exporter/tests/support/mod.rs"]
+mod fake;
 mod support;
 
+use fake::Fake;
 use preload_abi::histogram::bucket_of;
-use preload_abi::live::{FILE_BYTES, FORMAT, Header, How, LOCKS_AT, Lock, MAGIC, RUNNING, Site};
+use preload_abi::live::{FILE_BYTES, Header, LOCKS_AT, Lock, Site};
 use serde_json::Value;
 use std::mem::offset_of;
 use std::process::Command;
@@ -52,25 +55,15 @@ impl Waiter {
     fn start(sandbox: &Sandbox) -> Waiter {
         let program = sandbox.compile("a-waiter", WAITER, &["-pthread"]).expect("a C compiler");
         let (site, lock) = (size_of::<Header>(), LOCKS_AT + 5 * size_of::<Lock>());
-        let mut bytes = vec![0; FILE_BYTES];
-        let mut put =
-            |offset: usize, value: &[u8]| bytes[offset..offset + value.len()].copy_from_slice(value);
-        put(offset_of!(Header, magic), &MAGIC.to_ne_bytes());
-        put(offset_of!(Header, format), &FORMAT.to_ne_bytes());
-        put(offset_of!(Header, state), &RUNNING.to_ne_bytes());
-        put(offset_of!(Header, sites), &1_u32.to_ne_bytes());
-        put(offset_of!(Header, ticks_per_second), &1_000_000_000_u64.to_ne_bytes());
-        put(site + offset_of!(Site, how), &(How::Jump as u32).to_ne_bytes());
-        put(site + offset_of!(Site, module), b"libengine.so");
-        put(site + offset_of!(Site, symbol), b"snapshot+0x10");
-        put(lock + offset_of!(Lock, address), &0x5000_u64.to_ne_bytes());
-        put(lock + offset_of!(Lock, named), &1_u32.to_ne_bytes());
-        put(lock + offset_of!(Lock, module), b"libstore.so");
-        put(lock + offset_of!(Lock, symbol), b"write_page+0x7");
-        put(lock + offset_of!(Lock, longest_ticks), &2_000_000_u64.to_ne_bytes());
-        let live = sandbox.write("waiter.live", bytes);
+        let live = Fake::new(&sandbox.path(""), "waiter.live", 1);
+        live.site(0, 0, 0);
+        live.put(site + offset_of!(Site, module), b"libengine.so");
+        live.put(site + offset_of!(Site, symbol), b"snapshot+0x10");
+        live.lock(5, "write_page+0x7", 0, 0);
+        live.put(lock + offset_of!(Lock, module), b"libstore.so\0");
+        live.number(lock + offset_of!(Lock, longest_ticks), 2_000_000);
         let mut command = sandbox.manx();
-        command.args(["run", "--"]).arg(program).arg(live).arg(FILE_BYTES.to_string());
+        command.args(["run", "--"]).arg(program).arg(live.path).arg(FILE_BYTES.to_string());
         for (offset, add) in [
             (site + offset_of!(Site, waits), 1),
             (site + offset_of!(Site, visits), 100),

@@ -163,7 +163,7 @@ impl Gauges {
     fn add(&mut self, process: &Process) {
         let state = usize::from(process.is_guarded) + usize::from(process.file.is_some());
         self.processes[state] += 1;
-        self.threads += process.threads() as u64;
+        self.threads += u64::from(process.threads);
         self.budget = match (self.budget, process.budget) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),

@@ -1,9 +1,5 @@
 //! Reads what a live file counts, again and again.
 //!
-//! The file is read and not mapped: its process may cut it short at any time, and a mapping of what
-//! is gone is a SIGBUS. Only what is in use is read, into one buffer that all files share: the
-//! header, the sites that it counts, and the records of the locks that have a bit in it.
-//!
 //! Another program may come to the same file (`exec` keeps the process id). Then the file says
 //! another start, and all counts begin anew.
 //!
@@ -16,53 +12,12 @@
 
 use crate::metric::Histogram;
 use crate::registry::{Counter, LockSlot, Registry, Slot, Totals};
+use host::image::{Image, locks, ns};
 use preload_abi::histogram::{BUCKETS, Counts};
-use preload_abi::live::{self, FILE_BYTES, Header, How, LOCKS_AT, Live, Lock, Site};
+use preload_abi::live::{How, Live, Lock, name};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io;
-use std::mem::offset_of;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-
-/// Room for one live file, at a page boundary as [`Live::new`] wants it.
-#[derive(Debug)]
-pub struct Buffer {
-    room: Vec<u8>,
-    start: usize,
-}
-
-impl Buffer {
-    /// Room for a file.
-    pub fn new() -> Buffer {
-        let room = vec![0; FILE_BYTES + align_of::<Header>()];
-        let start = room.as_ptr().align_offset(align_of::<Header>());
-        Buffer { room, start }
-    }
-
-    /// Reads a part of the file to its place.
-    fn fill(&mut self, file: &File, from: usize, bytes: usize) -> io::Result<()> {
-        let part = &mut self.room[self.start + from..][..bytes];
-        file.read_exact_at(part, from as u64)
-    }
-
-    fn live(&self) -> Option<Live<'_>> {
-        Live::new(&self.room[self.start..][..FILE_BYTES]).ok()
-    }
-}
-
-impl Default for Buffer {
-    fn default() -> Buffer {
-        Buffer::new()
-    }
-}
-
-/// The part of a lock's record before its names: the counters.
-const LOCK_COUNTERS: usize = offset_of!(Lock, module);
-
-/// What makes a file itself, whatever its name.
-pub type FileId = (u64, u64);
 
 /// How many sites of each kind a file has: left, repaired, closed. See [`How`].
 pub type Sites = [u64; How::ALL.len()];
@@ -107,18 +62,9 @@ pub struct CountedFile {
 }
 
 impl CountedFile {
-    /// Opens a file, if it is a live file.
-    pub fn open(path: &Path) -> Option<(FileId, CountedFile)> {
-        // A pipe is not waited for, and a link that took the file's place is not followed.
-        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
-        let through_link = path.parent().is_some_and(|folder| folder.ends_with("map_files"));
-        let flags = if through_link { flags & !libc::O_NOFOLLOW } else { flags };
-        let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
-        let metadata = file.metadata().ok()?;
-        if !metadata.is_file() || metadata.len() < FILE_BYTES as u64 {
-            return None;
-        }
-        let counted = CountedFile {
+    /// Nothing of the file has been read yet.
+    pub fn new(file: File) -> CountedFile {
+        CountedFile {
             file,
             started_ns: 0,
             totals: Totals::default(),
@@ -126,75 +72,44 @@ impl CountedFile {
             waits: BTreeMap::new(),
             lock_waits: 0,
             sites: Sites::default(),
-        };
-        Some(((metadata.dev(), metadata.ino()), counted))
+        }
     }
 
-    /// Reads the counts, and adds what is new to the program's sums. `None` if the file is no live
-    /// file of this version; then nothing is added.
-    pub fn read(&mut self, buffer: &mut Buffer, registry: &mut Registry, slot: Slot) -> Option<()> {
-        self.read_with(buffer, registry, slot, false)
-    }
-
-    /// Reads them for the last time.
-    pub fn read_last(&mut self, buffer: &mut Buffer, registry: &mut Registry, slot: Slot) -> Option<()> {
-        self.read_with(buffer, registry, slot, true)
-    }
-
-    fn read_with(
+    /// Reads the counts, for the last time or not, and adds what is new to the program's sums.
+    /// `None` if the file is no live file of this version; then nothing is added.
+    pub fn read(
         &mut self,
-        buffer: &mut Buffer,
+        image: &mut Image,
         registry: &mut Registry,
         slot: Slot,
         is_last: bool,
     ) -> Option<()> {
-        buffer.fill(&self.file, 0, size_of::<Header>()).ok()?;
-        let live = buffer.live()?;
-        let (count, places) = (live.sites().len(), live.lock_places().collect::<Vec<_>>());
-        buffer.fill(&self.file, size_of::<Header>(), count * size_of::<Site>()).ok()?;
-        self.fill_locks(buffer, &places, LOCK_COUNTERS)?;
+        image.read_sites(&self.file)?;
+        image.read_lock_counters(&self.file)?;
         // Relaxed, here and below: counters in a copy that nothing else writes.
-        let live = buffer.live()?;
+        let live = image.live().ok()?;
         let started_ns = live.header().started_ns.load(Relaxed);
-        let waits = places.iter().map(|place| live.lock_table()[*place].waits.load(Relaxed));
-        let lock_waits = waits.fold(0_u64, u64::saturating_add);
+        let lock_waits =
+            locks(&live).map(|(_, lock)| lock.waits.load(Relaxed)).fold(0_u64, u64::saturating_add);
         if started_ns != self.started_ns {
             self.started_ns = started_ns;
             (self.totals, self.places, self.waits, self.lock_waits) = Default::default();
         }
         let has_new_waits = lock_waits != self.lock_waits || is_last;
         if has_new_waits {
-            self.fill_locks(buffer, &places, size_of::<Lock>())?;
+            image.read_locks(&self.file)?;
             self.lock_waits = lock_waits;
         }
-        let live = buffer.live()?;
-        let per_second = live.header().ticks_per_second.load(Relaxed);
-        let ns = |ticks: u64| {
-            let ns = u128::from(ticks) * 1_000_000_000 / u128::from(per_second.max(1));
-            u64::try_from(ns).unwrap_or(u64::MAX)
-        };
-        self.add_totals(&live, &places, ns, registry, slot);
+        let live = image.live().ok()?;
+        self.add_totals(&live, registry, slot);
         if has_new_waits {
-            self.add_histograms(&live, &places, ns, registry, slot);
+            self.add_histograms(&live, registry, slot);
         }
         Some(())
     }
 
-    /// Reads the first bytes of the records of some locks.
-    fn fill_locks(&self, buffer: &mut Buffer, places: &[usize], bytes: usize) -> Option<()> {
-        let fill = |place: &usize| buffer.fill(&self.file, LOCKS_AT + place * size_of::<Lock>(), bytes);
-        places.iter().try_for_each(fill).ok()
-    }
-
     /// Adds what is new of all but the histograms.
-    fn add_totals(
-        &mut self,
-        live: &Live<'_>,
-        places: &[usize],
-        ns: impl Fn(u64) -> u64,
-        registry: &mut Registry,
-        slot: Slot,
-    ) {
+    fn add_totals(&mut self, live: &Live<'_>, registry: &mut Registry, slot: Slot) {
         let (mut totals, mut sites) = (Totals::default(), Sites::default());
         let mut loop_ticks = 0_u64;
         for site in live.sites() {
@@ -206,10 +121,9 @@ impl CountedFile {
             totals.add(Counter::LoopSleeps, site.sleeps.load(Relaxed));
             loop_ticks = loop_ticks.saturating_add(site.waited_ticks.load(Relaxed));
         }
-        totals.add(Counter::LoopWaited, ns(loop_ticks));
+        totals.add(Counter::LoopWaited, ns(live, loop_ticks));
 
-        for &place in places {
-            let lock = &live.lock_table()[place];
+        for (_, lock) in locks(live) {
             totals.add(Counter::HandOffs, lock.hand_overs.load(Relaxed));
             totals.add(Counter::Starving, lock.starving.load(Relaxed));
         }
@@ -218,22 +132,14 @@ impl CountedFile {
     }
 
     /// Adds what is new of the histograms.
-    fn add_histograms(
-        &mut self,
-        live: &Live<'_>,
-        places: &[usize],
-        ns: impl Fn(u64) -> u64,
-        registry: &mut Registry,
-        slot: Slot,
-    ) {
+    fn add_histograms(&mut self, live: &Live<'_>, registry: &mut Registry, slot: Slot) {
         let mut waits: BTreeMap<LockSlot, Histogram> = BTreeMap::new();
-        for &place in places {
-            let lock = &live.lock_table()[place];
+        for (place, lock) in locks(live) {
             let known = self.places.entry(place);
-            let lock_slot = *known.or_insert_with(|| registry.lock(slot, &name(lock)));
+            let lock_slot = *known.or_insert_with(|| registry.lock(slot, &lock_name(lock)));
             let histogram = waits.entry(lock_slot).or_default();
             histogram.counts.add(&lock.histogram.read());
-            histogram.sum_ns = histogram.sum_ns.saturating_add(ns(lock.waited_ticks.load(Relaxed)));
+            histogram.sum_ns = histogram.sum_ns.saturating_add(ns(live, lock.waited_ticks.load(Relaxed)));
         }
         for (lock, now) in &waits {
             let before = self.waits.get(lock).map(Kept::histogram).unwrap_or_default();
@@ -248,10 +154,10 @@ impl CountedFile {
 }
 
 /// The name of a lock: where it was first waited for. Locks of one place have one name.
-fn name(lock: &Lock) -> String {
+fn lock_name(lock: &Lock) -> String {
     // Acquire: the names are whole (Invariant 3 of the live file).
     let named = lock.named.load(Acquire) == 1;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(live::name(bytes)).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(name(bytes)).into_owned();
     match (text(&lock.module), text(&lock.symbol)) {
         (module, _) if !named || module.is_empty() => "unknown".to_owned(),
         (module, symbol) if symbol.is_empty() => format!("{module}:{:#x}", lock.offset.load(Relaxed)),

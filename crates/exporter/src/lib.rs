@@ -5,7 +5,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`watch`] | looks at the processes once a second, at a bounded cost |
-//! | [`process`], [`live_file`], [`counts`], [`groups`] | what one look reads: `/proc`, live files, control groups |
+//! | [`process`], [`counts`] | which program a process is; what its live file counts. All else that a look reads is in the package `host` |
 //! | [`registry`] | the sums of each program, in bounded memory |
 //! | [`metric`], [`catalogue`] | families and samples; all metrics by name |
 //! | [`text`], [`protobuf`], [`negotiate`] | the formats, and which of them a client gets |
@@ -16,8 +16,6 @@
 
 pub mod catalogue;
 pub mod counts;
-pub mod groups;
-pub mod live_file;
 pub mod metric;
 pub mod negotiate;
 pub mod process;

@@ -3,15 +3,22 @@
 
 mod support;
 
-use exporter::counts::{Buffer, CountedFile};
+use exporter::counts::CountedFile;
 use exporter::metric::Histogram;
 use exporter::registry::{Counter, IDLE_S, Limits, NAME_BYTES, OTHER, Registry, Slot, Totals};
+use host::image::Image;
+use host::live_file::LiveFile;
 use preload_abi::live::FILE_BYTES;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::path::Path;
 use support::Fake;
 
 const SMALL: Limits = Limits { programs: 4, locks: 2 };
+
+fn open(path: &Path) -> Option<CountedFile> {
+    Some(CountedFile::new(LiveFile::open(path.to_owned())?.file))
+}
 
 /// All lock waits of an entry.
 fn waits(registry: &Registry, slot: Slot) -> u64 {
@@ -22,14 +29,14 @@ fn waits(registry: &Registry, slot: Slot) -> u64 {
 fn what_a_file_counts_is_counted_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let fake = Fake::new(folder.path(), "1.live", 1);
-    let (mut buffer, mut registry) = (Buffer::new(), Registry::new(SMALL));
+    let (mut image, mut registry) = (Image::default(), Registry::new(SMALL));
     let slot = registry.enter("server", true, 0);
-    let (_, mut file) = CountedFile::open(&fake.path).expect("a live file");
+    let mut file = open(&fake.path).expect("a live file");
     fake.site(0, 7, 500);
     fake.lock(3, "put+0x1", 4, 1_000_000);
     fake.lock(900, "get+0x2", 1, 3_000_000);
     for _ in 0..3 {
-        file.read(&mut buffer, &mut registry, slot).expect("counts");
+        file.read(&mut image, &mut registry, slot, false).expect("counts");
     }
     let totals = &registry.program(slot).totals;
     assert_eq!((totals.get(Counter::LoopWaits), totals.get(Counter::LoopWaited)), (7, 500));
@@ -45,7 +52,7 @@ fn what_a_file_counts_is_counted_once() {
     );
     // Locks of one place are one series.
     fake.lock(4, "put+0x1", 2, 1_000_000);
-    file.read(&mut buffer, &mut registry, slot).expect("counts");
+    file.read(&mut image, &mut registry, slot, false).expect("counts");
     assert_eq!((waits(&registry, slot), registry.program(slot).locks().count()), (7, 2));
 }
 
@@ -53,39 +60,39 @@ fn what_a_file_counts_is_counted_once() {
 fn another_program_in_the_same_file_counts_anew() {
     let folder = tempfile::tempdir().expect("a folder");
     let fake = Fake::new(folder.path(), "1.live", 1);
-    let (mut buffer, mut registry) = (Buffer::new(), Registry::new(SMALL));
+    let (mut image, mut registry) = (Image::default(), Registry::new(SMALL));
     let slot = registry.enter("server", true, 0);
-    let (_, mut file) = CountedFile::open(&fake.path).expect("a live file");
+    let mut file = open(&fake.path).expect("a live file");
     fake.lock(3, "put", 10, 1_000_000);
-    file.read(&mut buffer, &mut registry, slot).expect("counts");
+    file.read(&mut image, &mut registry, slot, false).expect("counts");
     fake.restart(2);
     fake.lock(3, "get", 4, 1_000_000);
-    file.read(&mut buffer, &mut registry, slot).expect("counts");
+    file.read(&mut image, &mut registry, slot, false).expect("counts");
     assert_eq!((waits(&registry, slot), registry.program(slot).locks().count()), (14, 2));
 }
 
 #[test]
 fn what_is_no_live_file_is_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (mut buffer, mut registry) = (Buffer::new(), Registry::new(SMALL));
+    let (mut image, mut registry) = (Image::default(), Registry::new(SMALL));
     let slot = registry.enter("server", true, 0);
     for (name, bytes) in [("short", 100), ("zeroes", FILE_BYTES)] {
         let path = folder.path().join(name);
         std::fs::write(&path, vec![0; bytes]).expect("written");
-        let read = CountedFile::open(&path).and_then(|(_, mut it)| it.read(&mut buffer, &mut registry, slot));
+        let read = open(&path).and_then(|mut it| it.read(&mut image, &mut registry, slot, false));
         assert_eq!(read, None, "{name}");
     }
-    assert!(CountedFile::open(folder.path()).is_none());
+    assert!(open(folder.path()).is_none());
     let link = folder.path().join("link");
     let fake = Fake::new(folder.path(), "1.live", 1);
     std::os::unix::fs::symlink(&fake.path, &link).expect("a link");
-    assert!(CountedFile::open(&link).is_none(), "a link is not followed");
+    assert!(open(&link).is_none(), "a link is not followed");
     // A file that is cut short while it is read is no reason to die.
-    let (_, mut file) = CountedFile::open(&fake.path).expect("a live file");
+    let mut file = open(&fake.path).expect("a live file");
     std::fs::File::options().write(true).open(&fake.path).unwrap().set_len(5000).expect("cut");
     fake.put(0, &[]);
     fake.site(3, 1, 1);
-    assert_eq!(file.read(&mut buffer, &mut registry, slot), None);
+    assert_eq!(file.read(&mut image, &mut registry, slot, false), None);
     assert_eq!(registry.program(slot).totals, Totals::default());
 }
 

@@ -49,6 +49,24 @@ pub fn set_open_files(now: u64) -> Result<(), i32> {
     check(unsafe { syscall4(libc::SYS_prlimit64, own, which, (&raw const limit).addr(), 0) }).map(drop)
 }
 
+/// Raises the limit of open files to `wanted`, or as far as the process may raise it by itself, and
+/// returns the limit then. It is never lowered.
+///
+/// ```
+/// use platform::limits::{open_files, raise_open_files};
+///
+/// let limit = open_files().expect("it can be asked for");
+/// assert_eq!(raise_open_files(1), Ok(limit.now));
+/// ```
+///
+/// # Errors
+/// The error number of `prlimit`, if the limit cannot be asked for.
+pub fn raise_open_files(wanted: u64) -> Result<u64, i32> {
+    let limit = open_files()?;
+    let raised = wanted.min(limit.most);
+    Ok(if raised > limit.now && set_open_files(raised).is_ok() { raised } else { limit.now })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! How many connections there are descriptors for.
 
-use platform::limits::{open_files, set_open_files};
+use platform::limits::raise_open_files;
 
 /// What a server needs beside its connections: for its data, for waiting, and to refuse clients
 /// beyond the maximum.
@@ -9,15 +9,9 @@ const SPARE: u64 = 64;
 /// Returns for how many of the wanted connections the process has descriptors. Raises its limit for
 /// them, as far as it may.
 pub(crate) fn connections(wanted: usize) -> usize {
-    // Where that cannot be found out, it is found out when there are none.
-    let Ok(limit) = open_files() else { return wanted };
     let needed = u64::try_from(wanted).unwrap_or(u64::MAX).saturating_add(SPARE);
-    if needed <= limit.now {
-        return wanted;
-    }
-    let raised = needed.min(limit.most);
-    let now = if raised > limit.now && set_open_files(raised).is_ok() { raised } else { limit.now };
-    fit(wanted, now)
+    // Where the limit cannot be found out, it is found out when there are no descriptors.
+    raise_open_files(needed).map_or(wanted, |now| fit(wanted, now))
 }
 
 /// Returns how many of the wanted connections fit, at least one, if `now` descriptors may be open.

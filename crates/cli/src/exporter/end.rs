@@ -5,7 +5,7 @@
 //! descriptor: then it is looked for after each pause.
 
 use command::failure::{BROKEN, Failure, USAGE, reason};
-use exporter::process::{Runs, runs};
+use exporter::process::runs;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ impl Ends {
         let process = match process.map(|pid| (pid, platform::pidfd::open(pid))) {
             None => None,
             Some((pid, Ok(descriptor))) => Some((pid, Some(descriptor))),
-            Some((pid, Err(_))) if runs(pid) != Runs::Nothing => Some((pid, None)),
+            Some((pid, Err(_))) if runs(pid).is_some() => Some((pid, None)),
             Some((pid, Err(_))) => {
                 let help = "name a process that runs, as `pgrep` or `ps -e` show it";
                 return Err(Failure::new(USAGE, format!("there is no process {pid}"), help));
@@ -84,7 +84,7 @@ impl Ends {
             }
             let is_over = |(pid, descriptor): &(u32, Option<OwnedFd>)| match descriptor {
                 Some(_) => both[1].revents != 0,
-                None => runs(*pid) == Runs::Nothing,
+                None => runs(*pid).is_none(),
             };
             if self.process.as_ref().is_some_and(is_over) {
                 return Ok(Some(Ended::Process));

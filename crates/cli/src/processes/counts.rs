@@ -1,8 +1,7 @@
 //! The live statistics file of one process: what its loops and locks did since the last reading.
 //!
-//! The file has 3 MB, so all files are read into one image in turn, and each keeps only the
-//! counters of what is in use. It is read, not mapped: a program that cuts its file short would end
-//! a reader that has mapped it.
+//! All files are read into one image in turn ([`host::image`]), and each keeps only the counters
+//! of what is in use.
 //!
 //! Invariants:
 //! 1. A reading is compared with the one before, so a wait counts in the interval in which it ends.
@@ -10,16 +9,14 @@
 
 use super::row;
 use super::text::shown;
-use crate::stats::image::Image;
+use host::image::{Image, locks, ns};
 use preload_abi::histogram::Counts as Histogram;
 use preload_abi::live::{self, How, Live, name};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
-use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// An open live file, and its counters at the last reading.
 #[derive(Debug)]
@@ -70,18 +67,16 @@ pub struct Between {
 }
 
 impl Counts {
-    /// Opens a live file.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn open(path: &Path) -> io::Result<Counts> {
-        Ok(Counts { file: File::open(path)?, sites: vec![], locks: HashMap::new(), before_ns: None })
+    /// Of an open live file, of which nothing has been read yet.
+    pub fn new(file: File) -> Counts {
+        Counts { file, sites: vec![], locks: HashMap::new(), before_ns: None }
     }
 
     /// Reads it through `image`, at a moment of the monotonic clock. `None` if it cannot be read,
     /// is none, or its program has ended.
     pub fn look(&mut self, image: &mut Image, now_ns: u64) -> Option<Between> {
-        image.refresh(&self.file).ok()?;
+        image.read_sites(&self.file)?;
+        image.read_locks(&self.file)?;
         let live = image.live().ok()?;
         if live.header().state.load(Acquire) == live::ENDED {
             return None;
@@ -95,20 +90,19 @@ impl Counts {
     }
 
     fn look_at_sites(&mut self, live: &Live, between: &mut Between) {
-        let rate = ticks_per_second(live);
         let per_s = |count: u64| per_second(count, between.span_ns);
         self.sites.resize(live.sites().len(), SiteCounts::default());
         let mut loops = Vec::new();
         for (site, before) in live.sites().iter().zip(&mut self.sites) {
-            if load_u32(&site.how) != How::Jump as u32 {
+            if site.how.load(Relaxed) != How::Jump as u32 {
                 continue;
             }
             let now = SiteCounts {
                 waits: load(&site.waits),
                 yields: load(&site.yields),
                 sleeps: load(&site.sleeps),
-                waited_ns: ns(load(&site.waited_ticks), rate),
-                longest_ns: ns(load(&site.longest_ticks), rate),
+                waited_ns: ns(live, load(&site.waited_ticks)),
+                longest_ns: ns(live, load(&site.longest_ticks)),
             };
             let waited_ns = now.waited_ns.saturating_sub(before.waited_ns);
             between.sites += 1;
@@ -133,17 +127,13 @@ impl Counts {
     }
 
     fn look_at_locks(&mut self, live: &Live, between: &mut Between) {
-        let rate = ticks_per_second(live);
-        let mut locks = Vec::new();
-        for (place_in_table, lock) in live.lock_table().iter().enumerate() {
+        let mut rows = Vec::new();
+        for (place_in_table, lock) in locks(live) {
             let address = load(&lock.address);
-            if address == 0 {
-                continue;
-            }
             let now = LockCounts {
                 address,
-                waited_ns: ns(load(&lock.waited_ticks), rate),
-                longest_ns: ns(load(&lock.longest_ticks), rate),
+                waited_ns: ns(live, load(&lock.waited_ticks)),
+                longest_ns: ns(live, load(&lock.longest_ticks)),
                 starving: load(&lock.starving),
                 waits: lock.histogram.read(),
             };
@@ -159,17 +149,14 @@ impl Counts {
             between.contended += u32::from(count > 0);
             between.waits.add(&waits);
             between.longest_ns = between.longest_ns.max(longest_ns);
-            // Acquire: the names are written before `named` says so (Invariant 3 of `live`).
-            let named = lock.named.load(Acquire) == 1;
-            let of = |bytes| if named { name(bytes) } else { &[][..] };
             let [p50_ns, p99_ns] = [0.5, 0.99].map(|share| percentile(&waits, share, longest_ns));
-            locks.push((
+            rows.push((
                 waited_ns,
                 now.waited_ns,
                 row::Lock {
                     address,
-                    module: if named { shown(of(&lock.module)) } else { "?".into() },
-                    place: place(of(&lock.symbol), load(&lock.offset)),
+                    module: shown(name(&lock.module)),
+                    place: place(name(&lock.symbol), load(&lock.offset)),
                     waits_per_s: per_second(count, between.span_ns),
                     waiting: per_second(waited_ns, between.span_ns) / 1e9,
                     p50_ns,
@@ -180,8 +167,8 @@ impl Counts {
             ));
             *before = now;
         }
-        locks.sort_by_key(|(now, total, _)| Reverse((*now, *total)));
-        between.locks = locks.into_iter().map(|(_, _, row)| row).collect();
+        rows.sort_by_key(|(now, total, _)| Reverse((*now, *total)));
+        between.locks = rows.into_iter().map(|(_, _, row)| row).collect();
     }
 }
 
@@ -192,23 +179,9 @@ impl Between {
     }
 }
 
-// Relaxed, here and below: counters that go on and order nothing.
+// Relaxed, here and above: numbers in a copy that nothing else writes.
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Relaxed)
-}
-
-fn load_u32(number: &AtomicU32) -> u32 {
-    number.load(Relaxed)
-}
-
-fn ticks_per_second(live: &Live) -> u64 {
-    load(&live.header().ticks_per_second)
-}
-
-/// Ticks in ns; 0 where the clock's rate is not known.
-fn ns(ticks: u64, per_second: u64) -> u64 {
-    let ns = (u128::from(ticks) * 1_000_000_000).checked_div(per_second.into()).unwrap_or(0);
-    ns.try_into().unwrap_or(u64::MAX)
 }
 
 /// A rate; 0 at the first reading.
@@ -233,49 +206,42 @@ fn percentile(waits: &Histogram, share: f64, longest_ns: u64) -> Option<u64> {
 }
 
 #[cfg(test)]
+#[path = "../../../exporter/tests/support/mod.rs"]
+mod fake;
+
+#[cfg(test)]
 mod tests {
+    use super::fake::Fake;
     use super::*;
-    use preload_abi::histogram::bucket_of;
-    use preload_abi::live::{FILE_BYTES, FORMAT, Header, LOCKS_AT, Lock, MAGIC, RUNNING, Site};
+    use preload_abi::live::{Header, LOCKS_AT, Lock, Site};
     use std::mem::offset_of;
-    use std::os::unix::fs::FileExt as _;
 
     const SITE: usize = size_of::<Header>();
-    const LOCK: usize = LOCKS_AT + 7 * size_of::<Lock>();
+    const PLACE: usize = 7;
+    const LOCK: usize = LOCKS_AT + PLACE * size_of::<Lock>();
 
     struct Fixture {
-        file: File,
+        _folder: tempfile::TempDir,
+        fake: Fake,
         counts: Counts,
         image: Image,
     }
 
     impl Fixture {
         fn new() -> Fixture {
-            let file = tempfile::NamedTempFile::new().expect("a file");
-            let counts = Counts::open(file.path()).expect("opened");
-            let it = Fixture { file: file.into_file(), counts, image: Image::empty() };
-            it.file.set_len(FILE_BYTES as u64).expect("long enough");
-            it.put(offset_of!(Header, magic), MAGIC);
-            it.put(offset_of!(Header, format), u64::from(FORMAT));
-            it.put(offset_of!(Header, state), u64::from(RUNNING) | 1 << 32);
-            it.put(offset_of!(Header, ticks_per_second), 1_000_000_000);
-            it.put(SITE + offset_of!(Site, how), How::Jump as u64);
-            it
-        }
-
-        fn put(&self, offset: usize, value: u64) {
-            self.file.write_all_at(&value.to_ne_bytes(), offset as u64).expect("written");
+            let folder = tempfile::tempdir().expect("a folder");
+            let fake = Fake::new(folder.path(), "7.live", 1);
+            fake.site(0, 0, 0);
+            let counts = Counts::new(File::open(&fake.path).expect("opened"));
+            Fixture { _folder: folder, fake, counts, image: Image::default() }
         }
 
         /// The number of waits of 1 ms and of 100 ms so far.
         fn put_waits(&self, short: u64, long: u64) {
-            self.put(LOCK + offset_of!(Lock, address), 0x1000);
-            let histogram = LOCK + offset_of!(Lock, histogram);
-            self.put(histogram + 8 * bucket_of(1_000_000), short);
-            self.put(histogram + 8 * bucket_of(100_000_000), long);
-            self.put(LOCK + offset_of!(Lock, waited_ticks), short * 1_000_000 + long * 100_000_000);
+            self.fake.lock(PLACE, "put", short, 1_000_000);
+            self.fake.lock(PLACE, "put", long, 100_000_000);
             let longest = if long > 0 { 100_000_000 } else { 1_000_000 };
-            self.put(LOCK + offset_of!(Lock, longest_ticks), longest);
+            self.fake.number(LOCK + offset_of!(Lock, longest_ticks), longest);
         }
 
         fn look(&mut self, now_ns: u64) -> Option<Between> {
@@ -291,11 +257,11 @@ mod tests {
         assert_eq!((first.span_ns, first.contended, first.waits.count()), (None, 1, 3));
 
         it.put_waits(10, 3);
-        it.put(SITE + offset_of!(Site, waited_ticks), 500_000_000);
+        it.fake.number(SITE + offset_of!(Site, waited_ticks), 500_000_000);
         let second = it.look(3_000_000_000).expect("read");
         assert_eq!((second.span_ns, second.sites, second.waited_ns), (Some(2_000_000_000), 1, 500_000_000));
         assert_eq!((second.waits.count(), second.loops[0].waiting), (10, 0.25));
-        assert_eq!((second.locks[0].waits_per_s, second.locks[0].address), (5.0, 0x1000));
+        assert_eq!((second.locks[0].waits_per_s, second.locks[0].address), (5.0, 0x1007));
         // The longest wait ever is not of this interval.
         assert!((1_000_000..1_100_000).contains(&second.longest_ns), "{}", second.longest_ns);
         assert_eq!(second.percentile(0.99), Some(second.longest_ns));
@@ -310,7 +276,7 @@ mod tests {
         let mut it = Fixture::new();
         it.put_waits(10, 0);
         it.look(1);
-        it.put(LOCK + offset_of!(Lock, address), 0x2000);
+        it.fake.number(LOCK + offset_of!(Lock, address), 0x2000);
         assert_eq!(it.look(2).expect("read").waits.count(), 10);
     }
 
@@ -318,14 +284,14 @@ mod tests {
     fn a_file_that_is_cut_short_ends_nobody() {
         let mut it = Fixture::new();
         assert!(it.look(1).is_some());
-        it.file.set_len(5000).expect("cut");
+        File::options().write(true).open(&it.fake.path).and_then(|file| file.set_len(4200)).expect("cut");
         assert_eq!(it.look(2), None);
     }
 
     #[test]
     fn a_program_that_has_ended_has_no_rates() {
         let mut it = Fixture::new();
-        it.put(offset_of!(Header, state), u64::from(live::ENDED));
+        it.fake.number(offset_of!(Header, state), u64::from(live::ENDED));
         assert_eq!(it.look(1), None);
     }
 }

@@ -2,35 +2,41 @@
 //!
 //! | what | how often it is read |
 //! | --- | --- |
-//! | `schedstat` of each thread | in each pass; with many threads on the host in turn |
-//! | `stat`: name, CPU time, number of threads | in each pass in which it has run; of threads of the kernel in every 32nd |
+//! | CPU time: the clock of the process | in each pass |
+//! | `schedstat` of each thread | in each pass in which it has run; with many threads on the host in turn |
+//! | `stat`: name, number of threads | in each pass in which it has run; of threads of the kernel in every 32nd |
 //! | its live file | in each pass if there are few, else in turn |
 //! | its control groups, its command line | in every 32nd pass |
 //!
-//! CPU time is the sum over the threads, in ns, if all were read in this pass. Else it is that of
-//! `stat`: all threads, but in ticks of 10 ms. Where threads have ended the greater one counts.
+//! A process whose clock stands still has not run, so none of its threads has. Where that clock is
+//! not ours to read, in another pid namespace, CPU time is the sum over the threads.
 
 use super::counts::Between;
-use super::groups::Groups;
-use super::kept::{Reader, Room};
-use super::row::{Inside, Manx, Row};
-use super::text::{Stat, command_line};
-use super::threads::{Sum, Threads, Turn};
+use super::row::{self, Inside, Manx, Row};
+use super::text::{Stat, command_line, shown};
+use super::throttled::worst;
 use super::under_manx::UnderManx;
-use crate::stats::image::Image;
-use std::path::PathBuf;
+use host::groups::{Groups, Membership};
+use host::image::Image;
+use host::reader::{Reader, Room};
+use host::threads::{Sum, Thread, Threads, Turn};
+use platform::usage::process_cpu_ns_of;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// The number of passes between two readings of what seldom changes.
 const SELDOM: u64 = 32;
 /// The longest command line that is kept, in bytes.
 const COMMAND_BYTES_MAX: usize = 512;
+/// Names of threads that one pass reads at most: each costs 5 µs.
+const NAMES_PER_PASS: usize = 64;
 
 /// What all processes of a pass share.
 pub struct Pass<'a> {
     /// Its number, its time, and the room for descriptors
     pub turn: Turn<'a>,
-    /// The length of a tick of `stat`
-    pub tick_ns: u64,
+    /// Its time in seconds
+    pub now_s: u64,
     /// The number of passes between two readings of a live file
     pub counts_every: u64,
     /// The process whose inside is wanted
@@ -46,15 +52,24 @@ pub struct Pass<'a> {
 pub struct Process {
     pid: u32,
     stat: Reader,
-    /// What `stat` said last, and when
-    before: Option<(u64, Stat)>,
+    before: Option<Before>,
     threads: Threads,
+    /// The names of its threads that were read
+    names: HashMap<u32, String>,
     manx: UnderManx,
     between: Option<Between>,
-    membership: Vec<u8>,
+    membership: Membership,
     command: String,
     /// In which pass what changes seldom was read
     seldom: Option<u64>,
+}
+
+/// What the pass before has seen of a process.
+#[derive(Debug)]
+struct Before {
+    at_ns: u64,
+    cpu_ns: Option<u64>,
+    stat: Stat,
 }
 
 /// What a pass has seen of a process.
@@ -72,12 +87,13 @@ impl Process {
     pub fn new(pid: u32, room: &Room) -> Process {
         Process {
             pid,
-            stat: Reader::of(PathBuf::from(format!("/proc/{pid}/stat")), room),
+            stat: Reader::of(format!("/proc/{pid}/stat").into(), room),
             before: None,
             threads: Threads::default(),
+            names: HashMap::new(),
             manx: UnderManx::default(),
             between: None,
-            membership: vec![],
+            membership: None,
             command: String::new(),
             seldom: None,
         }
@@ -92,56 +108,57 @@ impl Process {
     pub fn look(&mut self, pass: &mut Pass) -> Seen {
         let (turn, now_ns) = (pass.turn, pass.turn.now_ns);
         let is_time = (turn.pass + u64::from(self.pid)).is_multiple_of(SELDOM);
-        if !is_time && self.before.as_ref().is_some_and(|(_, stat)| stat.is_kernel) {
+        if !is_time && self.before.as_ref().is_some_and(|before| before.stat.is_kernel) {
             return Seen::Kernel;
         }
+        let cpu_ns = process_cpu_ns_of(self.pid);
         let before = self.before.take();
-        let idle = before.as_ref().filter(|(_, stat)| !stat.is_kernel && self.threads.is_idle(now_ns));
-        let (stat, sum) = match idle {
-            Some((_, stat)) => (stat.clone(), Some(Threads::idle())),
-            None => {
-                let mut text = [0; 1024];
-                let Some(stat) = self.stat.read(&mut text).and_then(Stat::parse) else { return Seen::Ended };
-                if stat.is_kernel {
-                    self.before = Some((now_ns, stat));
-                    return Seen::Kernel;
+        let idle = before.as_ref().filter(|before| before.cpu_ns == cpu_ns && cpu_ns > Some(0));
+        let has_run = idle.is_none();
+        let stat = match idle {
+            Some(before) if !is_time => before.stat.clone(),
+            _ => match self.stat.read(&mut [0; 1024]).and_then(Stat::parse) {
+                Some(stat) => stat,
+                None => {
+                    pass.groups.leave(&mut self.membership, pass.now_s);
+                    return Seen::Ended;
                 }
-                let sum = self.threads.look(self.pid, stat.threads, &turn);
-                (stat, sum)
-            }
+            },
         };
-        let manx = self.manx.look(self.pid, &stat.name);
-        if is_time || self.seldom.is_none() || self.command.is_empty() {
-            self.look_seldom(turn.pass);
+        let stat = &self.before.insert(Before { at_ns: now_ns, cpu_ns, stat }).stat;
+        if stat.is_kernel {
+            return Seen::Kernel;
         }
-        let span_ns = before.as_ref().map(|(at_ns, _)| now_ns.saturating_sub(*at_ns).max(1));
-        let ticks = before.map_or(0, |(_, before)| stat.ticks.saturating_sub(before.ticks));
-        let in_ticks = span_ns.map(|span_ns| (ticks * pass.tick_ns) as f64 / span_ns as f64);
-        let cpus = in_ticks.map(|in_ticks| match sum {
-            Some(sum) if turn.every == 1 && sum.read >= stat.threads && !sum.some_ended => sum.running,
-            Some(sum) if turn.every == 1 => sum.running.max(in_ticks),
-            _ => in_ticks,
+        let sum = self.threads.look(self.pid, stat.threads, has_run, &turn);
+        let manx = self.manx.look(self.pid, &stat.name, has_run);
+        let (name, count) = (stat.name.clone(), stat.threads);
+        if is_time || self.seldom.is_none() || self.command.is_empty() {
+            self.look_seldom(pass);
+        }
+        let span_ns = before.as_ref().map(|before| now_ns.saturating_sub(before.at_ns).max(1));
+        let used_ns = before.and_then(|before| Some(cpu_ns?.saturating_sub(before.cpu_ns?)));
+        let cpus = span_ns.and_then(|span_ns| match used_ns {
+            Some(used_ns) => Some(used_ns as f64 / span_ns as f64),
+            None => sum.map(|sum| sum.running),
         });
-        self.before = Some((now_ns, stat.clone()));
         let is_open = pass.open == Some(self.pid);
         self.look_at_counts(pass, is_open);
-        let worst = pass.groups.worst(&self.membership, self.pid, turn.pass);
+        let worst = pass.groups.readings(&self.membership).and_then(|[now, before]| worst(now, before));
         let mut row = Row {
             pid: self.pid,
-            name: stat.name,
+            name,
             command: self.command.clone(),
             manx: if manx == Manx::Counts && !self.has_counts() { Manx::On } else { manx },
-            threads: stat.threads,
-            threads_read: sum.map_or(0, |sum| sum.read),
+            threads: count,
+            threads_read: sum.map_or(0, |sum| sum.known),
             cpus,
             delay: span_ns.and(sum).map(|sum: Sum| sum.waiting),
-            throttled: worst.map(|worst| worst.share),
+            throttled: worst.as_ref().map(|worst| worst.share),
             ..Row::default()
         };
-        let group = worst.map(|worst| worst.group.clone());
         let mut inside = None;
         if is_open {
-            let threads = self.threads.rows(self.pid);
+            let (threads, group) = (self.thread_rows(), worst.map(|worst| worst.group));
             inside = Some(Inside { pid: self.pid, group, threads, ..Inside::default() });
         }
         if let Some(between) = &self.between {
@@ -153,15 +170,41 @@ impl Process {
         Seen::Process(Box::new(row), inside)
     }
 
-    fn look_seldom(&mut self, pass: u64) {
+    fn look_seldom(&mut self, pass: &mut Pass) {
         // A process that has no command line keeps none: it is not asked in each pass.
-        if self.seldom.is_some_and(|before| pass < before + 2) {
+        if self.seldom.is_some_and(|before| pass.turn.pass < before + 2) {
             return;
         }
-        self.seldom = Some(pass);
-        let read = |name: &str| std::fs::read(format!("/proc/{}/{name}", self.pid)).unwrap_or_default();
-        self.membership = read("cgroup");
-        self.command = command_line(&read("cmdline"), COMMAND_BYTES_MAX);
+        self.seldom = Some(pass.turn.pass);
+        pass.groups.follow(&mut self.membership, self.pid, pass.now_s);
+        let command = std::fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        self.command = command_line(&command, COMMAND_BYTES_MAX);
+    }
+
+    /// Each thread, those that run and wait most first; with names, as far as they are read.
+    fn thread_rows(&mut self) -> Vec<row::Thread> {
+        let mut threads: Vec<_> = self.threads.known().iter().collect();
+        // In millionths, because numbers with a fraction have no order.
+        threads.sort_by_cached_key(|thread| {
+            let weight = thread.rates.map_or(0, |rates| ((rates.run + rates.wait) * 1e6) as u64);
+            (Reverse(weight), thread.tid)
+        });
+        let is_known =
+            |tid: &u32| self.threads.known().binary_search_by_key(tid, |thread| thread.tid).is_ok();
+        self.names.retain(|tid, _| is_known(tid));
+        let unnamed = threads.iter().map(|thread| thread.tid).filter(|tid| !self.names.contains_key(tid));
+        for tid in unnamed.take(NAMES_PER_PASS).collect::<Vec<_>>() {
+            let name = std::fs::read(format!("/proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
+            self.names.insert(tid, shown(name.strip_suffix(b"\n").unwrap_or(&name)));
+        }
+        let row = |thread: &Thread| row::Thread {
+            tid: thread.tid,
+            name: self.names.get(&thread.tid).cloned().unwrap_or_default(),
+            cpus: thread.rates.map(|rates| rates.run),
+            delay: thread.rates.map(|rates| rates.wait),
+            slices_per_s: thread.rates.map(|rates| rates.slices_per_s),
+        };
+        threads.into_iter().map(row).collect()
     }
 
     /// Reads the live file, if it is its turn.

@@ -9,8 +9,6 @@ pub struct Stat {
     pub name: String,
     /// Whether it is a thread of the kernel
     pub is_kernel: bool,
-    /// User and system time, in ticks
-    pub ticks: u64,
     /// How many threads there are
     pub threads: u32,
 }
@@ -29,47 +27,8 @@ impl Stat {
         Some(Stat {
             name: shown(text.get(begin + 1..end)?),
             is_kernel: field(9)? & KERNEL_THREAD != 0,
-            ticks: field(14)? + field(15)?,
             threads: field(20)?.try_into().ok()?,
         })
-    }
-}
-
-/// What `schedstat` says of a thread since it began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    /// How long it ran, in ns
-    pub run_ns: u64,
-    /// How long it waited for a CPU, in ns
-    pub wait_ns: u64,
-    /// How often it was given one
-    pub slices: u64,
-}
-
-impl Times {
-    /// Reads them.
-    pub fn parse(text: &[u8]) -> Option<Times> {
-        let mut numbers = str::from_utf8(text).ok()?.split_ascii_whitespace().map(str::parse);
-        let mut next = || numbers.next()?.ok();
-        Some(Times { run_ns: next()?, wait_ns: next()?, slices: next()? })
-    }
-
-    /// With what has been added since.
-    pub fn plus(&self, since: &Times) -> Times {
-        Times {
-            run_ns: self.run_ns.saturating_add(since.run_ns),
-            wait_ns: self.wait_ns.saturating_add(since.wait_ns),
-            slices: self.slices.saturating_add(since.slices),
-        }
-    }
-
-    /// What has been added since an earlier reading.
-    pub fn since(&self, earlier: &Times) -> Times {
-        Times {
-            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
-            wait_ns: self.wait_ns.saturating_sub(earlier.wait_ns),
-            slices: self.slices.saturating_sub(earlier.slices),
-        }
     }
 }
 
@@ -106,7 +65,7 @@ mod tests {
     fn a_name_with_brackets_and_spaces_is_read() {
         let fields = "S 1 2 3 0 -1 4194304 5 6 7 8 30 12 0 0 20 0 9 0 100 0 0";
         let stat = Stat::parse(format!("7 (a) b (c) {fields}\n").as_bytes());
-        let expected = Stat { name: "a) b (c".into(), is_kernel: false, ticks: 42, threads: 9 };
+        let expected = Stat { name: "a) b (c".into(), is_kernel: false, threads: 9 };
         assert_eq!(stat, Some(expected));
         let kernel = fields.replace("4194304", "69238880");
         assert!(Stat::parse(format!("7 (k) {kernel}").as_bytes()).expect("read").is_kernel);
@@ -134,13 +93,7 @@ mod tests {
 
         #[test]
         fn any_text_is_survived(text: Vec<u8>) {
-            let _ = (Stat::parse(&text), Times::parse(&text));
-        }
-
-        #[test]
-        fn what_is_written_is_read(run_ns: u64, wait_ns: u64, slices: u64) {
-            let text = format!("{run_ns} {wait_ns} {slices}\n");
-            prop_assert_eq!(Times::parse(text.as_bytes()), Some(Times { run_ns, wait_ns, slices }));
+            let _ = Stat::parse(&text);
         }
     }
 }

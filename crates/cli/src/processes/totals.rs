@@ -5,7 +5,8 @@ use super::counts::Between;
 use super::row::Manx;
 use super::text::{Stat, command_line};
 use super::under_manx::UnderManx;
-use crate::stats::image::Image;
+use host::image::Image;
+use host::list::pids;
 use serde::Serialize;
 
 /// The longest command line that is kept, in bytes.
@@ -54,16 +55,15 @@ pub struct TotalCounts {
 
 /// Looks at all processes.
 pub fn now() -> UnderManxNow {
-    let mut image = Image::empty();
+    let mut image = Image::default();
     let mut found = UnderManxNow::default();
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let mut pids: Vec<u32> = pids().collect();
     pids.sort_unstable();
     for pid in pids {
         let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let Some(stat) = Stat::parse(&read("stat")) else { continue };
         let mut process = UnderManx::default();
-        let manx = process.look(pid, &stat.name);
+        let manx = process.look(pid, &stat.name, true);
         found.unseen += u32::from(manx == Manx::Unknown && !stat.is_kernel);
         if !manx.is_on() {
             continue;

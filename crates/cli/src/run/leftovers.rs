@@ -10,7 +10,7 @@
 
 use super::cache::is_own;
 use crate::stats::source;
-use exporter::live_file::LIVE;
+use host::live_file::LIVE;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 

@@ -6,12 +6,13 @@
 //! | `--stats` | `PID.live` in the folder [`folder`] | the same |
 //!
 //! So of `FILE` and `FILE.live`, the latter is always the newer. A process that runs maps its live
-//! file, and `/proc/PID/maps` says where that is; it is opened through `/proc/PID/root`, as the
-//! process itself sees it, for it may live in a container.
+//! file ([`Mapping`]).
 
-use super::image::Image;
+use super::recorded::image_of;
 use command::failure::{Failure, NO_STATISTICS, reason};
-use exporter::live_file::{LIVE, is_guarded, mapped_live_files, within};
+use host::image::Image;
+use host::live_file::{LIVE, Mapping};
+use preload_abi::live::MAGIC;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -71,14 +72,12 @@ impl Source {
             )
         })?;
         let (what, help) = match found {
-            Mapping::Live(path) => return Ok(Source { path, pid: Some(pid) }),
-            Mapping::NoCounts => (
+            Mapping { file: Some(live), .. } => return Ok(Source { path: live.path, pid: Some(pid) }),
+            Mapping { has_library: true, .. } => (
                 "runs under Manx, but has no statistics",
                 "start it with `manx run --stats`; they begin when it creates its first thread",
             ),
-            Mapping::NotUnderManx => {
-                ("does not run under Manx", "start the program with `manx run --stats -- PROGRAM`")
-            }
+            _ => ("does not run under Manx", "start the program with `manx run --stats -- PROGRAM`"),
         };
         Err(Failure::new(NO_STATISTICS, format!("process {pid} {what}"), help))
     }
@@ -103,14 +102,12 @@ impl Source {
         match read(&self.path) {
             // The program may have ended meanwhile: its live file has become JSON without the
             // suffix.
-            Err(ReadError::System(error)) if error.kind() == io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let ended = self.path.as_os_str().as_bytes().strip_suffix(LIVE.as_bytes());
-                match ended.map(|path| read(Path::new(OsStr::from_bytes(path)))) {
-                    Some(Ok(image)) => Ok(image),
-                    _ => Err(self.fault(ReadError::System(error))),
-                }
+                let read = ended.and_then(|path| read(Path::new(OsStr::from_bytes(path))).ok());
+                read.ok_or_else(|| self.fault(&error))
             }
-            other => other.map_err(|error| self.fault(error)),
+            other => other.map_err(|error| self.fault(&error)),
         }
     }
 
@@ -119,105 +116,55 @@ impl Source {
         Path::new(&format!("/proc/{}", self.pid.unwrap_or(pid))).exists()
     }
 
-    /// `why` as a failure of this source.
-    pub fn fault(&self, why: impl Into<ReadError>) -> Failure {
-        let (what, help) = match why.into() {
-            ReadError::System(error) => match error.kind() {
-                io::ErrorKind::NotFound => (
-                    "no such file".to_owned(),
-                    "name what `manx run --stats=FILE` was given; a program without threads leaves none",
-                ),
-                io::ErrorKind::PermissionDenied => {
-                    (reason(&error), "run manx stats as the user who ran the program, or as root")
-                }
-                _ => (reason(&error), "name what `manx run --stats=FILE` was given"),
-            },
-            ReadError::Contents(why) => (why, "name what `manx run --stats=FILE` was given"),
+    /// `error` as a failure of this source.
+    pub fn fault(&self, error: &io::Error) -> Failure {
+        let name_it = "name what `manx run --stats=FILE` was given";
+        let (what, help) = match error.kind() {
+            io::ErrorKind::NotFound => (
+                "no such file".to_owned(),
+                "name what `manx run --stats=FILE` was given; a program without threads leaves none",
+            ),
+            io::ErrorKind::PermissionDenied => {
+                (reason(error), "run manx stats as the user who ran the program, or as root")
+            }
+            io::ErrorKind::InvalidData => (error.to_string(), name_it),
+            _ => (reason(error), name_it),
         };
         Failure::new(NO_STATISTICS, format!("{}: {what}", self.path.display()), help)
     }
 }
 
-/// What the memory map of a process says of Manx.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Mapping {
-    /// It maps this live file.
-    Live(PathBuf),
-    /// The preload library is in it, and no live file.
-    NoCounts,
-    /// It does not run under Manx.
-    NotUnderManx,
+/// The error of a file that holds something else.
+pub fn invalid(why: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 
-impl Mapping {
-    /// Reads the memory map of a process.
-    ///
-    /// # Errors
-    /// If the process has ended, or is another user's.
-    pub fn of(pid: u32) -> io::Result<Mapping> {
-        let process = PathBuf::from(format!("/proc/{pid}"));
-        let maps = std::fs::read(process.join("maps"))?;
-        let live = mapped_live_files(&maps).map(|file| within(&process, &file)).find(|path| is_live(path));
-        Ok(match live {
-            Some(path) => Mapping::Live(path),
-            None if is_guarded(&maps) => Mapping::NoCounts,
-            None => Mapping::NotUnderManx,
-        })
-    }
-}
-
-/// Why a file could not be read.
-#[derive(Debug)]
-pub enum ReadError {
-    /// The system refused.
-    System(io::Error),
-    /// It holds something else.
-    Contents(String),
-}
-
-impl From<io::Error> for ReadError {
-    fn from(error: io::Error) -> ReadError {
-        ReadError::System(error)
-    }
-}
-
-impl From<String> for ReadError {
-    fn from(why: String) -> ReadError {
-        ReadError::Contents(why)
-    }
-}
-
-impl From<&str> for ReadError {
-    fn from(why: &str) -> ReadError {
-        ReadError::Contents(why.to_owned())
-    }
-}
-
-fn read(path: &Path) -> Result<Image, ReadError> {
+fn read(path: &Path) -> io::Result<Image> {
     // Looked at before it is opened: opening a pipe would wait for a writer.
     let metadata = std::fs::metadata(path)?;
     if metadata.is_dir() {
-        return Err("a folder, not a statistics file".into());
+        return Err(invalid("a folder, not a statistics file"));
     }
     if !metadata.is_file() {
-        return Err("not a statistics file of Manx".into());
+        return Err(invalid("not a statistics file of Manx"));
     }
     let mut file = File::open(path)?;
     let mut start = Vec::new();
     file.by_ref().take(8).read_to_end(&mut start)?;
     file.rewind()?;
-    if Image::is_live(&start) {
-        return Image::read(file)?.ok_or_else(|| "a statistics file that was cut short".into());
+    if start == MAGIC.to_ne_bytes() {
+        let mut image = Image::default();
+        return match file.read_exact(image.bytes()) {
+            Ok(()) => Ok(image),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(invalid("a statistics file that was cut short"))
+            }
+            Err(error) => Err(error),
+        };
     }
     let mut text = Vec::new();
     file.take(JSON_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(Image::from_json(&text)?)
-}
-
-fn is_live(path: &Path) -> bool {
-    let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut start));
-    read.is_ok() && Image::is_live(&start)
+    image_of(&text).map_err(invalid)
 }
 
 fn no_process(pid: &str) -> Failure {
@@ -251,7 +198,7 @@ mod tests {
         std::fs::write(&file, "{\"schema\": \"manx-stats\", \"version\": 9}").expect("written");
         let source = Source { path: folder.path().join("counts.json.live"), pid: None };
         // The file exists but is unreadable, so the error is about the vanished live file.
-        assert!(source.read().err().expect("no counts").what.contains("no such file"));
+        assert!(source.read().expect_err("no counts").what.contains("no such file"));
         let json = "{\"schema\":\"manx-stats\",\"version\":1,\"program\":\"p\",\"pid\":1,\"state\":\"ended\",\
             \"started_unix_ms\":0,\"modules\":0,\"text_bytes\":0,\"scans\":0,\"scan_ns\":0,\
             \"sites_dropped\":0,\"sites\":[]}";

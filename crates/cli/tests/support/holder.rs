@@ -7,27 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testing::process::Running;
 
-/// Maps the files that it is given, says so, and waits for the end of its input. It runs a little
-/// for each byte that it reads.
-const HOLDER: &str = r#"
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
-int main(int count, char **names) {
-    for (int i = 1; i < count; i++) {
-        int file = open(names[i], O_RDWR);
-        if (file < 0 || mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED)
-            return 1;
-        close(file);
-    }
-    puts("ready");
-    fflush(stdout);
-    char byte;
-    while (read(0, &byte, 1) > 0)
-        ;
-    return 0;
-}"#;
+const HOLDER: &str = include_str!("../../../exporter/tests/support/holder.c");
 
 /// A process that maps `files`; it ends when this is dropped.
 pub struct Holder(Running);
@@ -40,7 +20,7 @@ impl Holder {
     /// The same, of a program whose file has this name.
     pub fn named(sandbox: &Sandbox, name: &str, files: &[&Path]) -> Holder {
         let program = Holder::program(sandbox, name);
-        let mut running = Running::start(Command::new(program).args(files));
+        let mut running = Running::start(Command::new(program).arg("0").args(files));
         assert_eq!(running.line().as_deref(), Some("ready"));
         Holder(running)
     }
@@ -61,6 +41,6 @@ impl Holder {
 
     /// Lets it run a little.
     pub fn wake(&mut self) {
-        self.0.child.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it lives");
+        self.0.child.stdin.as_mut().expect("a pipe").write_all(b"x\n").expect("it lives");
     }
 }

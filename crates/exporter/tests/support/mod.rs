@@ -21,12 +21,16 @@ impl Fake {
         fs::write(&path, vec![0; FILE_BYTES]).expect("written");
         let file = File::options().read(true).write(true).open(&path).expect("opened");
         let fake = Fake { path, file };
-        fake.number(offset_of!(Header, magic), MAGIC);
-        fake.put(offset_of!(Header, format), &FORMAT.to_ne_bytes());
-        fake.put(offset_of!(Header, state), &live::RUNNING.to_ne_bytes());
-        fake.number(offset_of!(Header, ticks_per_second), 1_000_000_000);
-        fake.number(offset_of!(Header, started_ns), started_ns);
+        fake.begin(started_ns);
         fake
+    }
+
+    fn begin(&self, started_ns: u64) {
+        self.number(offset_of!(Header, magic), MAGIC);
+        self.put(offset_of!(Header, format), &FORMAT.to_ne_bytes());
+        self.put(offset_of!(Header, state), &live::RUNNING.to_ne_bytes());
+        self.number(offset_of!(Header, ticks_per_second), 1_000_000_000);
+        self.number(offset_of!(Header, started_ns), started_ns);
     }
 
     pub fn put(&self, offset: usize, bytes: &[u8]) {
@@ -64,10 +68,7 @@ impl Fake {
     /// Another program starts in the same process: its file takes the place of this one's contents.
     pub fn restart(&self, started_ns: u64) {
         self.put(0, &vec![0; FILE_BYTES]);
-        self.number(offset_of!(Header, magic), MAGIC);
-        self.put(offset_of!(Header, format), &FORMAT.to_ne_bytes());
-        self.number(offset_of!(Header, ticks_per_second), 1_000_000_000);
-        self.number(offset_of!(Header, started_ns), started_ns);
+        self.begin(started_ns);
     }
 
     fn read(&self, offset: usize, bytes: usize) -> u64 {

@@ -31,9 +31,4 @@ impl HostWatch {
         self.before = Some(now);
         host
     }
-
-    /// The length of a tick, in which `/proc` counts CPU time, in ns; 10 ms before the first look.
-    pub fn tick_ns(&self) -> u64 {
-        self.before.as_ref().map_or(10_000_000, |before| before.tick.as_nanos() as u64)
-    }
 }

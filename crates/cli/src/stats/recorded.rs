@@ -1,135 +1,71 @@
-//! The bytes of a live file in memory, read from such a file or built from the JSON that a program
-//! left.
-//!
-//! Both ways lead to the same bytes, so one definition renders both.
+//! The JSON that a program left, as the image of a live file, so that one definition renders both.
 
+use host::image::Image;
 use preload_abi::histogram::{Counts, bucket_of};
 use preload_abi::live::{
-    self, CAPACITY, EPOCHS, EPOCHS_AT, Epoch, EpochName, FILE_BYTES, FORMAT, Header, How, Kind, LOCKS,
-    LOCKS_AT, Live, Lock, MAGIC, PASSED_ON, REQUESTS_ID, Site,
+    self, CAPACITY, EPOCHS, EPOCHS_AT, Epoch, EpochName, FORMAT, Header, How, Kind, LOCKS, LOCKS_AT, Lock,
+    MAGIC, PASSED_ON, REQUESTS_ID, Site,
 };
 use preload_abi::render::{JSON_SCHEMA, JSON_VERSION};
 use serde::Deserialize;
-use std::fs::File;
-use std::io::{self, Read};
 use std::mem::offset_of;
-use std::os::unix::fs::FileExt as _;
 
 /// The clock of an image that is built from JSON, whose times are in nanoseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A live file's bytes, which start at a page boundary as a mapping does.
-pub struct Image {
-    room: Vec<u8>,
-    start: usize,
+/// Builds the image that `text`, JSON, describes.
+///
+/// # Errors
+/// Why it cannot.
+pub fn image_of(text: &[u8]) -> Result<Image, String> {
+    let label: Label = serde_json::from_slice(text).map_err(|_| "not a statistics file of Manx")?;
+    if label.schema != JSON_SCHEMA {
+        return Err("not a statistics file of Manx".to_owned());
+    }
+    if label.version != JSON_VERSION {
+        return Err(format!(
+            "written by another version of Manx: its schema is {}, this manx reads {JSON_VERSION}",
+            label.version
+        ));
+    }
+    let recorded: Recorded =
+        serde_json::from_slice(text).map_err(|error| format!("a damaged statistics file: {error}"))?;
+    if recorded.sites.len() > CAPACITY {
+        return Err(format!("a damaged statistics file: more than {CAPACITY} sites"));
+    }
+    if recorded.locks.len() > LOCKS {
+        return Err(format!("a damaged statistics file: more than {LOCKS} locks"));
+    }
+    if recorded.epochs.len() > EPOCHS {
+        return Err(format!("a damaged statistics file: more than {EPOCHS} epochs"));
+    }
+    Ok(recorded.image())
 }
 
-impl Image {
-    /// An image of nothing, which [`Image::refresh`] fills.
-    pub fn empty() -> Image {
-        let room = vec![0; FILE_BYTES + align_of::<Header>()];
-        let start = room.as_ptr().align_offset(align_of::<Header>());
-        Image { room, start }
-    }
+fn put(image: &mut Image, offset: usize, bytes: &[u8]) {
+    image.bytes()[offset..][..bytes.len()].copy_from_slice(bytes);
+}
 
-    /// Whether `start`, the first bytes of a file, are those of a live file.
-    pub fn is_live(start: &[u8]) -> bool {
-        start.starts_with(&MAGIC.to_ne_bytes())
-    }
+fn put_numbers<const N: usize>(image: &mut Image, base: usize, numbers: [(usize, u64); N]) {
+    numbers.into_iter().for_each(|(offset, number)| put(image, base + offset, &number.to_ne_bytes()));
+}
 
-    /// Reads a live file from its start; `None` if it is too short to be whole.
-    ///
-    /// # Errors
-    /// Those of `file`.
-    pub fn read(mut file: impl Read) -> io::Result<Option<Image>> {
-        let mut image = Image::empty();
-        let start = image.start;
-        match file.read_exact(&mut image.room[start..start + FILE_BYTES]) {
-            Ok(()) => Ok(Some(image)),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            Err(error) => Err(error),
-        }
+/// Puts the counts of buckets, told by where each ends. Buckets that no version wrote are put
+/// together.
+fn put_histogram(image: &mut Image, offset: usize, buckets: &[(u64, u64)]) {
+    let mut counts = Counts::default();
+    for &(end_ns, count) in buckets {
+        let place = &mut counts.0[bucket_of(end_ns)];
+        *place = place.saturating_add(count);
     }
+    for (bucket, count) in counts.0.iter().enumerate() {
+        put(image, offset + bucket * size_of::<u64>(), &count.to_ne_bytes());
+    }
+}
 
-    /// Reads a live file's header, its sites and its locks over what was here. Epochs stay as they
-    /// are. A file that many readers read often needs no more.
-    ///
-    /// # Errors
-    /// Those of `file`; also if it is too short to be whole.
-    pub fn refresh(&mut self, file: &File) -> io::Result<()> {
-        let room = &mut self.room[self.start..];
-        file.read_exact_at(&mut room[..size_of::<Header>()], 0)?;
-        let number = |offset: usize| {
-            let bytes = room[offset..][..size_of::<u32>()].try_into().expect("four bytes");
-            u32::from_ne_bytes(bytes)
-        };
-        if !Image::is_live(room) || number(offset_of!(Header, format)) != FORMAT {
-            return Err(io::Error::other("not a live file of this version"));
-        }
-        let count = CAPACITY.min(number(offset_of!(Header, sites)) as usize);
-        let sites = size_of::<Header>()..size_of::<Header>() + count * size_of::<Site>();
-        file.read_exact_at(&mut room[sites.clone()], sites.start as u64)?;
-        file.read_exact_at(&mut room[LOCKS_AT..EPOCHS_AT], LOCKS_AT as u64)
-    }
-
-    /// Builds the image that `text`, JSON, describes.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    pub fn from_json(text: &[u8]) -> Result<Image, String> {
-        let label: Label = serde_json::from_slice(text).map_err(|_| "not a statistics file of Manx")?;
-        if label.schema != JSON_SCHEMA {
-            return Err("not a statistics file of Manx".to_owned());
-        }
-        if label.version != JSON_VERSION {
-            return Err(format!(
-                "written by another version of Manx: its schema is {}, this manx reads {JSON_VERSION}",
-                label.version
-            ));
-        }
-        let recorded: Recorded =
-            serde_json::from_slice(text).map_err(|error| format!("a damaged statistics file: {error}"))?;
-        if recorded.sites.len() > CAPACITY {
-            return Err(format!("a damaged statistics file: more than {CAPACITY} sites"));
-        }
-        if recorded.locks.len() > LOCKS {
-            return Err(format!("a damaged statistics file: more than {LOCKS} locks"));
-        }
-        if recorded.epochs.len() > EPOCHS {
-            return Err(format!("a damaged statistics file: more than {EPOCHS} epochs"));
-        }
-        Ok(recorded.image())
-    }
-
-    /// The image as what it is.
-    ///
-    /// # Errors
-    /// Why it is not.
-    pub fn live(&self) -> Result<Live<'_>, &'static str> {
-        Live::new(&self.room[self.start..self.start + FILE_BYTES])
-    }
-
-    fn put(&mut self, offset: usize, bytes: &[u8]) {
-        self.room[self.start + offset..][..bytes.len()].copy_from_slice(bytes);
-    }
-
-    /// Puts the counts of buckets, told by where each ends. Buckets that no version wrote are put
-    /// together.
-    fn put_histogram(&mut self, offset: usize, buckets: &[(u64, u64)]) {
-        let mut counts = Counts::default();
-        for &(end_ns, count) in buckets {
-            let place = &mut counts.0[bucket_of(end_ns)];
-            *place = place.saturating_add(count);
-        }
-        for (bucket, count) in counts.0.iter().enumerate() {
-            self.put(offset + bucket * size_of::<u64>(), &count.to_ne_bytes());
-        }
-    }
-
-    /// Puts `text` into a field of `room` bytes, whole characters only.
-    fn put_name(&mut self, offset: usize, room: usize, text: &str) {
-        self.put(offset, &text.as_bytes()[..text.floor_char_boundary(room)]);
-    }
+/// Puts `text` into a field of `room` bytes, whole characters only.
+fn put_name(image: &mut Image, offset: usize, room: usize, text: &str) {
+    put(image, offset, &text.as_bytes()[..text.floor_char_boundary(room)]);
 }
 
 /// What any version of the JSON begins with.
@@ -215,7 +151,7 @@ struct RecordedEpoch {
 
 impl Recorded {
     fn image(&self) -> Image {
-        let mut image = Image::empty();
+        let mut image = Image::default();
         let state = if self.state == "ended" { live::ENDED } else { live::RUNNING };
         // One clock for all: a file whose times are not known has none in any site or lock.
         let timed = self.sites.iter().all(|site| site.waited_ns.is_some())
@@ -226,9 +162,9 @@ impl Recorded {
             (offset_of!(Header, state), state),
             (offset_of!(Header, sites), self.sites.len() as u32),
         ] {
-            image.put(offset, &value.to_ne_bytes());
+            put(&mut image, offset, &value.to_ne_bytes());
         }
-        for (offset, value) in [
+        let numbers = [
             (offset_of!(Header, magic), MAGIC),
             (offset_of!(Header, started_ns), self.started_unix_ms.saturating_mul(1_000_000)),
             (offset_of!(Header, ticks_per_second), if timed { TICKS_PER_SECOND } else { 0 }),
@@ -240,14 +176,13 @@ impl Recorded {
             (offset_of!(Header, cached), self.modules_cached),
             (offset_of!(Header, lock_waits_dropped), self.lock_waits_dropped),
             (offset_of!(Header, epochs_dropped), self.epochs_dropped),
-        ] {
-            image.put(offset, &value.to_ne_bytes());
-        }
-        image.put_name(offset_of!(Header, program), 512, &self.program);
+        ];
+        put_numbers(&mut image, 0, numbers);
+        put_name(&mut image, offset_of!(Header, program), 512, &self.program);
         for index in 0..self.mutexes_passed_on.min(PASSED_ON) {
             // Any address: they are only counted.
             let address = index as u64 + 1;
-            image.put(offset_of!(Header, passed_on) + index * size_of::<u64>(), &address.to_ne_bytes());
+            put(&mut image, offset_of!(Header, passed_on) + index * size_of::<u64>(), &address.to_ne_bytes());
         }
         for (index, site) in self.sites.iter().enumerate() {
             site.put(&mut image, size_of::<Header>() + index * size_of::<Site>());
@@ -267,8 +202,8 @@ impl RecordedSite {
         let how = (0..).map_while(How::from_number).find(|how| how.word() == self.how);
         // A word of a later version stays what it is here, too: unknown.
         let how = how.map_or(u32::MAX, |how| how as u32);
-        image.put(base + offset_of!(Site, how), &how.to_ne_bytes());
-        for (offset, value) in [
+        put(image, base + offset_of!(Site, how), &how.to_ne_bytes());
+        let numbers = [
             (offset_of!(Site, offset), self.offset),
             (offset_of!(Site, waits), self.waits),
             (offset_of!(Site, visits), self.visits),
@@ -276,15 +211,14 @@ impl RecordedSite {
             (offset_of!(Site, sleeps), self.sleeps),
             (offset_of!(Site, waited_ticks), self.waited_ns.unwrap_or(0)),
             (offset_of!(Site, longest_ticks), self.longest_ns.unwrap_or(0)),
-        ] {
-            image.put(base + offset, &value.to_ne_bytes());
-        }
+        ];
+        put_numbers(image, base, numbers);
         for (offset, text) in [
             (offset_of!(Site, module), Some(&self.module)),
             (offset_of!(Site, symbol), self.symbol.as_ref()),
             (offset_of!(Site, reason), self.reason.as_ref()),
         ] {
-            image.put_name(base + offset, 64, text.map_or("", String::as_str));
+            put_name(image, base + offset, 64, text.map_or("", String::as_str));
         }
     }
 }
@@ -293,9 +227,9 @@ impl RecordedLock {
     fn put(&self, image: &mut Image, base: usize) {
         let kind = Kind::ALL.into_iter().find(|kind| kind.word() == self.kind);
         let kind = kind.map_or(u32::MAX, |kind| kind as u32);
-        image.put(base + offset_of!(Lock, kind), &kind.to_ne_bytes());
-        image.put(base + offset_of!(Lock, named), &1_u32.to_ne_bytes());
-        for (offset, value) in [
+        put(image, base + offset_of!(Lock, kind), &kind.to_ne_bytes());
+        put(image, base + offset_of!(Lock, named), &1_u32.to_ne_bytes());
+        let numbers = [
             (offset_of!(Lock, address), self.address),
             (offset_of!(Lock, offset), self.offset),
             (offset_of!(Lock, waits), self.waits),
@@ -303,15 +237,14 @@ impl RecordedLock {
             (offset_of!(Lock, starving), self.overdue),
             (offset_of!(Lock, waited_ticks), self.waited_ns.unwrap_or(0)),
             (offset_of!(Lock, longest_ticks), self.longest_ns.unwrap_or(0)),
-        ] {
-            image.put(base + offset, &value.to_ne_bytes());
-        }
+        ];
+        put_numbers(image, base, numbers);
         for (offset, text) in
             [(offset_of!(Lock, module), &self.module), (offset_of!(Lock, symbol), &self.symbol)]
         {
-            image.put_name(base + offset, 64, text.as_deref().unwrap_or(""));
+            put_name(image, base + offset, 64, text.as_deref().unwrap_or(""));
         }
-        image.put_histogram(base + offset_of!(Lock, histogram), &self.wait_histogram);
+        put_histogram(image, base + offset_of!(Lock, histogram), &self.wait_histogram);
     }
 }
 
@@ -320,7 +253,7 @@ impl RecordedEpoch {
         let requests = EpochName(REQUESTS_ID).to_string();
         // A name that no version wrote is an epoch that is not shown.
         let id = if self.name == requests { Some(REQUESTS_ID) } else { self.name.parse().ok() };
-        for (offset, value) in [
+        let numbers = [
             (offset_of!(Epoch, key), id.map_or(0, Epoch::key_of)),
             (offset_of!(Epoch, target_ns), self.target_ns),
             (offset_of!(Epoch, percentile), (self.percentile * 100.0).round() as u64),
@@ -328,10 +261,9 @@ impl RecordedEpoch {
             (offset_of!(Epoch, total_ns), self.total_ns),
             (offset_of!(Epoch, longest_ns), self.longest_ns),
             (offset_of!(Epoch, last_ticks), self.span_ns.unwrap_or(0)),
-        ] {
-            image.put(base + offset, &value.to_ne_bytes());
-        }
-        image.put_histogram(base + offset_of!(Epoch, histogram), &self.latency_histogram);
+        ];
+        put_numbers(image, base, numbers);
+        put_histogram(image, base + offset_of!(Epoch, histogram), &self.latency_histogram);
     }
 }
 
@@ -374,7 +306,7 @@ mod tests {
     }
 
     fn back(value: &Value) -> Value {
-        let image = Image::from_json(value.to_string().as_bytes()).expect("an image");
+        let image = image_of(value.to_string().as_bytes()).expect("an image");
         let mut text = String::new();
         render::json(&image.live().expect("a live file"), &mut text).expect("writing to a String");
         serde_json::from_str(&text).expect("JSON")
@@ -429,7 +361,7 @@ mod tests {
 
     #[test]
     fn other_json_is_refused() {
-        let refuse = |text: &str| Image::from_json(text.as_bytes()).err().expect(text);
+        let refuse = |text: &str| image_of(text.as_bytes()).expect_err(text);
         for text in ["", "[]", "{\"schema\": \"x\", \"version\": 1}", "{\"schema\":", "\u{0}"] {
             assert_eq!(refuse(text), "not a statistics file of Manx");
         }
@@ -444,12 +376,5 @@ mod tests {
         let mut value = recorded();
         value["epochs"] = vec![value["epochs"][0].clone(); EPOCHS + 1].into();
         assert!(refuse(&value.to_string()).contains("more than 64 epochs"));
-    }
-
-    #[test]
-    fn short_files_are_not_whole() {
-        assert!(Image::read(&[0; 100][..]).expect("readable").is_none());
-        let image = Image::read(io::repeat(0).take(FILE_BYTES as u64)).expect("readable").expect("whole");
-        assert!(image.live().is_err());
     }
 }
