@@ -57,16 +57,17 @@ const BENCHES: [(&str, &[&str]); 8] = [
     ("doctor", &[]),
 ];
 /// Packages with tests that look at how busy the machine is, and the test programs that do. They
-/// come first, in steps of their own, and no step runs beside them.
+/// come last, in steps of their own, when no step runs beside them any more.
 const QUIET: [(&str, &str); 2] = [("doctor", "diseases"), ("manx", "pool_control")];
 
 /// Steps that run beside others, in this order, and the step after which each may begin. What runs
 /// beside another step must not depend on how busy the machine is.
 ///
-/// 1. Programs that run for a fixed time, beside what compiles.
-/// 2. Model checking, which has one long proof at its end, beside tests that sleep.
-/// 3. What compiles, is built into folders of its own or is only looked at, beside the tests of the
-///    preload library, which sleep most.
+/// The list of all steps builds, then tests, and the lane has as much to do as the list, so that
+/// both CPUs are busy until the end. Programs that take CPU time of their own, in sessions of their
+/// own, run beside what compiles and not beside tests. Cargo locks the folder of a profile while it
+/// builds. So what builds in the folder of the tests stands in the lane before and after their
+/// build, and what builds in others stands beside it.
 const BESIDE: &[(&str, &str)] = &[
     ("clippy", "fmt"),
     ("soak", "build"),
@@ -80,21 +81,21 @@ const BESIDE: &[(&str, &str)] = &[
     ("bench-doctor", "build"),
     ("bench-engines", "build"),
     ("bench-servers", "build"),
-    ("test-build-loom", QUIET_ENDS),
-    ("test-baselines-loom", QUIET_ENDS),
-    ("test-manx-loom", QUIET_ENDS),
-    ("test-platform-loom", QUIET_ENDS),
-    ("tsan", QUIET_ENDS),
-    ("install", QUIET_ENDS),
-    ("dist", QUIET_ENDS),
-    ("package", QUIET_ENDS),
-    ("features", QUIET_ENDS),
-    ("doc", QUIET_ENDS),
-    ("aarch64", QUIET_ENDS),
-    ("test-doc", QUIET_ENDS),
+    ("test-build-loom", "build"),
+    ("test-baselines-loom", "build"),
+    ("test-manx-loom", "build"),
+    ("test-platform-loom", "build"),
+    ("tsan", "build"),
+    ("install", TESTS_BUILT),
+    ("dist", TESTS_BUILT),
+    ("package", TESTS_BUILT),
+    ("features", TESTS_BUILT),
+    ("doc", TESTS_BUILT),
+    ("aarch64", TESTS_BUILT),
+    ("test-doc", TESTS_BUILT),
 ];
-/// The last step that needs a machine of its own.
-const QUIET_ENDS: &str = "quiet-manx";
+/// The step that builds most test programs.
+const TESTS_BUILT: &str = "test-build";
 
 /// The packages that are checked for the other architecture, as far as they can be without a C
 /// compiler for it.
@@ -183,6 +184,11 @@ fn step_of(package: &Package) -> String {
     format!("test-{}", package.name)
 }
 
+/// Whether a step needs a machine of its own.
+fn is_quiet(step: &str) -> bool {
+    step.starts_with("quiet-")
+}
+
 /// Whether these names of steps ask for a step. The one of a package asks for its quiet part, too.
 fn is_wanted(step: &str, names: &[String]) -> bool {
     let of_package = step.strip_prefix("quiet-").map(|package| format!("test-{package}"));
@@ -207,7 +213,6 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("tidy", Box::new(|| tidy::run().into()));
     add("readme", Box::new(|| readme::check(workspace).into()));
     add("advisories", Box::new(|| advisories::run(STEP)));
-    add("clippy", Box::new(clippy));
     let all_packages = only.is_empty() || only.iter().any(|name| is_of_all(name));
     let is_chosen = |package: &&Package| {
         let steps = [step_of(package), format!("quiet-{}", package.name)];
@@ -246,22 +251,24 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
         }
         steps
     };
-    let mut tests = of_set("", others, false).into_iter();
-    tests.next().into_iter().for_each(|(name, build)| add(&name, build));
-    for (name, options) in BENCHES {
-        add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, options, QUICK).into()));
-    }
-    add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
-    add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
-    add("soak", Box::new(soak::smoke));
-    let (examples, tests): (Vec<Step>, Vec<Step>) = tests.partition(|(name, _)| name == "test-doc");
+    let tests = of_set("", others, false);
+    let (last, tests): (Vec<Step>, Vec<Step>) =
+        tests.into_iter().partition(|(name, _)| name == "test-doc" || is_quiet(name));
+    let (quiet, examples): (Vec<Step>, Vec<Step>) = last.into_iter().partition(|(name, _)| is_quiet(name));
     tests.into_iter().for_each(|(name, work)| add(&name, work));
     // They start the commands that the others have built.
     for package in apart {
         add(&step_of(package), Box::new(move || test_apart(&package.name, skips, full, limit)));
     }
+    add("clippy", Box::new(clippy));
+    add("soak", Box::new(soak::smoke));
     of_set("-loom", loom, true).into_iter().for_each(|(name, work)| add(&name, work));
     add("tsan", Box::new(|| sanitizer::run(workspace, skips, STEP)));
+    for (name, options) in BENCHES {
+        add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, options, QUICK).into()));
+    }
+    add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
+    add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
     // In a run of all steps the tests' build has made what writes the pages.
     let is_all = only.is_empty();
     let pages = move || if is_all { man::built(workspace) } else { man::made(workspace) };
@@ -271,7 +278,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("features", Box::new(|| features::run(workspace, STEP)));
     add("doc", Box::new(|| doc(workspace)));
     add("aarch64", Box::new(other_architecture));
-    examples.into_iter().for_each(|(name, work)| add(&name, work));
+    examples.into_iter().chain(quiet).for_each(|(name, work)| add(&name, work));
     steps
 }
 
@@ -438,11 +445,10 @@ mod tests {
     fn nothing_runs_beside_what_needs_a_machine_of_its_own() {
         let names = names();
         let place = |name: &str| names.iter().position(|other| other == name).unwrap();
-        let quiet = QUIET.map(|(package, _)| place(&format!("quiet-{package}")));
-        assert_eq!(quiet.into_iter().max(), Some(place(QUIET_ENDS)));
-        for (name, after) in BESIDE {
-            let is_over = quiet.iter().all(|quiet| place(name) < *quiet);
-            assert!(is_over || *after == QUIET_ENDS, "{name}");
+        let first = QUIET.map(|(package, _)| place(&format!("quiet-{package}"))).into_iter().min().unwrap();
+        assert!(names[first..].iter().all(|name| is_quiet(name)), "{:?}", &names[first..]);
+        for (name, _) in BESIDE {
+            assert!(place(name) < first, "{name}");
         }
     }
 

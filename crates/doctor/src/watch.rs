@@ -11,10 +11,10 @@
 //! their instructions by the kernel's sampling, and so is how long they wait for locks.
 
 use crate::evidence::Evidence;
-use crate::evidence::code::CodeBook;
+use crate::evidence::code::{CodeBook, Place};
 use crate::evidence::futex::{self, FutexWait, Kind};
 use crate::evidence::group::{Groups, cpus_of_sets};
-use crate::evidence::locks::Locks;
+use crate::evidence::locks::{LockEvidence, Locks};
 use crate::evidence::machine::MachineLook;
 use crate::evidence::modules::Modules;
 use crate::evidence::sampler::{MachineSampler, Samplers, THREADS_MAX};
@@ -328,71 +328,30 @@ impl Watch {
         self.last_switches.extend(self.switches_now());
         let name = self.tracks.get(&self.pid).map(|track| track.last().name.clone());
         let budget = self.groups.budget(self.affinity.as_ref());
-        let manx = self.manx;
-        let mut book = CodeBook::new(self.modules);
+        let mut book = CodeBook::new(std::mem::take(&mut self.modules));
         let places = book.places(self.samplers.samples());
-        let mut threads: Vec<ThreadEvidence> = self.tracks.values().map(Track::evidence).collect();
-        for thread in &mut threads {
-            thread.is_guarded = manx.as_ref().is_some_and(|manx| manx.guard);
-            let of = |from: &BTreeMap<i32, (u64, u64)>| from.get(&thread.tid).copied();
-            let before = of(&self.switches).unwrap_or_default();
-            let after = of(&self.last_switches).unwrap_or(before);
-            thread.voluntary = after.0.saturating_sub(before.0);
-            thread.involuntary = after.1.saturating_sub(before.1);
-            for place in &places {
-                let count = place.threads.get(&thread.tid.cast_unsigned()).copied().unwrap_or(0);
-                thread.samples += count;
-                thread.waiting_samples += if place.waits.is_some() { count } else { 0 };
-            }
-        }
-        threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns + thread.wait_ns), thread.tid));
-        let mut locks = self.locks.evidence();
+        let threads = self.thread_evidence(&places);
+        let mut locks = std::mem::replace(&mut self.locks, Locks::of(self.pid)).evidence();
         let addresses: Vec<u64> = locks.iter().map(|(lock, _)| lock.address).collect();
         let names = threads.iter().map(|thread| (thread.tid, thread.name.clone())).collect();
         let yielders: HashSet<i32> =
             threads.iter().filter(|thread| thread.yields()).map(|thread| thread.tid).collect();
-        let timeline = self.timeline.timeline(
+        let recorder = std::mem::take(&mut self.timeline);
+        let timeline = recorder.timeline(
             &addresses,
             |address| book.waits_at(address),
             &names,
             |tid| yielders.contains(&tid),
         );
         locks.truncate(LOCKS_MAX);
-        let mut named = |(mut lock, stacks): (crate::evidence::locks::LockEvidence, Vec<Vec<u64>>)| {
+        let mut named = |(mut lock, stacks): (LockEvidence, Vec<Vec<u64>>)| {
             lock.place = book.modules().describe(lock.address);
             lock.callers = book.callers(&stacks);
             lock.waits = self.waits.at(lock.address, |words| book.caller(words));
             lock
         };
         let locks = locks.into_iter().map(&mut named).collect();
-        let mut unseen = Vec::new();
-        unseen.extend(self.samplers.refusal().map(Unseen::samples));
-        if self.calls_refused {
-            unseen.push(Unseen::system_calls());
-            if book.modules().is_empty() {
-                unseen.push(Unseen::modules());
-            }
-        }
-        unseen.extend(self.waits.refusal().map(Unseen::waits));
-        let (records, waits) = ("records of waits for a lock", "waits for a lock by function");
-        for (count, what, why) in [
-            (self.samplers.lost(), "samples", "they were lost between two looks"),
-            (self.waits.lost(), records, "they were lost between two looks"),
-            (self.waits.left_out(), waits, "they came from more functions than are told apart"),
-        ] {
-            if count > 0 {
-                unseen.push(Unseen::new(format!("{count} {what}"), why, "watch fewer processes"));
-            }
-        }
-        unseen.extend(generated(&places));
-        unseen.extend(book.unreadable().iter().map(|module| {
-            let why = "the file cannot be read as the process sees it";
-            Unseen::new(format!("loops and names in {module}"), why, "run it as root")
-        }));
-        if self.tracks.values().all(|track| track.last().wait_ns.is_none()) {
-            let why = "there is no /proc/PID/task/TID/schedstat";
-            unseen.push(Unseen::new("waits for a CPU", why, "a kernel with CONFIG_SCHED_INFO"));
-        }
+        let unseen = self.unseen(&book, &places);
         let modules = book.modules().files();
         Evidence {
             pid: self.pid,
@@ -412,14 +371,67 @@ impl Watch {
             locks,
             timeline,
             modules,
-            manx,
+            manx: self.manx,
             unseen,
         }
+    }
+
+    /// What is known of the threads, those that lost most first.
+    fn thread_evidence(&self, places: &[Place]) -> Vec<ThreadEvidence> {
+        let mut threads: Vec<ThreadEvidence> = self.tracks.values().map(Track::evidence).collect();
+        for thread in &mut threads {
+            thread.is_guarded = self.manx.as_ref().is_some_and(|manx| manx.guard);
+            let of = |from: &BTreeMap<i32, (u64, u64)>| from.get(&thread.tid).copied();
+            let before = of(&self.switches).unwrap_or_default();
+            let after = of(&self.last_switches).unwrap_or(before);
+            thread.voluntary = after.0.saturating_sub(before.0);
+            thread.involuntary = after.1.saturating_sub(before.1);
+            for place in places {
+                let count = place.threads.get(&thread.tid.cast_unsigned()).copied().unwrap_or(0);
+                thread.samples += count;
+                thread.waiting_samples += if place.waits.is_some() { count } else { 0 };
+            }
+        }
+        threads.sort_by_key(|thread| (std::cmp::Reverse(thread.run_ns + thread.wait_ns), thread.tid));
+        threads
+    }
+
+    /// What could not be seen, and why.
+    fn unseen(&self, book: &CodeBook, places: &[Place]) -> Vec<Unseen> {
+        let mut unseen = Vec::new();
+        unseen.extend(self.samplers.refusal().map(Unseen::samples));
+        if self.calls_refused {
+            unseen.push(Unseen::system_calls());
+            if book.modules().is_empty() {
+                unseen.push(Unseen::modules());
+            }
+        }
+        unseen.extend(self.waits.refusal().map(Unseen::waits));
+        let (records, waits) = ("records of waits for a lock", "waits for a lock by function");
+        for (count, what, why) in [
+            (self.samplers.lost(), "samples", "they were lost between two looks"),
+            (self.waits.lost(), records, "they were lost between two looks"),
+            (self.waits.left_out(), waits, "they came from more functions than are told apart"),
+        ] {
+            if count > 0 {
+                unseen.push(Unseen::new(format!("{count} {what}"), why, "watch fewer processes"));
+            }
+        }
+        unseen.extend(generated(places));
+        unseen.extend(book.unreadable().iter().map(|module| {
+            let why = "the file cannot be read as the process sees it";
+            Unseen::new(format!("loops and names in {module}"), why, "run it as root")
+        }));
+        if self.tracks.values().all(|track| track.last().wait_ns.is_none()) {
+            let why = "there is no /proc/PID/task/TID/schedstat";
+            unseen.push(Unseen::new("waits for a CPU", why, "a kernel with CONFIG_SCHED_INFO"));
+        }
+        unseen
     }
 }
 
 /// That many samples lie in code that no file has.
-fn generated(places: &[crate::evidence::code::Place]) -> Option<Unseen> {
+fn generated(places: &[Place]) -> Option<Unseen> {
     let all: u32 = places.iter().map(|place| place.samples).sum();
     let without = places.iter().filter(|place| place.module == "generated code");
     let without: u32 = without.map(|place| place.samples).sum();
@@ -456,7 +468,6 @@ pub fn affinity_of(tid: i32) -> Option<CpuSet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::code::Place;
 
     #[test]
     fn this_thread_may_run_on_some_cpu() {

@@ -38,7 +38,7 @@ pub const APART: [&str; 3] = ["capi", "preload", "preload-requests"];
 
 /// Packages that the manifest optimises also in debug builds, because the preload library is made
 /// of them. Their many tests take longer to compile optimised than to run as they are.
-const NOT_OPTIMISED: [&str; 4] = ["command", "manx", "preload-abi", "spinloop"];
+const NOT_OPTIMISED: [&str; 3] = ["manx", "preload-abi", "spinloop"];
 
 /// Packages that are built together, and their programs once they are built.
 pub struct Set<'w> {
