@@ -89,7 +89,7 @@ pub struct Load {
     pub boost: usize,
     /// Without the right to raise a priority: they keep theirs, and the others get niceness 19
     pub lowered: bool,
-    /// Seconds of the measured time between which they have it; from the start to the end without
+    /// Seconds of the measured time between which these threads are boosted; `None`: all the time
     pub window: Option<(f64, f64)>,
     /// Of keys and think times
     pub seed: u64,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_told_only_with_a_boost() {
+    fn options_of_a_boost_are_passed_only_with_a_boost() {
         let load = |boost| Load {
             think_us: 300.0,
             boost,

@@ -1,5 +1,5 @@
-//! The protobuf format of Prometheus: messages `io.prometheus.client.MetricFamily`, each behind its
-//! length. It is the only one that carries native histograms.
+//! The protobuf format of Prometheus: messages `io.prometheus.client.MetricFamily`, each preceded
+//! by its length. Only this format carries native histograms.
 //!
 //! Few fields are needed, so they are written by hand (`metrics.proto` of
 //! `prometheus/client_model`):
@@ -15,7 +15,8 @@
 //!
 //! **Buckets.** Bucket `i` of a native histogram of schema 3 ends at 2^(i/8) seconds. So ours has
 //! the index `i + 8 × FIRST_EXPONENT`. Our first bucket has all up to 2^-20 s: it is the zero
-//! bucket, whose threshold is that. Our last one has no end: it gets the next index, 64 to 70 s.
+//! bucket, whose threshold is that. Our last one has no end. It gets the next index, so Prometheus
+//! shows it as 64 to 70 s.
 
 use crate::metric::{Family, Histogram, Kind, Sample, Value, seconds};
 use preload_abi::histogram::{BUCKETS_PER_DOUBLING, FIRST_EXPONENT, SCHEMA};
@@ -100,6 +101,7 @@ fn family_message(family: &Family) -> Message {
     message
 }
 
+/// One sample as a message `Metric`.
 fn metric(family: &Family, sample: &Sample) -> Message {
     let mut metric = Message::default();
     for (name, value) in family.description.labels.iter().zip(&sample.labels) {

@@ -158,14 +158,15 @@ impl Pieces {
         access == Access::Shared && self.share(first, last)
     }
 
-    /// Shares the range with others, if none of them is alone.
+    /// Adds a reader of this range, unless a part of it is held exclusively. Returns whether it
+    /// did.
     fn share(&mut self, first: u64, last: u64) -> bool {
         let mut overlapping = self.0.range(..=last).rev().take_while(|(_, piece)| piece.last >= first);
         if overlapping.any(|(_, piece)| piece.sharers == ALONE) {
             return false;
         }
         self.cut_out(first, last);
-        // What lies between the pieces belonged to no holder.
+        // What lies between the pieces belonged to no holder, so the new reader is its only one.
         let mut gaps = Vec::new();
         let mut next = Some(first);
         for (&start, piece) in self.0.range_mut(first..=last) {

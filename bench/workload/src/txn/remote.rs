@@ -206,7 +206,7 @@ impl Subject for Remote {
             if keys.is_empty() {
                 return Ok(());
             }
-            many(connection, keys, |key, value| {
+            get_many(connection, keys, |key, value| {
                 each(key, value.ok_or("the index holds a key without a value")?)
             })
         };
@@ -215,7 +215,7 @@ impl Subject for Remote {
 
     fn look(&self, Link { connection, .. }: &mut Link, keys: &[Key]) -> Result<Vec<Option<Vec<u8>>>, String> {
         let mut found = Vec::with_capacity(keys.len());
-        many(connection, keys, |_, value| {
+        get_many(connection, keys, |_, value| {
             found.push(value.map(<[u8]>::to_vec));
             Ok(())
         })?;
@@ -223,8 +223,8 @@ impl Subject for Remote {
     }
 }
 
-/// Gets the values of keys and calls `each` with both.
-fn many(
+/// Sends one MGET, and calls `each` with each key and its value; `None`: there is no such key.
+fn get_many(
     connection: &mut Connection,
     keys: &[Key],
     mut each: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), String>,

@@ -151,8 +151,8 @@ impl Document<'_> {
         Ok(())
     }
 
-    /// Reads a string. `what` names the fault if `read` refuses it, with the reason of `read`
-    /// unless that is empty.
+    /// Reads a string. The error is `what`, followed by the reason of `read` if it gives one. A
+    /// value that is no string gives `what` alone.
     fn word<T>(
         &self,
         value: &Setting<'_>,
@@ -161,7 +161,7 @@ impl Document<'_> {
         help: &str,
     ) -> Result<T, Failure> {
         let why = match value.get_ref().as_str().map(read) {
-            Some(Ok(read)) => return Ok(read),
+            Some(Ok(parsed)) => return Ok(parsed),
             Some(Err(why)) if !why.is_empty() => format!(": {why}"),
             _ => String::new(),
         };

@@ -65,14 +65,15 @@ fn in_file(elf: &Elf, path: &Path) -> Option<Obstacle> {
     }
 }
 
-/// How executing `path` gives rights that this process lacks, as the kernel decides it for
-/// `AT_SECURE`.
+/// Why the kernel sets `AT_SECURE` for the program at `path`, in words for the warning: it gives
+/// rights that this process lacks, so its loader ignores `LD_PRELOAD`. `None` if it gives none.
 fn privileges(path: &Path) -> Option<&'static str> {
     const GROUP_EXECUTE: u32 = 0o010;
     let metadata = std::fs::metadata(path).ok()?;
     let c_path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: these calls take no pointers and cannot fail.
     let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    // With either of these the kernel ignores all that follows.
     // SAFETY: a query that takes no pointers.
     if unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) } == 1 || on_nosuid_mount(&c_path) {
         return None;
@@ -87,7 +88,7 @@ fn privileges(path: &Path) -> Option<&'static str> {
     // SAFETY: both strings are NUL-terminated; with no buffer the call only asks for the size.
     let size =
         unsafe { libc::getxattr(c_path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) };
-    // For root, file capabilities add nothing that makes the kernel careful.
+    // Root has all capabilities already, so for root the kernel does not set AT_SECURE.
     (size > 0 && user != 0).then_some("has file capabilities")
 }
 

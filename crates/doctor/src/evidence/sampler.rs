@@ -33,7 +33,7 @@ pub const THREADS_MAX: usize = 64;
 const STACKS_MAX: usize = 12;
 /// How many words of a stack are kept.
 const CALLERS_MAX: usize = 12;
-/// How many places with their callers are told apart; further ones are kept without callers.
+/// How many places with their callers are told apart; further samples are counted without callers.
 const STACKS_KEPT_MAX: usize = 50_000;
 /// A thread that is switched to more often, per second, pauses: 0.5 % of its time.
 pub const SLICES_MAX: f64 = 3_000.0;
@@ -192,7 +192,8 @@ impl Samplers {
         self.lost = lost;
     }
 
-    /// Adds a sample.
+    /// Counts a sample where it was seen. [`Samplers::drain`] calls this for samples of threads,
+    /// and the watch for those of a [`MachineSampler`].
     pub fn add(&mut self, sample: Sample<'_>) {
         let is_code = |word: &&u64| points_into(&self.code, **word);
         let callers = sample.stack.iter().filter(is_code).take(CALLERS_MAX);

@@ -100,7 +100,7 @@ impl Display for Address {
     }
 }
 
-/// A lock's values, each loaded once.
+/// A lock's values. Each is loaded once, but not all at one moment.
 struct Row<'a> {
     address: Address,
     kind: &'static str,
@@ -116,8 +116,8 @@ struct Row<'a> {
 impl<'a> Row<'a> {
     fn read(lock: &'a Lock, ticks_per_second: u64) -> Row<'a> {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        // Acquire pairs with the release of the thread that has written the names; until then there
-        // are none.
+        // Acquire pairs with the release of the thread that has written kind, module and symbol;
+        // until then they are not valid.
         let named = lock.named.load(Ordering::Acquire) == 1;
         let of = |bytes| if named { name(bytes) } else { &[][..] };
         let kind = Kind::from_number(lock.kind.load(Ordering::Relaxed)).filter(|_| named);

@@ -104,7 +104,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions() {
+    fn each_condition_decides_by_the_old_expiry() {
+        // NX, XX, GT and LT of a new expiry at 10 ms. A key without expiry counts as one that
+        // expires last.
         let without = Only { without: true, ..Only::default() };
         let with = Only { with: true, ..Only::default() };
         let greater = Only { greater: true, ..Only::default() };

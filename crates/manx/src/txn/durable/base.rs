@@ -259,7 +259,7 @@ fn change(txn: &WriteTransaction, batches: &[&[Change]]) -> Result<(), redb::Err
     Ok(())
 }
 
-/// Whether no key can be between these.
+/// Whether the bounds are reversed, or equal and not both included. The engine is not asked then.
 fn is_empty(bounds: Bounds<'_>) -> bool {
     match bounds {
         (Bound::Included(from), Bound::Included(to)) => from > to,
