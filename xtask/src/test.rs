@@ -255,11 +255,13 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     let (last, tests): (Vec<Step>, Vec<Step>) =
         tests.into_iter().partition(|(name, _)| name == "test-doc" || is_quiet(name));
     let (quiet, examples): (Vec<Step>, Vec<Step>) = last.into_iter().partition(|(name, _)| is_quiet(name));
-    tests.into_iter().for_each(|(name, work)| add(&name, work));
-    // They start the commands that the others have built.
+    let mut tests = tests.into_iter();
+    tests.next().into_iter().for_each(|(name, build)| add(&name, build));
+    // They start the commands that the others have built, and sleep most: the lane has much to do.
     for package in apart {
         add(&step_of(package), Box::new(move || test_apart(&package.name, skips, full, limit)));
     }
+    tests.for_each(|(name, work)| add(&name, work));
     add("clippy", Box::new(clippy));
     add("soak", Box::new(soak::smoke));
     of_set("-loom", loom, true).into_iter().for_each(|(name, work)| add(&name, work));
