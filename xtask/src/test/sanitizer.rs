@@ -25,9 +25,12 @@ const HOST: &str = "x86_64-unknown-linux-gnu";
 const FLAGS: [&str; 2] = ["-Zsanitizer=thread", "-Cunsafe-allow-abi-mismatch=sanitizer"];
 
 /// A test's result on its way through the harness's channel, the test's closure on its way to its
-/// thread, and the last owner of an `Arc`, which the standard library orders by a fence.
+/// thread, what the main thread frees of it, and the last owner of an `Arc`, which the standard
+/// library orders by a fence. The main thread runs no test, and only its own frame has the name
+/// `test::run_test` in whole.
 const SUPPRESSIONS: &str = "\
 race:test::event::CompletedTest
+race:^test::run_test$
 race:Option<test::run_test::{closure#0}>>::unwrap
 race:<alloc::sync::Arc<*as core::ops::drop::Drop>::drop
 ";
