@@ -63,8 +63,8 @@ const QUIET: [(&str, &str); 2] = [("doctor", "diseases"), ("manx", "pool_control
 /// Steps that run beside others, in this order, and the step after which each may begin. What runs
 /// beside another step must not depend on how busy the machine is.
 ///
-/// The list of all steps builds, then tests, and the lane has as much to do as the list, so that
-/// both CPUs are busy until the end. Programs that take CPU time of their own, in sessions of their
+/// All steps together take some 2,400 s of CPU time, so two CPUs have to be busy until the end. The
+/// list of all steps builds, then tests, and the lane has as much to do as the list. Programs that take CPU time of their own, in sessions of their
 /// own, run beside what compiles and not beside tests. Cargo locks the folder of a profile while it
 /// builds. So what builds in the folder of the tests stands in the lane before and after their
 /// build, and what builds in others stands beside it.
@@ -93,6 +93,9 @@ const BESIDE: &[(&str, &str)] = &[
     ("doc", TESTS_BUILT),
     ("aarch64", TESTS_BUILT),
     ("test-doc", TESTS_BUILT),
+    ("test-baselines-shuttle", TESTS_BUILT),
+    ("test-manx-shuttle", TESTS_BUILT),
+    ("test-spinloop", TESTS_BUILT),
 ];
 /// The step that builds most test programs.
 const TESTS_BUILT: &str = "test-build";
@@ -252,9 +255,9 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
         steps
     };
     let tests = of_set("", others, false);
-    let (last, tests): (Vec<Step>, Vec<Step>) =
-        tests.into_iter().partition(|(name, _)| name == "test-doc" || is_quiet(name));
-    let (quiet, examples): (Vec<Step>, Vec<Step>) = last.into_iter().partition(|(name, _)| is_quiet(name));
+    let (quiet, tests): (Vec<Step>, Vec<Step>) = tests.into_iter().partition(|(name, _)| is_quiet(name));
+    let (beside, tests): (Vec<Step>, Vec<Step>) =
+        tests.into_iter().partition(|(name, _)| BESIDE.iter().any(|(step, _)| step == name));
     let mut tests = tests.into_iter();
     tests.next().into_iter().for_each(|(name, build)| add(&name, build));
     // They start the commands that the others have built, and sleep most: the lane has much to do.
@@ -280,7 +283,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("features", Box::new(|| features::run(workspace, STEP)));
     add("doc", Box::new(|| doc(workspace)));
     add("aarch64", Box::new(other_architecture));
-    examples.into_iter().chain(quiet).for_each(|(name, work)| add(&name, work));
+    beside.into_iter().chain(quiet).for_each(|(name, work)| add(&name, work));
     steps
 }
 
