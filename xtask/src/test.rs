@@ -64,10 +64,11 @@ const QUIET: [(&str, &str); 2] = [("doctor", "diseases"), ("manx", "pool_control
 /// beside another step must not depend on how busy the machine is.
 ///
 /// All steps together take some 2,400 s of CPU time, so two CPUs have to be busy until the end. The
-/// list of all steps builds, then tests, and the lane has as much to do as the list. Programs that take CPU time of their own, in sessions of their
-/// own, run beside what compiles and not beside tests. Cargo locks the folder of a profile while it
-/// builds. So what builds in the folder of the tests stands in the lane before and after their
-/// build, and what builds in others stands beside it.
+/// list of all steps builds, then tests, and the lane has as much to do as the list. Programs that
+/// take CPU time of their own, in sessions of their own, run beside what compiles and not beside
+/// tests. Cargo locks the folder of a profile while it builds. So what builds in the folder of the
+/// tests stands in the lane before and after their build, and what builds in others stands beside
+/// it.
 const BESIDE: &[(&str, &str)] = &[
     ("clippy", "fmt"),
     ("soak", "build"),
