@@ -67,7 +67,7 @@ pub struct Between {
 }
 
 impl Counts {
-    /// Of an open live file, of which nothing has been read yet.
+    /// Keeps an open live file. Nothing of it has been read yet.
     pub fn new(file: File) -> Counts {
         Counts { file, sites: vec![], locks: HashMap::new(), before_ns: None }
     }

@@ -56,7 +56,7 @@ const LOOKS_REST: u32 = 4;
 const FUNCTIONS_MAX: usize = 16;
 /// Fewer waits have no 99th percentile: it would be the maximum.
 const P99_MIN: u64 = 100;
-/// What a function is called that nobody knows.
+/// The name of a function that could not be found out.
 const UNKNOWN: &str = "an unknown function";
 
 /// The waits for a lock in one function, as far as they were seen.
@@ -232,7 +232,8 @@ impl Waits {
         }
     }
 
-    /// Leaves the thread of which most is known, if that is enough.
+    /// Stops following the thread with the most waits, if it has at least [`WAITS_ENOUGH`] of them.
+    /// Returns whether there was one.
     fn leave_one(&mut self) -> bool {
         let known = self.open.iter().filter(|(_, followed)| followed.waits >= WAITS_ENOUGH);
         let most = known.max_by_key(|(tid, followed)| (followed.waits, **tid)).map(|(tid, _)| *tid);
