@@ -19,6 +19,7 @@ platform::os_only! {
     mod epoch;
     mod feedback;
     pub(crate) mod histogram;
+    mod index;
     mod percentile;
     mod thread;
 

@@ -1,9 +1,9 @@
 //! What a thread remembers of its epochs: 24 bytes each, and which of them are open.
 //!
-//! Epochs are known by numbers that the program chooses, sparse or dense, so there is a hash table
-//! from ids to places, and a record in each place. Records never move: they lie in chunks, each
-//! twice as large as the one before. All of it is mapped when the thread first begins an epoch, and
-//! grows by doubling; nothing comes from `malloc`, so that the preload library may keep it as well.
+//! Epochs are known by numbers that the program chooses. A hash table (`index.rs`) has the number
+//! of each epoch's record. Records never move: they lie in chunks, each twice as large as the one
+//! before. All of it is mapped when the thread first begins an epoch, and grows by doubling.
+//! Nothing comes from `malloc`, so that the preload library may keep it as well.
 //! A thread that has begun [`EPOCHS_MAX`] different epochs, or for which there is no memory, begins
 //! no more new ones: those go unseen, and locks treat them as if they were in no epoch.
 //!
@@ -30,8 +30,8 @@
 //! 1. A [`Thread`] and its memory are used by its own thread only, and by one call at a time: a
 //!    handler of a signal that interrupts one finds `busy` set, and does nothing.
 //! 2. `table` is null, or points to a `Table` whose chunks hold at least `count` records. The first
-//!    `count` of them are initialized (all-zero is), and every index in a map or in a chain is less
-//!    than `count`.
+//!    `count` of them are initialized (all-zero is), and every number in the index or in a chain is
+//!    less than `count`.
 //! 3. The chain that starts at `open` has no loops: a record is linked in only when its own link
 //!    says that it is not in the chain.
 //! 4. A spare record is in the chain exactly while the table's list of nested epochs (the first
@@ -41,6 +41,7 @@
 //!    is freed.
 
 use super::feedback::Feedback;
+use super::index::Index;
 use super::longest::window_ns_max;
 use super::percentile::Percentile;
 use core::cell::Cell;
@@ -77,14 +78,6 @@ const OUTERMOST: u32 = 1;
 const FIRST_CHUNK: u32 = 6;
 const CHUNKS: usize = (EPOCHS_MAX.ilog2() - FIRST_CHUNK) as usize + 1;
 
-/// An id and the index of its record plus 1; 0: a free place.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Place {
-    id: u64,
-    index: u32,
-}
-
 /// An open epoch around another one of the same id.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -102,9 +95,8 @@ struct Table {
     nested: [Nested; NESTED_MAX],
     /// Records that are in use.
     count: u32,
-    /// Places in the map: a power of two.
-    places: usize,
-    map: *mut Place,
+    /// From ids to records.
+    index: Index,
     chunks: [*mut Record; CHUNKS],
 }
 
@@ -239,14 +231,14 @@ impl Thread {
     pub fn current(&self) -> Option<u64> {
         let _call = self.enter()?;
         let index = self.open.get().checked_sub(1)?;
-        self.existing_table()?.id_of(index)
+        self.existing_table()?.index.id_of(index)
     }
 
     /// The window that the next epoch with this id will have, in nanoseconds, if there was one.
     pub fn window_ns_of(&self, id: u64) -> Option<u64> {
         let _call = self.enter()?;
         let table = self.existing_table()?;
-        table.find(id).map(|index| table.record(index).feedback.window_ns())
+        table.index.find(id).map(|index| table.record(index).feedback.window_ns())
     }
 
     /// How many different epochs the thread has had.
@@ -273,7 +265,7 @@ impl Thread {
             for (number, chunk) in chunks.into_iter().enumerate().filter(|(_, chunk)| !chunk.is_null()) {
                 let _ = unmap(chunk.cast(), bytes_of_chunk(number));
             }
-            let _ = unmap((*table).map.cast(), (*table).places * size_of::<Place>());
+            core::ptr::drop_in_place(table);
             let _ = unmap(table.cast(), size_of::<Table>());
         }
     }
@@ -336,7 +328,7 @@ impl Thread {
     fn look_up(&self, id: u64, add: bool) -> bool {
         let table = if add { self.table() } else { self.existing_table() };
         let Some(table) = table else { return false };
-        let index = if add { table.find_or_add(id) } else { table.find(id) };
+        let index = if add { table.find_or_add(id) } else { table.index.find(id) };
         let Some(index) = index else { return false };
         self.record.set(table.record(index));
         self.id.set(id);
@@ -435,21 +427,13 @@ fn in_chunks(index: u32) -> (usize, usize) {
 
 impl Table {
     fn map() -> Option<NonNull<Table>> {
-        let places = 1 << (FIRST_CHUNK + 1);
+        let index = Index::map(1 << (FIRST_CHUNK + 1))?;
         let table = map_zeroes(size_of::<Table>(), READ | WRITE).ok()?.cast::<Table>();
-        let Ok(map) = map_zeroes(places * size_of::<Place>(), READ | WRITE) else {
-            // SAFETY: mapped above, and no other code knows of it.
-            let _ = unsafe { unmap(table.cast(), size_of::<Table>()) };
-            return None;
-        };
         // Epochs count in ticks.
         platform::clock::init();
         // SAFETY: fresh zeroed memory of the right size and page-aligned; the null pointers of
         // `chunks` and a count of 0 are valid.
-        unsafe {
-            (*table).places = places;
-            (*table).map = map.cast();
-        }
+        unsafe { (&raw mut (*table).index).write(index) };
         NonNull::new(table)
     }
 
@@ -461,43 +445,10 @@ impl Table {
         unsafe { &mut *self.chunks[chunk].add(offset) }
     }
 
-    fn places(&mut self) -> &mut [Place] {
-        // SAFETY: Invariant 2; all-zero is a free place.
-        unsafe { core::slice::from_raw_parts_mut(self.map, self.places) }
-    }
-
-    /// Where the id is in the map, or the free place where it would be.
-    #[inline]
-    fn probe(&mut self, id: u64) -> usize {
-        let places = self.places();
-        let last = places.len() - 1;
-        // Fibonacci hashing, by the upper bits of the product.
-        let mut at = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - places.len().ilog2())) as usize;
-        while places[at].index != 0 && places[at].id != id {
-            at = (at + 1) & last;
-        }
-        at
-    }
-
-    #[inline]
-    fn find(&mut self, id: u64) -> Option<u32> {
-        let at = self.probe(id);
-        self.places()[at].index.checked_sub(1)
-    }
-
+    /// The index of an id's record, which is made if there is none.
     #[inline]
     fn find_or_add(&mut self, id: u64) -> Option<u32> {
-        let at = self.probe(id);
-        match self.places()[at].index {
-            0 => self.add(id),
-            index => Some(index - 1),
-        }
-    }
-
-    /// The id of a record: rarely asked for, so it is searched.
-    #[cold]
-    fn id_of(&mut self, index: u32) -> Option<u64> {
-        self.places().iter().find(|place| place.index == index + 1).map(|place| place.id)
+        self.index.find(id).or_else(|| self.add(id))
     }
 
     /// The index of a record for which there is memory, and that is not in use yet.
@@ -544,32 +495,9 @@ impl Table {
     #[cold]
     fn add(&mut self, id: u64) -> Option<u32> {
         let index = self.next()?;
-        if 2 * (index as usize + 1) > self.places {
-            self.grow()?;
-        }
-        let at = self.probe(id);
-        self.places()[at] = Place { id, index: index + 1 };
+        self.index.add(id, index)?;
         self.count += 1;
         Some(index)
-    }
-
-    /// Doubles the map.
-    fn grow(&mut self) -> Option<()> {
-        let places = self.places * 2;
-        let map = map_zeroes(places * size_of::<Place>(), READ | WRITE).ok()?.cast();
-        let (old, old_places) = (self.map, self.places);
-        (self.map, self.places) = (map, places);
-        for at in 0..old_places {
-            // SAFETY: the old map has `old_places` places, and is not unmapped before the end.
-            let place = unsafe { *old.add(at) };
-            if place.index != 0 {
-                let to = self.probe(place.id);
-                self.places()[to] = place;
-            }
-        }
-        // SAFETY: no reference to the old map is left.
-        let _ = unsafe { unmap(old.cast(), old_places * size_of::<Place>()) };
-        Some(())
     }
 }
 
