@@ -80,6 +80,16 @@ pub(crate) fn analyse(machine: Machine, rounds: Rounds<'_>) -> Exits {
     exits
 }
 
+/// Whether a recurrence decides the jumps at the ends of all these blocks of the region.
+pub(crate) fn are_counted(machine: Machine, rounds: Rounds<'_>, blocks: &[u32]) -> bool {
+    let flow = Flows::new(machine, rounds);
+    blocks.iter().all(|&block| {
+        let last = rounds.graph.blocks[block as usize].instructions.end - 1;
+        let is_branch = matches!(rounds.instructions[last as usize].flow, Flow::Branch(_));
+        is_branch && flow.slice(last).recurs()
+    })
+}
+
 /// Data flow in a region.
 struct Flows<'a> {
     machine: Machine,

@@ -25,6 +25,7 @@ use crate::blocking::{self, Blocks};
 use crate::counter::Counter;
 use crate::dead::Dead;
 use crate::dominators::Dominators;
+use crate::each_round;
 use crate::exits;
 use crate::function::{Function, Source};
 use crate::graph::{Graph, index_of};
@@ -154,6 +155,57 @@ impl<'a> Finder<'a> {
         self.known.range(..range.end).next_back().is_some_and(|(_, &end)| range.start < end)
     }
 
+    /// The code that every round runs which passes the instruction at `address`, in ascending order;
+    /// empty if there is no loop around it, or only a large one.
+    ///
+    /// If a thread waits at `address`, this code is a part of the wait, and so are its calls: a
+    /// waiting loop may look for work in each round, and call the function with the PAUSE. `address`
+    /// may lie inside the instruction.
+    ///
+    /// ```
+    /// use spinloop::{Finder, Machine, Module, Segments};
+    /// // There is no unwind information, so there is no function.
+    /// let image = Segments(&[(0x1000, b"\xf3\x90\xeb\xfc")]);
+    /// let mut finder = Finder::new(Module::new(Machine::X86_64, &image, &[0x1000..0x1004], None));
+    /// assert!(finder.each_round(0x1000).is_empty());
+    /// ```
+    pub fn each_round(&mut self, address: u64) -> Vec<Range<u64>> {
+        self.small = None;
+        self.round_of(address).unwrap_or_default()
+    }
+
+    fn round_of(&mut self, address: u64) -> Result<Vec<Range<u64>>, Reason> {
+        let source = self.source.ok_or(Reason::NoFunction)?;
+        self.decode(address)?;
+        let function = self.function()?;
+        let behind = function.instructions.partition_point(|instruction| instruction.address <= address);
+        let own = behind.checked_sub(1).filter(|&own| address < function.instructions[own].end());
+        let own = own.ok_or(Reason::Undecodable)?;
+        let blocks = each_round::blocks(source.machine, source.image, function, own);
+        Ok(merged(blocks.into_iter().map(|block| function.block_range(block))))
+    }
+
+    /// Decodes the part of a function that holds `address`, unless it was decoded last.
+    fn decode(&mut self, address: u64) -> Result<(), Reason> {
+        let source = self.source.ok_or(Reason::NoFunction)?;
+        if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {
+            let part = source.part(address)?;
+            let instructions = source.decode(&part);
+            self.part = Some((part, instructions));
+        }
+        Ok(())
+    }
+
+    /// The function of the part that was decoded last.
+    fn function(&mut self) -> Result<&Function, Reason> {
+        let source = self.source.ok_or(Reason::NoFunction)?;
+        let Some((part, Some(instructions))) = &self.part else { return Err(Reason::Undecodable) };
+        if !self.function.as_ref().is_some_and(|function| function.parts.contains(part)) {
+            self.function = source.function(part.clone(), instructions.clone());
+        }
+        self.function.as_ref().ok_or(Reason::Undecodable)
+    }
+
     /// The loop at `address`; none if no instruction stands there.
     fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
         self.small = None;
@@ -171,11 +223,7 @@ impl<'a> Finder<'a> {
             _ => Some(address),
         };
         let Some(address) = candidate else { return Ok(None) };
-        if !self.part.as_ref().is_some_and(|(part, _)| part.contains(&address)) {
-            let part = source.part(address)?;
-            let instructions = source.decode(&part);
-            self.part = Some((part, instructions));
-        }
+        self.decode(address)?;
         let Some((part, Some(instructions))) = &self.part else { return Err(Reason::Undecodable) };
         let Some(at) = index_of(instructions, address) else { return Ok(None) };
         if seed == Seed::Pause && !instructions[at].spin {
@@ -184,10 +232,10 @@ impl<'a> Finder<'a> {
         if seed == Seed::Nops {
             self.small = one_block(&source, part, instructions, at);
         }
-        let known = self.function.as_ref().is_some_and(|function| function.parts.contains(part));
-        if !known && self.small.is_none() {
-            self.function = source.function(part.clone(), instructions.clone());
+        if self.small.is_none() {
+            self.function()?;
         }
+        let Some((part, _)) = &self.part else { return Err(Reason::Undecodable) };
         let function = self.small.as_ref().or(self.function.as_ref()).ok_or(Reason::Undecodable)?;
         let (instructions, graph) = (&function.instructions, &function.graph);
         let mut pivot = index_of(instructions, address).ok_or(Reason::Undecodable)?;

@@ -17,6 +17,7 @@
 //! | `x86`, [`aarch64`] | instructions, reduced to their control flow (`instruction`) and data flow (`effect`) |
 //! | `function`, `graph`, `dominators` | a function from its parts, its basic blocks, and which block dominates which |
 //! | `rounds` | the innermost loop around a seed, and its short rounds without calls |
+//! | `each_round` | the code that each round of a wait runs, its calls included |
 //! | `short` | a cheap look at a short loop, before its function is decoded |
 //! | `exits` | what the loop's exits depend on: memory, a counter, the time |
 //! | `proof` | what lasts from round to round |
@@ -64,6 +65,7 @@ mod copy;
 mod counter;
 mod dead;
 mod dominators;
+mod each_round;
 mod effect;
 mod exits;
 mod finder;

@@ -61,8 +61,7 @@ pub(crate) struct Rounds<'a> {
 
 /// The short rounds through the block `pivot` in the innermost loop that has any.
 pub(crate) fn region(graph: &Graph, dominators: &Dominators, pivot: u32) -> Option<Region> {
-    let mut loops = natural_loops(graph, dominators, pivot);
-    loops.sort_by_key(|one| one.bytes);
+    let loops = natural_loops(graph, dominators, pivot);
     for one in &loops {
         let inside = |block| one.blocks.contains(&block);
         if let Some(blocks) = short_rounds(graph, pivot, inside) {
@@ -82,13 +81,18 @@ pub(crate) fn around(graph: &Graph, pivot: u32) -> Option<Region> {
     Some(Region { blocks, head: pivot, latch: pivot })
 }
 
+/// Whether a path of one block at least leads from one block to another, among these blocks. It may
+/// call.
+pub(crate) fn leads(graph: &Graph, from: u32, to: u32, inside: impl Fn(u32) -> bool) -> bool {
+    let (reached, round) = reach(graph, from, u32::MAX, true, inside, Graph::forward);
+    if from == to { round.is_some() } else { reached.contains_key(&to) }
+}
+
 /// Why no short round leads through the block `pivot`.
 pub(crate) fn why_none(graph: &Graph, pivot: u32) -> Reason {
-    let is_in_a_loop =
-        |with_calls| reach(graph, pivot, u32::MAX, with_calls, |_| true, Graph::forward).1.is_some();
-    if !is_in_a_loop(true) {
+    if !leads(graph, pivot, pivot, |_| true) {
         Reason::NotInALoop
-    } else if !is_in_a_loop(false) {
+    } else if reach(graph, pivot, u32::MAX, false, |_| true, Graph::forward).1.is_none() {
         // Each round calls a function, which may do work.
         Reason::Works
     } else {
@@ -96,16 +100,17 @@ pub(crate) fn why_none(graph: &Graph, pivot: u32) -> Reason {
     }
 }
 
-struct NaturalLoop {
-    head: u32,
-    latch: u32,
-    blocks: BTreeSet<u32>,
-    bytes: u32,
+pub(crate) struct NaturalLoop {
+    pub(crate) head: u32,
+    pub(crate) latch: u32,
+    pub(crate) blocks: BTreeSet<u32>,
+    pub(crate) bytes: u32,
 }
 
 /// The natural loops that hold the block `pivot`: of each edge back to a block that dominates its
-/// start, all blocks from which the start can be reached without passing the head.
-fn natural_loops(graph: &Graph, dominators: &Dominators, pivot: u32) -> Vec<NaturalLoop> {
+/// start, all blocks from which the start can be reached without passing the head. The smallest
+/// loop comes first.
+pub(crate) fn natural_loops(graph: &Graph, dominators: &Dominators, pivot: u32) -> Vec<NaturalLoop> {
     let mut loops = Vec::new();
     for &(latch, head) in &dominators.back_edges {
         if !dominators.dominates(head, pivot) {
@@ -124,6 +129,7 @@ fn natural_loops(graph: &Graph, dominators: &Dominators, pivot: u32) -> Vec<Natu
             loops.push(NaturalLoop { head, latch, blocks, bytes });
         }
     }
+    loops.sort_by_key(|one| one.bytes);
     loops
 }
 
