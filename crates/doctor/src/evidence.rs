@@ -5,6 +5,7 @@
 //! | `thread.rs` | run time, waits for a CPU, states and priorities of threads |
 //! | `group.rs` | the quotas of the process's control groups |
 //! | `machine.rs` | the rest of the machine |
+//! | `others.rs` | whether other processes wait in loops |
 //! | `sampler.rs` | at which instructions threads are when they run |
 //! | `modules.rs`, `loops.rs`, `code.rs` | what these instructions do: file, function, a loop that waits |
 //! | `futex.rs`, `locks.rs`, `memory.rs` | the locks that threads wait for, and their holders |
@@ -21,6 +22,7 @@ pub mod loops;
 pub mod machine;
 pub mod memory;
 pub mod modules;
+pub mod others;
 pub mod sampler;
 pub mod thread;
 pub mod timeline;
@@ -116,6 +118,11 @@ impl Evidence {
     /// Whether the process runs under `manx run`: the preload library is in it.
     pub fn is_under_manx(&self) -> bool {
         self.manx.is_some()
+    }
+
+    /// How many samples there are, and how many of them lie in loops that wait.
+    pub fn in_loops(&self) -> (u32, u32) {
+        (self.samples(), self.threads.iter().map(|thread| thread.waiting_samples).sum())
     }
 
     /// How many samples there are.

@@ -24,10 +24,16 @@
 //! two copies of a program that spin beside each other. If threads yield in a loop, all of their
 //! waits count for busy waiting.
 //!
+//! The neighbours of a program that spins may spin, too. The part of their run time that they spend
+//! in loops is no work that this program has to wait for. So busy waiting also gets this part of the
+//! remaining waits for neighbours. A program that does not spin itself waits for its neighbours,
+//! whatever they do.
+//!
 //! Threads that sleep for locks or disks are not in these numbers. They are counted at each look.
 
 use crate::evidence::Evidence;
 use crate::evidence::thread::ThreadEvidence;
+use crate::verdict::PART_MIN;
 
 /// If neighbours used less of a CPU than this, they are no cause.
 const NEIGHBOURS_MIN: f64 = 0.05;
@@ -58,6 +64,8 @@ pub struct Shares {
     pub spinning: f64,
     /// Which part of the waits for a CPU is of threads that yield in a loop, from 0 to 1
     pub yielding: f64,
+    /// Which part of their run time the neighbours of a program that spins spent in loops that wait
+    pub others_spinning: f64,
     /// Threads that slept for a lock
     pub locked: f64,
     /// Of them: those that waited for a holder of worse priority that was kept from running
@@ -104,6 +112,8 @@ impl Shares {
         let others = evidence.machine.busy_cpus - running;
         let others = if others < NEIGHBOURS_MIN { 0.0 } else { others * NEIGHBOURS_SLACK };
         let neighbours = (rest - crowd).min(others);
+        let (spinning, yielding) = (spinning(&evidence.threads), yielding(&evidence.threads));
+        let spins = spinning.max(yielding) >= PART_MIN;
         Shares {
             cpus,
             running,
@@ -113,8 +123,9 @@ impl Shares {
             behind_holders,
             crowd,
             neighbours,
-            spinning: spinning(&evidence.threads),
-            yielding: yielding(&evidence.threads),
+            spinning,
+            yielding,
+            others_spinning: evidence.machine.others_spinning.filter(|_| spins).unwrap_or(0.0),
             locked,
             inverted,
             blocked: sum(|thread| thread.blocked),
@@ -128,7 +139,14 @@ impl Shares {
 
     /// What busy waiting costs: the CPU time that it burns, and the waits for a CPU that it causes.
     pub fn busy_waiting(&self) -> f64 {
-        self.spinning * self.running + self.blamed() * (self.throttled + self.crowd + self.neighbours)
+        let neighbours = self.neighbours - self.neighbours_without_busy_waiting();
+        self.spinning * self.running + self.blamed() * (self.throttled + self.crowd) + neighbours
+    }
+
+    /// The waits for neighbours without the part that busy waiting has of them, this program's and
+    /// the neighbours'.
+    pub fn neighbours_without_busy_waiting(&self) -> f64 {
+        (1.0 - self.others_spinning) * self.without_busy_waiting(self.neighbours)
     }
 
     /// A cause's share without the part that busy waiting has of it.
@@ -297,6 +315,19 @@ mod tests {
         let shares = Shares::of(&evidence);
         assert!(near(shares.neighbours, 1.0) && near(shares.busy_waiting(), 1.8), "{shares:?}");
         assert!(near(shares.without_busy_waiting(shares.neighbours), 0.1));
+    }
+
+    #[test]
+    fn a_neighbour_that_spins_is_no_neighbour_of_a_program_that_spins() {
+        let mut evidence = evidence(&[(0.5, 0.5); 2], 2.0);
+        evidence.machine.others_spinning = Some(0.5);
+        let shares = Shares::of(&evidence);
+        assert!(near(shares.busy_waiting(), 0.0) && near(shares.neighbours_without_busy_waiting(), 1.0));
+        for thread in &mut evidence.threads {
+            (thread.samples, thread.waiting_samples) = (100, 20);
+        }
+        let shares = Shares::of(&evidence);
+        assert!(near(shares.busy_waiting(), 0.8) && near(shares.neighbours_without_busy_waiting(), 0.4));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::evidence::group::{Groups, cpus_of_sets};
 use crate::evidence::locks::{LockEvidence, Locks};
 use crate::evidence::machine::MachineLook;
 use crate::evidence::modules::Modules;
+use crate::evidence::others::Others;
 use crate::evidence::sampler::{MachineSampler, Samplers, THREADS_MAX};
 use crate::evidence::thread::{ThreadEvidence, Threads, Track};
 use crate::evidence::timeline::{Cell, Recorder};
@@ -102,6 +103,7 @@ pub fn watch(
     let sampled = (THREADS_MAX / pids.len().max(1)).max(SAMPLED_MIN);
     let followed = (waits::THREADS_MAX / pids.len().max(1)).max(1);
     let mut cpus = MachineSampler::open();
+    let mut others = Others::new(cpus.as_ref().map_or(0, MachineSampler::cpus));
     let samplers = || if cpus.is_some() { Samplers::of_machine() } else { Samplers::new(sampled) };
     let of = |&pid: &i32| Watch::of(pid, samplers(), followed);
     let mut watches: Vec<Result<Watch, Refusal>> = pids.iter().map(of).collect();
@@ -110,7 +112,7 @@ pub fn watch(
     loop {
         let mut is_any_there = false;
         let looked_ns = clock::process_cpu_ns();
-        collect(cpus.as_mut(), &mut watches);
+        collect(cpus.as_mut(), &mut watches, &mut others);
         for watch in watches.iter_mut().flatten() {
             watch.look();
             is_any_there |= !watch.ended;
@@ -130,31 +132,39 @@ pub fn watch(
         // The last look is at the end, however long the pause would be.
         std::thread::sleep(Duration::from_nanos(pause_ns.min(end_ns.saturating_sub(now_ns))));
     }
-    collect(cpus.as_mut(), &mut watches);
+    collect(cpus.as_mut(), &mut watches, &mut others);
     let since = MachineLook::now().since(&machine, pids);
     let span_ns = clock::now_ns().saturating_sub(began_ns).max(1);
     let own_cpus = clock::process_cpu_ns().saturating_sub(cost_before_ns) as f64 / span_ns as f64;
-    let finish = |watch: Result<Watch, Refusal>| {
-        let mut evidence = watch?.finish();
+    let mut results: Vec<Result<Evidence, Refusal>> =
+        watches.into_iter().map(|watch| Ok(watch?.finish())).collect();
+    let seen = results.iter().flatten().map(|evidence| (evidence.pid, evidence.in_loops()));
+    let seen = cpus.is_some().then(|| others.finish().into_iter().chain(seen).collect());
+    for evidence in results.iter_mut().flatten() {
         evidence.machine = since.clone();
+        if let Some(seen) = &seen {
+            evidence.machine.add_loops(seen, evidence.pid);
+        }
         evidence.own_cpus = own_cpus;
-        Ok(evidence)
-    };
-    watches.into_iter().map(finish).collect()
+    }
+    results
 }
 
 /// Gives the samples of the CPUs to the processes that they are of.
-fn collect(cpus: Option<&mut MachineSampler>, watches: &mut [Result<Watch, Refusal>]) {
+fn collect(
+    cpus: Option<&mut MachineSampler>,
+    watches: &mut [Result<Watch, Refusal>],
+    others: &mut Others,
+) {
     let Some(cpus) = cpus else { return };
     let mut by_pid: HashMap<u32, &mut Samplers> = HashMap::new();
     for watch in watches.iter_mut().flatten() {
         watch.samplers.begin(cpus.lost());
         by_pid.insert(watch.pid.cast_unsigned(), &mut watch.samplers);
     }
-    cpus.drain(|sample| {
-        if let Some(samplers) = by_pid.get_mut(&sample.process) {
-            samplers.add(sample);
-        }
+    cpus.drain(|sample| match by_pid.get_mut(&sample.process) {
+        Some(samplers) => samplers.add(sample),
+        None => others.add(sample),
     });
 }
 

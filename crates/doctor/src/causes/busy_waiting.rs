@@ -19,14 +19,19 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let places: Vec<&Place> = evidence.places.iter().filter(|place| place.waits.is_some()).collect();
     let waiting: u32 = places.iter().map(|place| place.samples).sum();
     let all = evidence.samples();
-    if shares.spinning == 0.0 {
+    if shares.spinning.max(shares.yielding) == 0.0 {
         return None;
     }
     let burned = shares.spinning * shares.running;
-    let headline = format!(
-        "threads spent {:.0} % of their CPU time in loops that wait for another thread: {burned:.1} CPUs",
-        100.0 * shares.spinning
-    );
+    let yielders: Vec<_> = evidence.threads.iter().filter(|thread| thread.yields()).collect();
+    let headline = if burned < 0.05 && !yielders.is_empty() {
+        format!("{} waited in a loop of yields, and each time for a CPU", threads(yielders.len()))
+    } else {
+        format!(
+            "threads spent {:.0} % of their CPU time in loops that wait for another thread: {burned:.1} CPUs",
+            100.0 * shares.spinning
+        )
+    };
     let mut verdict = Verdict::new(Cause::BusyWaiting, shares.busy_waiting(), headline);
     for place in places.iter().take(NAMED) {
         verdict.evidence.push(format!(
@@ -38,7 +43,6 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
             threads(place.threads.len()),
         ));
     }
-    let yielders: Vec<_> = evidence.threads.iter().filter(|thread| thread.yields()).collect();
     if !yielders.is_empty() {
         let yields: u64 = yielders.iter().map(|thread| thread.involuntary).sum();
         verdict.evidence.push(format!(
@@ -50,6 +54,12 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let spins = |it: &&ThreadEvidence| it.yields() || it.spinning().is_some_and(|part| part > 0.5);
     let spinners = evidence.threads.iter().filter(spins);
     let switches: u64 = spinners.map(|thread| thread.involuntary).sum();
+    if shares.others_spinning >= 0.05 {
+        verdict.evidence.push(format!(
+            "other processes spent {:.0} % of their CPU time in such loops, too",
+            100.0 * shares.others_spinning
+        ));
+    }
     let caused = verdict.severity - burned;
     verdict.evidence.push(if caused > 0.05 {
         format!(

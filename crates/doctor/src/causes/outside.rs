@@ -11,9 +11,11 @@ use crate::verdict::{Cause, Remedy, Verdict};
 /// A thread that has this many page faults from a disk per second waits for memory when it waits
 /// for a disk.
 const MAJOR_FAULTS_MIN: f64 = 5.0;
+/// If neighbours spend less than this part of their run time in loops that wait, it is not told.
+const LOOPS_MIN: f64 = 0.05;
 
 pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
-    let waits = shares.without_busy_waiting(shares.neighbours);
+    let waits = shares.neighbours_without_busy_waiting();
     let beside = if shares.waiting > 2.0 * waits { "; most of its waits are its own fault" } else { "" };
     let headline = format!("{waits:.1} threads waited for a CPU while other processes ran{beside}");
     let mut verdict = Verdict::new(Cause::Neighbours, waits, headline);
@@ -24,9 +26,15 @@ pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict
         shares.running,
         machine.idle_cpus
     ));
-    let one = |it: &Neighbour| match &it.pids[..] {
-        [pid] => format!("{} ({pid}): {:.1} CPUs", it.name, it.cpus),
-        pids => format!("{} ({} processes): {:.1} CPUs", it.name, pids.len(), it.cpus),
+    let one = |it: &Neighbour| {
+        let who = match &it.pids[..] {
+            [pid] => format!("{} ({pid})", it.name),
+            pids => format!("{} ({} processes)", it.name, pids.len()),
+        };
+        let waits = it.spinning.filter(|part| *part >= LOOPS_MIN);
+        let waits = waits
+            .map_or_else(String::new, |part| format!(", {:.0} % of it in loops that wait", 100.0 * part));
+        format!("{who}: {:.1} CPUs{waits}", it.cpus)
     };
     let named: Vec<String> = machine.neighbours.iter().map(one).collect();
     if !named.is_empty() {
@@ -35,6 +43,9 @@ pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict
     verdict.remedies.push(Remedy::advice(
         "not Manx's business: move these processes, or give this one CPUs of its own or a larger weight",
     ));
+    if machine.others_spinning.is_some_and(|part| part >= LOOPS_MIN) {
+        verdict.remedies.push(Remedy::advice("start those that wait in loops under `manx run`, too"));
+    }
     Some(verdict)
 }
 
@@ -103,13 +114,18 @@ mod tests {
 
     #[test]
     fn a_neighbour_is_named() {
-        let neighbour = Neighbour { pids: vec![9], name: "cc1plus".into(), cpus: 1.23 };
-        let machine =
-            MachineEvidence { busy_cpus: 2.0, neighbours: vec![neighbour], ..MachineEvidence::default() };
+        let neighbour = Neighbour { pids: vec![9], name: "cc1plus".into(), cpus: 1.23, spinning: Some(0.2) };
+        let machine = MachineEvidence {
+            busy_cpus: 2.0,
+            neighbours: vec![neighbour],
+            others_spinning: Some(0.2),
+            ..MachineEvidence::default()
+        };
         let evidence = Evidence { machine, ..Evidence::default() };
         let shares = Shares { running: 0.8, neighbours: 1.2, ..Shares::default() };
         let verdict = neighbours(&evidence, &shares).unwrap();
-        assert_eq!(verdict.evidence[1], "most by cc1plus (9): 1.2 CPUs");
+        assert_eq!(verdict.evidence[1], "most by cc1plus (9): 1.2 CPUs, 20 % of it in loops that wait");
+        assert!(verdict.remedies[1].what.contains("`manx run`"));
         assert!(verdict.remedies[0].what.starts_with("not Manx's business"));
     }
 

@@ -11,9 +11,11 @@
 //! behind may look the same, so the most frequent answer of several waiters counts.
 //!
 //! A thread that polls is mostly seen in functions that the polling function calls. Such a sample
-//! counts for the polling function if a word at the top of its stack returns to it.
+//! counts for the polling function if a word at the top of its stack returns to it. The same holds
+//! for what a loop around a PAUSE calls in every round, but there only the first two return
+//! addresses count: the loop's function may call its work, too.
 
-use super::loops::{WaitingCode, wait_at, waits_near};
+use super::loops::{WaitingCode, wait_at, waits_around, waits_near};
 use super::modules::{Mapping, Modules};
 use super::sampler::Seen;
 use blazesym::symbolize::source::{Elf, Source};
@@ -21,7 +23,7 @@ use blazesym::symbolize::{Input, Symbolizer};
 use elf_loops::Code;
 use serde::Serialize;
 use spinloop::POLLING;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 /// Larger files are not read.
@@ -48,8 +50,22 @@ pub struct Place {
     pub threads: BTreeMap<u32, u32>,
 }
 
+/// How many return addresses of a sample may belong to a loop around a PAUSE.
+const CALLERS_OF_LOOP: usize = 2;
+
 /// Module, function, and how its wait ends if it waits.
 type Fact = (String, String, Option<&'static str>);
+
+/// Where a call returns to.
+#[derive(Clone, Debug)]
+struct Return {
+    module: String,
+    /// If it has a name
+    function: Option<String>,
+    file: PathBuf,
+    /// In the file
+    address: u64,
+}
 
 /// A file with code.
 struct Module {
@@ -63,6 +79,10 @@ pub struct CodeBook {
     files: HashMap<PathBuf, Option<Module>>,
     symbolizer: Symbolizer,
     unreadable: Vec<String>,
+    /// What words of stacks return to, if they do.
+    returns: HashMap<u64, Option<Return>>,
+    /// The code that waits, as far as it was searched.
+    waits: HashMap<PathBuf, Vec<WaitingCode>>,
     /// The addresses of samples whose code waits.
     waiting: HashSet<u64>,
 }
@@ -75,6 +95,8 @@ impl CodeBook {
             files: HashMap::new(),
             symbolizer: Symbolizer::new(),
             unreadable: Vec::new(),
+            returns: HashMap::new(),
+            waits: HashMap::new(),
             waiting: HashSet::new(),
         }
     }
@@ -108,13 +130,16 @@ impl CodeBook {
                 by_file.entry(file.clone()).or_default().push(address);
             }
         }
-        let mut facts: HashMap<u64, Fact> = HashMap::new();
-        for (file, mut addresses) in by_file {
+        for (file, addresses) in &mut by_file {
             addresses.sort_unstable_by_key(|address| std::cmp::Reverse(counts[address]));
+            self.search(file, addresses);
+        }
+        self.search_callers(samples);
+        let mut facts: HashMap<u64, Fact> = HashMap::new();
+        for (file, addresses) in by_file {
             self.explain(&file, &addresses, &mut facts);
         }
         let mut waiting: HashMap<u64, u32> = HashMap::new();
-        let mut callers: HashMap<u64, Option<Fact>> = HashMap::new();
         let mut places: HashMap<Fact, Place> = HashMap::new();
         for (seen, &count) in samples {
             let own = facts.get(&seen.address).cloned().unwrap_or_else(|| {
@@ -124,11 +149,7 @@ impl CodeBook {
                     .map_or("memory that is not mapped any more".into(), Mapping::name);
                 (what, "code without a name".into(), None)
             });
-            let mut polling = || {
-                let mut of = |word: u64| callers.entry(word).or_insert_with(|| self.polled(word)).clone();
-                seen.callers.iter().find_map(|&word| of(word))
-            };
-            let fact = if own.2.is_some() { own } else { polling().unwrap_or(own) };
+            let fact = if own.2.is_some() { own } else { self.called(&seen.callers).unwrap_or(own) };
             if fact.2.is_some() {
                 *waiting.entry(seen.address).or_default() += count;
             }
@@ -151,35 +172,82 @@ impl CodeBook {
         places
     }
 
-    /// The polling function that returns to this address when what it has called ends; `None` if it
-    /// is another function, or no return address.
-    fn polled(&mut self, word: u64) -> Option<Fact> {
-        let (module, function) = self.returns_to(word)?;
-        let ends = polls(&function)?;
-        Some((module, function, Some(ends)))
+    /// The caller that waits by calls, of these words of a stack: a polling function, or a loop
+    /// around a PAUSE.
+    fn called(&mut self, words: &[u64]) -> Option<Fact> {
+        let mut number = 0;
+        words.iter().find_map(|&word| {
+            let at = self.returns_to(word)?.clone();
+            number += 1;
+            let waits = self.waits.get(&at.file).filter(|_| number <= CALLERS_OF_LOOP);
+            // The call is in the loop; the instruction behind the call may not be.
+            let calls = |wait: &&WaitingCode| wait.calls_wait && wait.part.contains(&(at.address - 1));
+            let of_loop = waits.and_then(|waits| waits.iter().find(calls)).map(|wait| wait.ends);
+            let ends = at.function.as_deref().and_then(polls).or(of_loop)?;
+            let function = at.function.unwrap_or_else(|| format!("{:#x}", at.address));
+            Some((at.module, function, Some(ends)))
+        })
     }
 
-    /// Finds module, function and wait of addresses in one file.
-    fn explain(&mut self, file: &PathBuf, addresses: &[u64], facts: &mut HashMap<u64, Fact>) {
+    /// Searches a file for waits near these addresses of the process.
+    fn search(&mut self, file: &PathBuf, addresses: &[u64]) {
         let Some(first) = addresses.first().and_then(|address| self.modules.at(*address)).cloned() else {
             return;
         };
         self.open(file, &first);
+        let found = self.code(file).map_or_else(Vec::new, |code| {
+            let of = |&address: &u64| self.in_file(&code, address);
+            let searched: Vec<u64> = addresses.iter().take(ADDRESSES_MAX).filter_map(of).collect();
+            waits_near(&code, &searched)
+        });
+        self.waits.insert(file.clone(), found);
+    }
+
+    /// Searches for the loops that call a function with a PAUSE, in which threads were seen.
+    fn search_callers(&mut self, samples: &HashMap<Seen, u32>) {
+        let addresses: BTreeSet<u64> = samples.keys().map(|seen| seen.address).collect();
+        let is_called = |address: &u64| self.wait(*address).is_some_and(|wait| wait.is_called);
+        let called: HashSet<u64> = addresses.into_iter().filter(is_called).collect();
+        let mut returns: HashMap<PathBuf, BTreeSet<u64>> = HashMap::new();
+        for seen in samples.keys().filter(|seen| called.contains(&seen.address)) {
+            let first = seen.callers.iter().find_map(|&word| self.returns_to(word).cloned());
+            first.map(|at| returns.entry(at.file).or_default().insert(at.address));
+        }
+        for (file, addresses) in returns {
+            let addresses: Vec<u64> = addresses.into_iter().take(ADDRESSES_MAX).collect();
+            let found = self.code(&file).map(|code| waits_around(&code, &addresses));
+            self.waits.entry(file).or_default().extend(found.unwrap_or_default());
+        }
+    }
+
+    /// The code of a file that was opened.
+    fn code(&self, file: &PathBuf) -> Option<Code<'_>> {
+        self.files.get(file)?.as_ref().and_then(|module| Code::parse(&module.data))
+    }
+
+    /// An address of the process, as its file numbers it.
+    fn in_file(&self, code: &Code<'_>, address: u64) -> Option<u64> {
+        let mapping = self.modules.at(address)?;
+        code.address_of(address - mapping.start + mapping.offset)
+    }
+
+    /// The wait at an address of the process, in a file that was searched.
+    fn wait(&self, address: u64) -> Option<&WaitingCode> {
+        let file = self.modules.at(address)?.file.as_ref()?;
+        wait_at(self.waits.get(file)?, self.in_file(&self.code(file)?, address)?)
+    }
+
+    /// Finds module, function and wait of addresses in one file.
+    fn explain(&self, file: &PathBuf, addresses: &[u64], facts: &mut HashMap<u64, Fact>) {
+        let Some(first) = addresses.first().and_then(|address| self.modules.at(*address)) else { return };
         let module = self.files.get(file).and_then(Option::as_ref);
-        let code = module.and_then(|module| Code::parse(&module.data));
-        let in_file = |address: u64| {
-            let mapping = self.modules.at(address)?;
-            code.as_ref()?.address_of(address - mapping.start + mapping.offset)
-        };
-        let searched: Vec<u64> =
-            addresses.iter().take(ADDRESSES_MAX).filter_map(|&address| in_file(address)).collect();
-        let waits: Vec<WaitingCode> =
-            code.as_ref().map(|code| waits_near(code, &searched)).unwrap_or_default();
+        let code = self.code(file);
+        let waits = self.waits.get(file).map_or(&[][..], Vec::as_slice);
         for &address in addresses {
-            let own = in_file(address);
+            let own = code.as_ref().and_then(|code| self.in_file(code, address));
             let name = module.zip(own).and_then(|(module, own)| self.name(module, own));
             let by_name = name.as_deref().and_then(polls);
-            let wait = own.and_then(|own| wait_at(&waits, own)).map(|wait| wait.ends).or(by_name);
+            let wait = own.and_then(|own| wait_at(waits, own)).map(|wait| wait.ends).or(by_name);
             let name = name.unwrap_or_else(|| format!("{:#x}", own.unwrap_or(address)));
             facts.insert(address, (first.name(), name, wait));
         }
@@ -226,16 +294,24 @@ impl CodeBook {
     pub fn caller(&mut self, stack: &[u64]) -> Option<String> {
         stack.iter().find_map(|&word| {
             self.modules.at(word).filter(|mapping| !mapping.is_of_the_c_library())?;
-            let (module, function) = self.returns_to(word)?;
+            let at = self.returns_to(word)?;
+            let (module, function) = (&at.module, at.function.as_ref()?);
             let is_of_lock =
                 OF_LOCKS.iter().any(|part| function.starts_with(part) || function.contains(part));
             (!is_of_lock).then(|| format!("{function} ({module})"))
         })
     }
 
-    /// The module and the function to which a call returns with this word of a stack; `None` if the
-    /// word is no return address.
-    fn returns_to(&mut self, word: u64) -> Option<(String, String)> {
+    /// Where a call returns to with this word of a stack; `None` if the word is no return address.
+    fn returns_to(&mut self, word: u64) -> Option<&Return> {
+        if !self.returns.contains_key(&word) {
+            let found = self.find_return(word);
+            self.returns.insert(word, found);
+        }
+        self.returns[&word].as_ref()
+    }
+
+    fn find_return(&mut self, word: u64) -> Option<Return> {
         let mapping = self.modules.at(word).filter(|mapping| mapping.executable).cloned()?;
         let file = mapping.file.clone()?;
         self.open(&file, &mapping);
@@ -245,8 +321,9 @@ impl CodeBook {
             return None;
         }
         // The call is in the function; the instruction behind the call may be in the next one.
-        let address = Code::parse(&module.data)?.address_of(offset - 1)?;
-        Some((mapping.name(), self.name(module, address)?))
+        let call = Code::parse(&module.data)?.address_of(offset - 1)?;
+        let function = self.name(module, call);
+        Some(Return { module: mapping.name(), function, file, address: call + 1 })
     }
 }
 
@@ -316,7 +393,7 @@ mod tests {
         opal_progress();
         let mut book = CodeBook::new(Modules::of(&Process::myself().unwrap()));
         let entry = (opal_progress as extern "C" fn()) as usize as u64;
-        let returns = (entry..entry + 256).find(|&at| book.polled(at).is_some()).expect("a call");
+        let returns = (entry..entry + 256).find(|&at| book.called(&[at]).is_some()).expect("a call");
         let here = (is_behind_call as fn(&[u8], usize) -> bool) as usize as u64;
         let seen = |callers: &[u64]| Seen { address: here, thread: 1, callers: callers.into() };
         // No stack; a word that returns nowhere; the polling function, behind another one.
@@ -326,6 +403,67 @@ mod tests {
         assert!(places[0].waits.is_some() && places[1].waits.is_none());
         assert_eq!(places[1].samples, 2);
         assert!(book.waits_at(here), "most samples there wait");
+    }
+
+    /// A function with a PAUSE, of which nothing else is known.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
+    fn relax() {
+        // SAFETY: the instruction only takes time.
+        unsafe { std::arch::asm!("pause") };
+    }
+
+    #[inline(never)]
+    fn looks(word: &std::sync::atomic::AtomicUsize) -> usize {
+        word.load(std::sync::atomic::Ordering::Acquire)
+    }
+
+    #[inline(never)]
+    fn works() {
+        std::hint::black_box(0);
+    }
+
+    /// Looks for work in each round of a wait, and does the work outside of it.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(never)]
+    fn waits_for_work(word: &std::sync::atomic::AtomicUsize) {
+        for _ in 0..2 {
+            while looks(word) == 0 {
+                relax();
+            }
+            works();
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn what_each_round_of_a_wait_calls_waits_and_its_work_does_not() {
+        waits_for_work(&std::sync::atomic::AtomicUsize::new(1));
+        let caller = waits_for_work as fn(&std::sync::atomic::AtomicUsize) as usize;
+        // SAFETY: the code of this function is longer than that, or other code is behind it.
+        let code = unsafe { std::slice::from_raw_parts(caller as *const u8, 192) };
+        let returns_from = |callee: usize| {
+            let calls = |&at: &usize| {
+                let distance = i32::from_le_bytes(code[at - 4..at].try_into().unwrap());
+                code[at - 5] == 0xe8 && (caller + at).wrapping_add_signed(distance as isize) == callee
+            };
+            ((5..192).find(calls).expect("a call") + caller) as u64
+        };
+        let mut book = CodeBook::new(Modules::of(&Process::myself().unwrap()));
+        let mut samples = HashMap::new();
+        let looks = looks as fn(&std::sync::atomic::AtomicUsize) -> usize as usize;
+        for (callee, count) in [(relax as fn() as usize, 2), (looks, 3), (works as fn() as usize, 4)] {
+            let callers = [returns_from(callee)].into();
+            samples.insert(Seen { address: callee as u64, thread: 1, callers }, count);
+        }
+        let places = book.places(&samples);
+        let of = |waits: bool| -> Vec<u32> {
+            let places = places.iter().filter(|place| place.waits.is_some() == waits);
+            places.map(|place| place.samples).collect()
+        };
+        assert_eq!((of(false), of(true)), (vec![4], vec![3, 2]), "{places:?}");
+        let of_loop = places.iter().find(|place| place.samples == 3).unwrap();
+        assert!(of_loop.function.contains("waits_for_work"), "{of_loop:?}");
     }
 
     #[test]

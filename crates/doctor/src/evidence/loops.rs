@@ -4,9 +4,14 @@
 //! another thread. To search a whole file takes seconds where the file is large, and threads were
 //! seen at few addresses. So only the code around these addresses is searched, in windows that are
 //! wider than a loop that waits may be.
+//!
+//! A loop with a PAUSE that calls functions is not proven, and threads are seen in what it calls.
+//! What counts is the code that every round runs which passes the PAUSE, and what this code calls.
+//! A call that some rounds make does not count: it may be the work that the others wait for. If the
+//! PAUSE is in a function of its own, the loop is around the call.
 
 use elf_loops::Code;
-use spinloop::{Counter, Finding, Kind};
+use spinloop::{Counter, Finder, Finding, Kind};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -24,6 +29,25 @@ pub struct WaitingCode {
     pub part: Range<u64>,
     /// How the wait ends, in words
     pub ends: &'static str,
+    /// Whether what it calls is a part of the wait
+    pub calls_wait: bool,
+    /// Whether the loop is in its callers
+    pub is_called: bool,
+}
+
+/// The waits around calls that return to these addresses, of functions that wait because of a PAUSE
+/// and have no loop.
+pub fn waits_around(code: &Code<'_>, returns: &[u64]) -> Vec<WaitingCode> {
+    let rounds = |finder: &mut Finder<'_>| {
+        returns.iter().flat_map(|address| around(finder, address.wrapping_sub(1))).collect()
+    };
+    code.find(rounds)
+}
+
+/// What each round around a PAUSE, or around the call of one, runs.
+fn around(finder: &mut Finder<'_>, address: u64) -> Vec<WaitingCode> {
+    let part = |part| WaitingCode { part, ends: ends(&Kind::Hint), calls_wait: true, is_called: false };
+    finder.each_round(address).into_iter().map(part).collect()
 }
 
 /// The waits around these addresses.
@@ -39,13 +63,16 @@ pub fn waits_near(code: &Code<'_>, addresses: &[u64]) -> Vec<WaitingCode> {
                 }
                 if let Finding::Wait(wait) = finder.analyse(address, seed) {
                     let ends = ends(&wait.kind);
+                    let rounds = if wait.kind == Kind::Hint { around(finder, wait.pivot) } else { vec![] };
+                    let is_called = wait.kind == Kind::Hint && rounds.is_empty();
                     let function = wait.function.end - wait.function.start;
                     let parts = match wait.kind {
                         Kind::Hint | Kind::Poll if function <= HINT_FUNCTION_MAX => vec![wait.function],
                         Kind::Hint | Kind::Poll => vec![wait.home],
                         _ => wait.parts,
                     };
-                    found.extend(parts.into_iter().map(|part| WaitingCode { part, ends }));
+                    let known = |part| WaitingCode { part, ends, calls_wait: false, is_called };
+                    found.extend(rounds.into_iter().chain(parts.into_iter().map(known)));
                 }
             }
         }

@@ -2,8 +2,7 @@
 //! that used the most CPU.
 //!
 //! These are the causes that no setting of the watched program cures, so all of it is cheap: the
-//! machine's counters are read at the first and the last look, and no more of another process than
-//! its CPU time.
+//! machine's counters and the CPU time of other processes are read at the first and the last look.
 
 use manx::cpu::Pressure;
 use procfs::process::all_processes;
@@ -24,6 +23,8 @@ pub struct Neighbour {
     pub name: String,
     /// How many CPUs they used on average
     pub cpus: f64,
+    /// Which part of that time they spent in loops that wait; `None` if they were not sampled
+    pub spinning: Option<f64>,
 }
 
 /// What the machine did while a process was watched.
@@ -43,6 +44,33 @@ pub struct MachineEvidence {
     pub io_stalled: Option<f64>,
     /// The other processes that ran most
     pub neighbours: Vec<Neighbour>,
+    /// Which part of their run time all other processes spent in loops that wait; `None` if they
+    /// were not sampled
+    pub others_spinning: Option<f64>,
+}
+
+impl MachineEvidence {
+    /// Adds how many samples each process has, and how many of them lie in loops that wait. The
+    /// process `own` is no other one.
+    ///
+    /// ```
+    /// # use doctor::evidence::machine::MachineEvidence;
+    /// let mut machine = MachineEvidence::default();
+    /// machine.add_loops(&[(1, (100, 100)), (2, (30, 15)), (3, (20, 0))].into(), 1);
+    /// assert_eq!(machine.others_spinning, Some(0.3));
+    /// ```
+    pub fn add_loops(&mut self, seen: &HashMap<i32, (u32, u32)>, own: i32) {
+        let part = |of: &dyn Fn(i32) -> bool| {
+            let counted = seen.iter().filter(|(pid, _)| of(**pid)).map(|(_, counts)| counts);
+            let (all, waiting) =
+                counted.fold((0, 0), |(all, waiting), (samples, loops)| (all + samples, waiting + loops));
+            (all > 0).then(|| f64::from(waiting) / f64::from(all))
+        };
+        for neighbour in &mut self.neighbours {
+            neighbour.spinning = part(&|pid| neighbour.pids.contains(&pid));
+        }
+        self.others_spinning = part(&|pid| pid != own);
+    }
 }
 
 /// The machine's counters at one moment.
@@ -87,6 +115,7 @@ impl MachineLook {
                 pids: vec![],
                 name: name.clone(),
                 cpus: 0.0,
+                spinning: None,
             });
             one.pids.push(*pid);
             one.cpus += cpus;
@@ -109,6 +138,7 @@ impl MachineLook {
             memory_stalled: part(self.memory_us, earlier.memory_us),
             io_stalled: part(self.io_us, earlier.io_us),
             neighbours,
+            others_spinning: None,
         }
     }
 }

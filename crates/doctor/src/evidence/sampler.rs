@@ -5,9 +5,8 @@
 //! samples a second, of some microseconds each, less than 0.1 % of a CPU is lost. The rate is no
 //! divisor of anything that programs do regularly.
 //!
-//! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and the
-//! samples of other processes are dropped. That costs the program nothing when its threads sleep
-//! and wake.
+//! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and so are all
+//! processes (`others.rs`). That costs the program nothing when its threads sleep and wake.
 //!
 //! *Without it* the threads of the own processes are sampled (`perf_event_paranoid` of 2 allows
 //! that): those that run most, and at most a number of them. Their samples stand for the others.
@@ -53,6 +52,11 @@ impl MachineSampler {
         let samplers = cpus.iter().map(|cpu| Sampler::of_cpu(cpu as u32, PERIOD_NS).ok());
         let samplers: Vec<Sampler> = samplers.collect::<Option<_>>()?;
         (!samplers.is_empty()).then_some(MachineSampler(samplers))
+    }
+
+    /// How many CPUs there are.
+    pub fn cpus(&self) -> usize {
+        self.0.len()
     }
 
     /// Calls `each` with the samples since the last call.

@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 /// yields: a scheduler lets a thread run for about a millisecond at least …
 const YIELDS_PER_SECOND: f64 = 5_000.0;
 /// … but threads that wake up often beside it also take its CPU. So it must also spend this part of
-/// its run time in the kernel, or be seen in a loop that waits.
+/// its run time in the kernel, or be seen in a loop that waits, or …
 const YIELDS_KERNEL_MIN: f64 = 0.25;
+/// … wait this long each time that it loses its CPU: others use whole slices, and it does not.
+const YIELDS_WAIT_MIN_NS: u64 = 1_000_000;
 /// A thread that lost its CPU fewer times than this is not judged.
 const YIELDS_MIN: u64 = 500;
 
@@ -222,6 +224,7 @@ impl ThreadEvidence {
             && self.involuntary as f64 * 1e9 > YIELDS_PER_SECOND * self.run_ns as f64
             && (self.kernel_ns as f64 >= YIELDS_KERNEL_MIN * self.run_ns as f64
                 || self.waiting_samples > 0
+                || self.wait_ns >= YIELDS_WAIT_MIN_NS * self.involuntary
                 || self.is_guarded)
     }
 }
@@ -349,6 +352,7 @@ mod tests {
         for told in [
             ThreadEvidence { kernel_ns: 30_000_000, ..lost.clone() },
             ThreadEvidence { waiting_samples: 1, ..lost.clone() },
+            ThreadEvidence { wait_ns: 20_000_000_000, ..lost.clone() },
             ThreadEvidence { is_guarded: true, ..lost },
         ] {
             assert!(told.yields(), "{told:?}");

@@ -52,6 +52,7 @@ pub(crate) struct Group {
 pub(crate) struct Neighbour {
     pub(crate) name: String,
     pub(crate) cpus: Option<f64>,
+    pub(crate) spinning: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

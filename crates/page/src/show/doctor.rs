@@ -292,10 +292,15 @@ fn groups(evidence: &Evidence) -> Grid {
 }
 
 fn neighbours(evidence: &Evidence) -> Grid {
-    let mut table = Grid::new("Other processes that ran", &["name", "CPUs #"]);
+    let mut table = Grid::new("Other processes that ran", &["name", "CPUs #", "in loops that wait % #"]);
     for neighbour in &evidence.machine.neighbours {
         let cpus = neighbour.cpus.unwrap_or(f64::NAN);
-        table.rows.push(vec![Cell::text(neighbour.name.as_str()), Cell::number(cpus, number(cpus))]);
+        let percent = 100.0 * neighbour.spinning.unwrap_or(f64::NAN);
+        table.rows.push(vec![
+            Cell::text(neighbour.name.as_str()),
+            Cell::number(cpus, number(cpus)),
+            Cell::number(percent, number(percent)),
+        ]);
     }
     table
 }
