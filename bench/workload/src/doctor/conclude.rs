@@ -1,6 +1,6 @@
 //! From runs to tables and verdicts.
 
-use super::{AS_IS, RIGHT, STEADY, WATCHED};
+use super::{AS_IS, HEALTHY, NONE, RIGHT, STEADY, WATCHED};
 use crate::verdict::{Figure, judge};
 use report::{Report, Sheet};
 use serde_json::Value;
@@ -19,7 +19,10 @@ pub fn conclude(report: &mut Report) {
     let (alone, short): (Vec<String>, Vec<String>) =
         report.cases().into_iter().partition(|case| STEADY.contains(&case.as_str()));
     if !short.is_empty() {
-        let title = format!("CPUs are short: the verdict that comes first should be {RIGHT}");
+        let title = format!(
+            "CPUs are short: the verdict that comes first should be {RIGHT}, of {} {NONE}",
+            HEALTHY.join(", ")
+        );
         report.show(Sheet::new(VERDICTS).own(&first).without(AS_IS).of(report, &title, &short));
     }
     if !alone.is_empty() {
@@ -34,7 +37,7 @@ fn first(report: &Report, case: &str, version: &str, _: &str) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for run in report.runs.iter().filter(|run| run.case == case && run.variant == version) {
         let said: Option<Value> = run.output.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
-        let first = said.as_ref().and_then(|said| said["verdicts"][0].as_str()).unwrap_or("none");
+        let first = said.as_ref().and_then(|said| said["verdicts"][0].as_str()).unwrap_or(NONE);
         *counts.entry(first.to_owned()).or_default() += 1;
     }
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
