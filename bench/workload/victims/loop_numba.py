@@ -28,13 +28,15 @@ def loop(x, out):
 x = numpy.random.default_rng(1).normal(size=20_000)
 out = numpy.empty_like(x)
 expected = x * x + 0.5 * x
+# Some numbers of each thread's part: to fill and to sum up all of them takes as long as the loop does.
+marks = out[::97]
 
 
 def operate():
     """One loop, into memory that held something else."""
-    out.fill(0)
+    marks.fill(0)
     loop(x, out)
-    return victim.checksum(out)
+    return victim.checksum(marks)
 
 
 operate()

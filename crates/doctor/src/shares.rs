@@ -18,11 +18,13 @@
 //!
 //! Then comes busy waiting. `spinning` is the part of the run time that threads spent in loops that
 //! wait. Without these loops this part of the run time would not be needed, and the same part of
-//! the throttled time, the crowd and the waits for neighbours would not occur: a thread that waits
-//! for a CPU only to look again loses nothing, and the CPU time that it burns is missing elsewhere.
-//! So busy waiting gets this part of each, and the other causes keep the rest. The usual case are
-//! two copies of a program that spin beside each other. If threads yield in a loop, all of their
-//! waits count for busy waiting.
+//! the throttled time, the crowd and the waits for neighbours would not occur: the CPU time that
+//! loops burn is missing elsewhere. And a thread that waits for a CPU only to look again loses
+//! nothing. What a thread would have done with the CPU is known by what it does with the CPU that
+//! it gets: `waiting_to_spin` is the part of the waits after which threads spent their run time in
+//! loops. All waits of a thread that yields in a loop belong to it. Busy waiting gets the greater
+//! of the two parts of each cause, and the other causes keep the rest. The usual case are two
+//! copies of a program that spin beside each other.
 //!
 //! The neighbours of a program that spins may spin, too. The part of their run time that they spend
 //! in loops is no work that this program has to wait for. So busy waiting also gets this part of the
@@ -62,8 +64,9 @@ pub struct Shares {
     pub neighbours: f64,
     /// Which part of the run time threads spent in loops that wait, from 0 to 1
     pub spinning: f64,
-    /// Which part of the waits for a CPU is of threads that yield in a loop, from 0 to 1
-    pub yielding: f64,
+    /// Which part of the waits for a CPU is of threads that would only have looked again, from 0 to
+    /// 1
+    pub waiting_to_spin: f64,
     /// Which part of their run time the neighbours of a program that spins spent in loops that wait
     pub others_spinning: f64,
     /// Threads that slept for a lock
@@ -112,8 +115,9 @@ impl Shares {
         let others = evidence.machine.busy_cpus - running;
         let others = if others < NEIGHBOURS_MIN { 0.0 } else { others * NEIGHBOURS_SLACK };
         let neighbours = (rest - crowd).min(others);
-        let (spinning, yielding) = (spinning(&evidence.threads), yielding(&evidence.threads));
-        let spins = spinning.max(yielding) >= PART_MIN;
+        let spinning = spinning(&evidence.threads);
+        let waiting_to_spin = waiting_to_spin(&evidence.threads, spinning);
+        let spins = spinning.max(waiting_to_spin) >= PART_MIN;
         Shares {
             cpus,
             running,
@@ -124,7 +128,7 @@ impl Shares {
             crowd,
             neighbours,
             spinning,
-            yielding,
+            waiting_to_spin,
             others_spinning: evidence.machine.others_spinning.filter(|_| spins).unwrap_or(0.0),
             locked,
             inverted,
@@ -154,10 +158,9 @@ impl Shares {
         (1.0 - self.blamed()) * share
     }
 
-    /// The part of the waits for a CPU that busy waiting causes. A thread that yields in a loop
-    /// waits for a CPU only to look again, so busy waiting causes all of its waits.
+    /// The part of the waits for a CPU that busy waiting causes.
     fn blamed(&self) -> f64 {
-        self.spinning.max(self.yielding)
+        self.spinning.max(self.waiting_to_spin)
     }
 }
 
@@ -180,14 +183,16 @@ fn guarded_wait_ns(evidence: &Evidence) -> u64 {
     yielders.map(|thread| thread.wait_ns).sum()
 }
 
-/// Which part of the waits for a CPU is of threads that yield in a loop.
-fn yielding(threads: &[ThreadEvidence]) -> f64 {
-    let sum_ns = |only_yield: bool| {
-        let counted =
-            threads.iter().filter(|thread| !only_yield || thread.yields() && !yields_for_manx(thread));
-        counted.map(|thread| thread.wait_ns).sum::<u64>()
+/// Which part of the waits for a CPU is of threads that would only have looked again; `usual` is for
+/// threads that were not sampled.
+fn waiting_to_spin(threads: &[ThreadEvidence], usual: f64) -> f64 {
+    let part = |thread: &ThreadEvidence| match thread.yields() {
+        true if thread.is_guarded => 0.0,
+        true => 1.0,
+        false => thread.spinning().unwrap_or(usual),
     };
-    sum_ns(true) as f64 / sum_ns(false).max(1) as f64
+    let to_spin: f64 = threads.iter().map(|thread| thread.wait_ns as f64 * part(thread)).sum();
+    to_spin / threads.iter().map(|thread| thread.wait_ns).sum::<u64>().max(1) as f64
 }
 
 /// Which part of the run time of the sampled threads lies in loops that wait.
@@ -265,7 +270,7 @@ mod tests {
             (thread.is_guarded, thread.runnable) = (true, 40);
         }
         let shares = Shares::of(&guarded);
-        assert!(shares.waiting < 0.01 && shares.yielding == 0.0, "{shares:?}");
+        assert!(shares.waiting < 0.01 && shares.waiting_to_spin == 0.0, "{shares:?}");
     }
 
     #[test]
@@ -275,7 +280,7 @@ mod tests {
             (thread.involuntary, thread.waiting_samples) = (10_000, 1);
         }
         let shares = Shares::of(&evidence);
-        assert!(near(shares.yielding, 1.0) && near(shares.busy_waiting(), 6.0), "{shares:?}");
+        assert!(near(shares.waiting_to_spin, 1.0) && near(shares.busy_waiting(), 6.0), "{shares:?}");
         assert!(near(shares.without_busy_waiting(shares.crowd), 0.0));
     }
 
@@ -315,6 +320,17 @@ mod tests {
         let shares = Shares::of(&evidence);
         assert!(near(shares.neighbours, 1.0) && near(shares.busy_waiting(), 1.8), "{shares:?}");
         assert!(near(shares.without_busy_waiting(shares.neighbours), 0.1));
+    }
+
+    #[test]
+    fn a_thread_that_spins_whenever_it_has_a_cpu_waits_for_nothing() {
+        let mut evidence = evidence(&[(0.95, 0.05), (0.05, 0.95)], 2.0);
+        for (at, thread) in evidence.threads.iter_mut().enumerate() {
+            (thread.samples, thread.waiting_samples) = (20, [0, 16][at]);
+        }
+        let shares = Shares::of(&evidence);
+        assert!(near(shares.spinning, 0.04) && near(shares.waiting_to_spin, 0.76), "{shares:?}");
+        assert!(near(shares.busy_waiting(), 0.8) && near(shares.neighbours_without_busy_waiting(), 0.24));
     }
 
     #[test]

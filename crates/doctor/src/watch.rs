@@ -151,11 +151,7 @@ pub fn watch(
 }
 
 /// Gives the samples of the CPUs to the processes that they are of.
-fn collect(
-    cpus: Option<&mut MachineSampler>,
-    watches: &mut [Result<Watch, Refusal>],
-    others: &mut Others,
-) {
+fn collect(cpus: Option<&mut MachineSampler>, watches: &mut [Result<Watch, Refusal>], others: &mut Others) {
     let Some(cpus) = cpus else { return };
     let mut by_pid: HashMap<u32, &mut Samplers> = HashMap::new();
     for watch in watches.iter_mut().flatten() {
@@ -391,6 +387,7 @@ impl Watch {
         let mut threads: Vec<ThreadEvidence> = self.tracks.values().map(Track::evidence).collect();
         for thread in &mut threads {
             thread.is_guarded = self.manx.as_ref().is_some_and(|manx| manx.guard);
+            thread.kernel_is_sampled = self.samplers.see_the_kernel();
             let of = |from: &BTreeMap<i32, (u64, u64)>| from.get(&thread.tid).copied();
             let before = of(&self.switches).unwrap_or_default();
             let after = of(&self.last_switches).unwrap_or(before);

@@ -19,13 +19,15 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let places: Vec<&Place> = evidence.places.iter().filter(|place| place.waits.is_some()).collect();
     let waiting: u32 = places.iter().map(|place| place.samples).sum();
     let all = evidence.samples();
-    if shares.spinning.max(shares.yielding) == 0.0 {
+    if shares.spinning.max(shares.waiting_to_spin) == 0.0 {
         return None;
     }
     let burned = shares.spinning * shares.running;
     let yielders: Vec<_> = evidence.threads.iter().filter(|thread| thread.yields()).collect();
-    let headline = if burned < 0.05 && !yielders.is_empty() {
-        format!("{} waited in a loop of yields, and each time for a CPU", threads(yielders.len()))
+    let spins = |it: &&ThreadEvidence| it.yields() || it.spinning().is_some_and(|part| part > 0.5);
+    let spinners: Vec<&ThreadEvidence> = evidence.threads.iter().filter(spins).collect();
+    let headline = if burned < 0.05 && !spinners.is_empty() {
+        format!("{} waited for a CPU only to look again for another thread", threads(spinners.len()))
     } else {
         format!(
             "threads spent {:.0} % of their CPU time in loops that wait for another thread: {burned:.1} CPUs",
@@ -51,9 +53,7 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
             evidence.per_time(yields) * 1e9
         ));
     }
-    let spins = |it: &&ThreadEvidence| it.yields() || it.spinning().is_some_and(|part| part > 0.5);
-    let spinners = evidence.threads.iter().filter(spins);
-    let switches: u64 = spinners.map(|thread| thread.involuntary).sum();
+    let switches: u64 = spinners.iter().map(|thread| thread.involuntary).sum();
     if shares.others_spinning >= 0.05 {
         verdict.evidence.push(format!(
             "other processes spent {:.0} % of their CPU time in such loops, too",

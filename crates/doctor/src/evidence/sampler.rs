@@ -1,15 +1,18 @@
 //! Where threads are when they run: samples by the kernel's clock.
 //!
-//! `perf_event_open` notes the instruction each time that a period has passed. Only what lies
-//! outside the kernel is noted. Nothing is attached to the program and nothing stops. At 199
+//! `perf_event_open` notes the instruction outside the kernel each time that a period has passed.
+//! Nothing is attached to the program and nothing stops. At 199
 //! samples a second, of some microseconds each, less than 0.1 % of a CPU is lost. The rate is no
 //! divisor of anything that programs do regularly.
 //!
 //! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and so are all
-//! processes (`others.rs`). That costs the program nothing when its threads sleep and wake.
+//! processes (`others.rs`). That costs the program nothing when its threads sleep and wake. A
+//! thread inside the kernel is sampled, too, at its system call: one that yields in a loop may
+//! spend most of its CPU time there.
 //!
 //! *Without it* the threads of the own processes are sampled (`perf_event_paranoid` of 2 allows
-//! that): those that run most, and at most a number of them. Their samples stand for the others.
+//! that) while they run outside the kernel: those that run most, and at most a number of them.
+//! Their samples stand for the others.
 //! Each switch to or from such a thread costs 1.7 µs. So a thread that is often switched to is
 //! sampled between two looks of five only ([`SLICES_MAX`]).
 //!
@@ -206,6 +209,11 @@ impl Samplers {
         let seen = Seen { address: sample.address, thread: sample.thread, callers };
         *self.samples.entry(seen).or_default() += 1;
         self.latest.insert(sample.thread, sample.address);
+    }
+
+    /// Whether there are samples of threads inside the kernel, too.
+    pub fn see_the_kernel(&self) -> bool {
+        self.by_machine
     }
 
     /// Why threads could not be sampled, if none was.

@@ -183,6 +183,8 @@ pub struct ThreadEvidence {
     pub samples: u32,
     /// How many of the samples lay in loops that wait
     pub waiting_samples: u32,
+    /// Whether there are samples of the thread inside the kernel, too
+    pub kernel_is_sampled: bool,
     /// Whether Manx's guard makes its process yield instead of spinning
     pub is_guarded: bool,
 }
@@ -191,8 +193,9 @@ impl ThreadEvidence {
     /// Which part of its run time the thread spent in loops that wait, from 0 to 1; `None` if that
     /// is not known.
     ///
-    /// Samples tell this part for the time outside the kernel. For a thread that yields again and
-    /// again, the time in the kernel is waiting, too.
+    /// Samples tell this part, or without the right to observe the machine, this part of the time
+    /// outside the kernel. Then the time inside the kernel of a thread that yields again and again
+    /// is waiting, too.
     ///
     /// ```
     /// use doctor::evidence::thread::ThreadEvidence;
@@ -207,12 +210,12 @@ impl ThreadEvidence {
     /// assert_eq!(yields.spinning(), Some(0.5 + 0.5 * 0.25));
     /// ```
     pub fn spinning(&self) -> Option<f64> {
-        let outside = (self.samples > 0).then(|| f64::from(self.waiting_samples) / f64::from(self.samples));
-        if !self.yields() {
-            return outside;
+        let sampled = (self.samples > 0).then(|| f64::from(self.waiting_samples) / f64::from(self.samples));
+        if self.kernel_is_sampled || !self.yields() {
+            return sampled;
         }
         let kernel = (self.kernel_ns as f64 / self.run_ns.max(1) as f64).min(1.0);
-        Some(kernel + (1.0 - kernel) * outside.unwrap_or(0.0))
+        Some(kernel + (1.0 - kernel) * sampled.unwrap_or(0.0))
     }
 
     /// Whether the thread yields again and again: it lost its CPU more often than a scheduler takes

@@ -33,6 +33,8 @@ pub(super) const DISABLED: u64 = 1 << 0;
 pub(super) const INHERIT: u64 = 1 << 1;
 pub(super) const EXCLUDE_KERNEL: u64 = 1 << 5;
 pub(super) const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+/// Nothing is counted while a CPU has nothing to do.
+pub(super) const EXCLUDE_IDLE: u64 = 1 << 7;
 /// Records that are no samples end with fields of samples, too.
 pub(super) const SAMPLE_ID_ALL: u64 = 1 << 18;
 /// `clock` is set.
