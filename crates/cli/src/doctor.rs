@@ -102,7 +102,7 @@ A program that is started (-- PROGRAM):
 
 What it does to the program:
   It attaches to nothing, stops nothing and changes nothing. It reads files of
-  /proc, samples the instructions of at most 64 threads 199 times per second of
+  /proc, samples the instructions of at most 64 threads 97 times per second of
   CPU time, notes the waits of at most 8 threads for contended locks, and uses at
   most about 2 % of one CPU.
 

@@ -2,10 +2,10 @@
 //!
 //! A look at a thread takes some 20 µs, so a process with 5,000 threads costs 100 ms a look. The
 //! doctor must not become a disease itself. After each round it sleeps until the time of all rounds
-//! is at most 2 % of one CPU. So a small process is looked at 20 times in its first second and then
-//! 10 times per second, and a huge one some times in all; the number of looks is part of the
-//! evidence. A look takes a CPU from a thread that others may wait for, so it costs the program
-//! more than its own time.
+//! is at most 2 % of one CPU. A look takes a CPU from a thread that others may wait for, so it costs
+//! the program more than its own time: five looks per second are enough. The first ones come sooner,
+//! because the program may end soon. A huge process is looked at some times in all; the number of
+//! looks is part of the evidence.
 //!
 //! Nothing is attached to a process and nothing in it changes. Its threads are read by `procfs`,
 //! their instructions by the kernel's sampling, and so is how long they wait for locks.
@@ -30,11 +30,10 @@ use procfs::ProcError;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-/// The shortest time between two looks: at first, because the program may end soon, and later.
-const INTERVAL: Duration = Duration::from_millis(50);
-const LATER_INTERVAL: Duration = Duration::from_millis(100);
-/// When it is later.
-const LATER_NS: u64 = 1_000_000_000;
+/// The shortest time between two looks; the first ones are this near to each other, and each
+/// distance is twice the one before.
+const INTERVAL: Duration = Duration::from_millis(200);
+const FIRST_INTERVAL: Duration = Duration::from_millis(10);
 /// The largest part of one CPU that looking may take.
 const COST_MAX: f64 = 0.02;
 /// The number of threads of each process that are sampled at least, if many processes are watched.
@@ -109,6 +108,7 @@ pub fn watch(
     let mut watches: Vec<Result<Watch, Refusal>> = pids.iter().map(of).collect();
     let machine = MachineLook::now();
     let mut rounds = 0;
+    let mut least = FIRST_INTERVAL;
     loop {
         let mut is_any_there = false;
         let looked_ns = clock::process_cpu_ns();
@@ -126,9 +126,8 @@ pub fn watch(
             break;
         }
         let pause_ns = (cost_ns as f64 / COST_MAX) as u64;
-        let is_later = now_ns.saturating_sub(began_ns) > LATER_NS;
-        let least = if is_later { LATER_INTERVAL } else { INTERVAL };
         let pause_ns = pause_ns.max(least.as_nanos() as u64);
+        least = INTERVAL.min(2 * least);
         // The last look is at the end, however long the pause would be.
         std::thread::sleep(Duration::from_nanos(pause_ns.min(end_ns.saturating_sub(now_ns))));
     }

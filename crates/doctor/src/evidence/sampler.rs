@@ -1,9 +1,9 @@
 //! Where threads are when they run: samples by the kernel's clock.
 //!
 //! `perf_event_open` notes the instruction outside the kernel each time that a period has passed.
-//! Nothing is attached to the program and nothing stops. At 199
-//! samples a second, of some microseconds each, less than 0.1 % of a CPU is lost. The rate is no
-//! divisor of anything that programs do regularly.
+//! Nothing is attached to the program and nothing stops. But a sample takes some microseconds, and
+//! up to 25 on a virtual machine, from a thread that others may wait for. At 97 samples per second a
+//! program loses little. The rate is no divisor of anything that programs do regularly.
 //!
 //! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and so are all
 //! processes (`others.rs`). That costs the program nothing when its threads sleep and wake. A
@@ -27,7 +27,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// After how much CPU time a thread is sampled, in ns.
-pub const PERIOD_NS: u64 = 1_000_000_000 / 199;
+pub const PERIOD_NS: u64 = 1_000_000_000 / 97;
 /// How many threads are sampled at once.
 pub const THREADS_MAX: usize = 64;
 /// … and how many of them with their stacks. The kernel lets each user lock 516 kB per CPU, and a
