@@ -40,13 +40,15 @@ use std::time::Duration;
 pub const AS_IS: &str = "as it is";
 /// The version with the doctor beside it.
 pub const WATCHED: &str = "watched";
-/// The verdict that comes first if CPUs are short.
+/// The verdict that comes first of programs that wait badly, if CPUs are short.
 pub const RIGHT: &str = "busy waiting";
 /// What stands for no verdict.
 pub const NONE: &str = "none";
-/// The cases in which no verdict is right: OpenBLAS multiplies matrices of 64 x 64 with one thread,
-/// and two copies have a CPU each.
-pub const HEALTHY: [&str; 1] = ["numpy-64, pair"];
+/// The cases in which no thread spins, and what comes first there. OpenBLAS multiplies matrices of
+/// 64 x 64 with one thread, and two copies have a CPU each. Threads of numba's layer `workqueue`
+/// sleep until they have work: a copy waits for CPUs that the other one uses.
+pub const OTHERS: [(&str, &str); 2] =
+    [("numpy-64, pair", NONE), ("numba-workqueue, pair", "neighbours on the same CPUs")];
 /// The cases whose cost is measured: their throughput is steady.
 pub const STEADY: [&str; 2] = ["gang, alone", "openblas, alone"];
 
@@ -244,8 +246,9 @@ fn watched(setup: &Setup, case: Case) -> Result<Sample, Error> {
     let (outcome, said) =
         copies::run_beside(case.as_it_is(), &setup.victims.cpus, setup.victims.limit, begin, Doctor::finish)?;
     let mut sample = victims::sample(&outcome, setup.victims.limit);
-    let is_healthy = HEALTHY.contains(&case.victim.case(case.load).as_str());
-    let right = if is_healthy { NONE } else { RIGHT };
+    let name = case.victim.case(case.load);
+    let other = OTHERS.iter().find(|(other, _)| *other == name);
+    let right = other.map_or(RIGHT, |(_, right)| *right);
     let titles = told(&said, &mut sample, (case.load.name != ALONE).then_some(right));
     Ok(sample.with(&json!({ "verdicts": titles })))
 }

@@ -1,6 +1,6 @@
 //! From runs to tables and verdicts.
 
-use super::{AS_IS, HEALTHY, NONE, RIGHT, STEADY, WATCHED};
+use super::{AS_IS, NONE, OTHERS, RIGHT, STEADY, WATCHED};
 use crate::verdict::{Figure, judge};
 use report::{Report, Sheet};
 use serde_json::Value;
@@ -19,10 +19,10 @@ pub fn conclude(report: &mut Report) {
     let (alone, short): (Vec<String>, Vec<String>) =
         report.cases().into_iter().partition(|case| STEADY.contains(&case.as_str()));
     if !short.is_empty() {
-        let title = format!(
-            "CPUs are short: the verdict that comes first should be {RIGHT}, of {} {NONE}",
-            HEALTHY.join(", ")
-        );
+        let others: Vec<String> =
+            OTHERS.iter().map(|(case, right)| format!("of \"{case}\" {right}")).collect();
+        let title =
+            format!("CPUs are short: the verdict that comes first should be {RIGHT}, {}", others.join(", "));
         report.show(Sheet::new(VERDICTS).own(&first).without(AS_IS).of(report, &title, &short));
     }
     if !alone.is_empty() {

@@ -246,7 +246,10 @@ impl CodeBook {
         for &address in addresses {
             let own = code.as_ref().and_then(|code| self.in_file(code, address));
             let name = module.zip(own).and_then(|(module, own)| self.name(module, own));
-            let by_name = name.as_deref().and_then(polls);
+            let mapping = self.modules.at(address).unwrap_or(first);
+            let offset = (address - mapping.start + mapping.offset) as usize;
+            let yields = module.is_some_and(|module| is_behind_yield(&module.data, offset));
+            let by_name = name.as_deref().and_then(polls).or(yields.then_some(BY_YIELDING));
             let wait = own.and_then(|own| wait_at(waits, own)).map(|wait| wait.ends).or(by_name);
             let name = name.unwrap_or_else(|| format!("{:#x}", own.unwrap_or(address)));
             facts.insert(address, (first.name(), name, wait));
@@ -327,14 +330,28 @@ impl CodeBook {
     }
 }
 
+/// How a wait in `sched_yield` ends.
+const BY_YIELDING: &str = "its callers wait by yielding";
+
 /// How the wait ends, in words, if threads poll or yield by the function of this name.
 fn polls(name: &str) -> Option<&'static str> {
     let plain = name.split('@').next().unwrap_or(name);
     if matches!(plain, "sched_yield" | "__sched_yield") {
-        return Some("its callers wait by yielding");
+        return Some(BY_YIELDING);
     }
     let polling = POLLING.iter().any(|polling| polling.to_bytes() == plain.as_bytes());
     polling.then_some("its callers wait by polling")
+}
+
+/// Whether the code yields by a system call of its own, which ends at this offset.
+fn is_behind_yield(code: &[u8], offset: usize) -> bool {
+    // On x86-64: mov $24, %eax; syscall. On AArch64: mov x8, #124; svc #0.
+    let call: &[u8] = if cfg!(target_arch = "aarch64") {
+        &[0x88, 0x0f, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4]
+    } else {
+        &[0xb8, 0x18, 0x00, 0x00, 0x00, 0x0f, 0x05]
+    };
+    offset.checked_sub(call.len()).and_then(|at| code.get(at..offset)) == Some(call)
 }
 
 /// Whether a call ends at this offset of the code.
@@ -356,6 +373,16 @@ fn is_behind_call(code: &[u8], offset: usize) -> bool {
 mod tests {
     use super::*;
     use procfs::process::Process;
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_yield_by_a_system_call_is_seen_where_the_call_ends() {
+        let code = [0x90, 0xb8, 0x18, 0, 0, 0, 0x0f, 0x05, 0xc3];
+        let found: Vec<usize> = (0..=code.len()).filter(|at| is_behind_yield(&code, *at)).collect();
+        assert_eq!(found, [8]);
+        let other = [0x90, 0xb8, 0x19, 0, 0, 0, 0x0f, 0x05, 0xc3];
+        assert!((0..=other.len()).all(|at| !is_behind_yield(&other, at)));
+    }
 
     #[test]
     fn a_return_address_is_behind_a_call() {

@@ -14,9 +14,12 @@ use std::collections::BTreeMap;
 /// A thread that loses its CPU more often than this per second of run time may be a thread that
 /// yields: a scheduler lets a thread run for about a millisecond at least …
 const YIELDS_PER_SECOND: f64 = 5_000.0;
-/// … but threads that wake up often beside it also take its CPU. So it must also spend this part of
-/// its run time in the kernel, or be seen in a loop that waits, or …
+/// … but threads that wake up often beside it also take its CPU. So it must also be seen in a loop
+/// that waits, or spend this part of its run time in the kernel, unless samples have shown what it
+/// does there, or …
 const YIELDS_KERNEL_MIN: f64 = 0.25;
+/// With fewer samples it is not known what a thread does in the kernel.
+const YIELDS_SAMPLES_MIN: u32 = 20;
 /// … wait this long each time that it loses its CPU: others use whole slices, and it does not.
 const YIELDS_WAIT_MIN_NS: u64 = 1_000_000;
 /// A thread that lost its CPU fewer times than this is not judged.
@@ -221,12 +224,14 @@ impl ThreadEvidence {
     /// Whether the thread yields again and again: it lost its CPU more often than a scheduler takes
     /// a CPU away, and a second sign confirms it.
     pub fn yields(&self) -> bool {
+        let kernel_is_known = self.kernel_is_sampled && self.samples >= YIELDS_SAMPLES_MIN;
+        let is_in_kernel = self.kernel_ns as f64 >= YIELDS_KERNEL_MIN * self.run_ns as f64;
         self.involuntary >= YIELDS_MIN
             // A thread that sleeps as often, as for pages from a disk, does not wait in a loop.
             && self.involuntary > self.voluntary
             && self.involuntary as f64 * 1e9 > YIELDS_PER_SECOND * self.run_ns as f64
-            && (self.kernel_ns as f64 >= YIELDS_KERNEL_MIN * self.run_ns as f64
-                || self.waiting_samples > 0
+            && (self.waiting_samples > 0
+                || is_in_kernel && !kernel_is_known
                 || self.wait_ns >= YIELDS_WAIT_MIN_NS * self.involuntary
                 || self.is_guarded)
     }
@@ -352,6 +357,9 @@ mod tests {
             ..ThreadEvidence::default()
         };
         assert!(!lost.yields());
+        let in_kernel = ThreadEvidence { kernel_ns: 30_000_000, kernel_is_sampled: true, ..lost.clone() };
+        assert!(in_kernel.yields(), "nine samples are too few");
+        assert!(!ThreadEvidence { samples: 20, ..in_kernel }.yields(), "it does something else there");
         for told in [
             ThreadEvidence { kernel_ns: 30_000_000, ..lost.clone() },
             ThreadEvidence { waiting_samples: 1, ..lost.clone() },
