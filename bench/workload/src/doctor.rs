@@ -2,8 +2,8 @@
 //!
 //! The programs are those of [`crate::victims`], and WiredTiger with boosted threads, as in the
 //! paper of Andreoli and Cucinotta. Each load under which CPUs are short is a case in which the
-//! right verdict is busy waiting, but for programs that use one thread only. Each program alone is a
-//! case in which the doctor has nothing to cure: there its cost is measured.
+//! right verdict is busy waiting, but for programs that use one thread only. Each program alone is
+//! a case in which the doctor has nothing to cure: there its cost is measured.
 //!
 //! Invariants:
 //! 1. A round of a program alone is a pair: the program as it is, and the same with the doctor

@@ -27,9 +27,9 @@
 //! copies of a program that spin beside each other.
 //!
 //! The neighbours of a program that spins may spin, too. The part of their run time that they spend
-//! in loops is no work that this program has to wait for. So busy waiting also gets this part of the
-//! remaining waits for neighbours. A program that does not spin itself waits for its neighbours,
-//! whatever they do.
+//! in loops is no work that this program has to wait for. So busy waiting also gets this part of
+//! the remaining waits for neighbours. A program that does not spin itself waits for its
+//! neighbours, whatever they do.
 //!
 //! Threads that sleep for locks or disks are not in these numbers. They are counted at each look.
 
@@ -183,8 +183,8 @@ fn guarded_wait_ns(evidence: &Evidence) -> u64 {
     yielders.map(|thread| thread.wait_ns).sum()
 }
 
-/// Which part of the waits for a CPU is of threads that would only have looked again; `usual` is for
-/// threads that were not sampled.
+/// Which part of the waits for a CPU is of threads that would only have looked again; `usual` is
+/// for threads that were not sampled.
 fn waiting_to_spin(threads: &[ThreadEvidence], usual: f64) -> f64 {
     let part = |thread: &ThreadEvidence| match thread.yields() {
         true if thread.is_guarded => 0.0,

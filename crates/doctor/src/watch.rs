@@ -2,10 +2,10 @@
 //!
 //! A look at a thread takes some 20 µs, so a process with 5,000 threads costs 100 ms a look. The
 //! doctor must not become a disease itself. After each round it sleeps until the time of all rounds
-//! is at most 2 % of one CPU. A look takes a CPU from a thread that others may wait for, so it costs
-//! the program more than its own time: five looks per second are enough. The first ones come sooner,
-//! because the program may end soon. A huge process is looked at some times in all; the number of
-//! looks is part of the evidence.
+//! is at most 2 % of one CPU. A look takes a CPU from a thread that others may wait for, so it
+//! costs the program more than its own time: five looks per second are enough. The first ones come
+//! sooner, because the program may end soon. A huge process is looked at some times in all; the
+//! number of looks is part of the evidence.
 //!
 //! Nothing is attached to a process and nothing in it changes. Its threads are read by `procfs`,
 //! their instructions by the kernel's sampling, and so is how long they wait for locks.

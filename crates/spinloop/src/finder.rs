@@ -155,12 +155,12 @@ impl<'a> Finder<'a> {
         self.known.range(..range.end).next_back().is_some_and(|(_, &end)| range.start < end)
     }
 
-    /// The code that every round runs which passes the instruction at `address`, in ascending order;
-    /// empty if there is no loop around it, or only a large one.
+    /// The code that every round runs which passes the instruction at `address`, in ascending
+    /// order; empty if there is no loop around it, or only a large one.
     ///
     /// If a thread waits at `address`, this code is a part of the wait, and so are its calls: a
-    /// waiting loop may look for work in each round, and call the function with the PAUSE. `address`
-    /// may lie inside the instruction.
+    /// waiting loop may look for work in each round, and call the function with the PAUSE.
+    /// `address` may lie inside the instruction.
     ///
     /// ```
     /// use spinloop::{Finder, Machine, Module, Segments};

@@ -1,12 +1,12 @@
 //! Which part of their CPU time other processes spend in loops that wait.
 //!
 //! A neighbour may be another copy of the same program: two training jobs, two workers. If it burns
-//! its CPU time in loops that wait, then it is busy waiting of both copies that makes both slow, and
-//! the same remedy cures both.
+//! its CPU time in loops that wait, then it is busy waiting of both copies that makes both slow,
+//! and the same remedy cures both.
 //!
 //! A [`MachineSampler`](super::sampler::MachineSampler) samples all processes anyway. On a machine
-//! with many CPUs only some of the others' samples are kept. The code of the processes that ran most
-//! is searched as that of a watched one; samples of the others count as work.
+//! with many CPUs only some of the others' samples are kept. The code of the processes that ran
+//! most is searched as that of a watched one; samples of the others count as work.
 
 use super::code::CodeBook;
 use super::modules::Modules;

@@ -2,8 +2,8 @@
 //!
 //! `perf_event_open` notes the instruction outside the kernel each time that a period has passed.
 //! Nothing is attached to the program and nothing stops. But a sample takes some microseconds, and
-//! up to 25 on a virtual machine, from a thread that others may wait for. At 97 samples per second a
-//! program loses little. The rate is no divisor of anything that programs do regularly.
+//! up to 25 on a virtual machine, from a thread that others may wait for. At 97 samples per second
+//! a program loses little. The rate is no divisor of anything that programs do regularly.
 //!
 //! *With the right to observe the machine* ([`MachineSampler`]) each CPU is sampled, and so are all
 //! processes (`others.rs`). That costs the program nothing when its threads sleep and wake. A
