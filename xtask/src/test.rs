@@ -96,6 +96,9 @@ const BESIDE: &[(&str, &str)] = &[
     ("test-doc", TESTS_BUILT),
     ("test-baselines-shuttle", TESTS_BUILT),
     ("test-manx-shuttle", TESTS_BUILT),
+    ("test-baselines-sim", TESTS_BUILT),
+    ("test-manx-sim", TESTS_BUILT),
+    ("test-platform-sim", TESTS_BUILT),
     ("test-spinloop", TESTS_BUILT),
 ];
 /// The step that builds most test programs.

@@ -43,6 +43,7 @@ const KINDS: [(&str, &[&str]); 19] = [
     ("crates/capi/link", &["map", "in"]),
     ("twins/*/*/src", &["rs"]),
     ("twins/*/*/tests", &["rs"]),
+    ("twins/sim/platform/machines", &["toml"]),
     ("docs", &["md", "png", "svg", "yaml"]),
     ("docs/metrics", &["json", "yaml", "yml"]),
     ("xtask", &["rs", "tsv"]),

@@ -1,0 +1,33 @@
+//! The locks of papers and peers on simulated machines.
+
+// The shared tests call the twin of manx by its own name.
+extern crate manx as manx_sim;
+
+#[allow(dead_code, reason = "the package manx-sim uses all of it")]
+#[path = "../../manx/tests/common/mod.rs"]
+mod common;
+
+use baselines_sim::lock::{Cna, McsPark, Shfl, Tas, Ticket, Ttas};
+use common::holds;
+use platform::memory::Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+#[test]
+fn locks_that_anyone_takes_hold() {
+    holds::<Tas>();
+    holds::<Ttas>();
+}
+
+#[test]
+fn locks_in_the_order_of_arrival_hold() {
+    holds::<Ticket>();
+    holds::<McsPark>();
+}
+
+#[test]
+fn queues_that_are_shuffled_hold() {
+    holds::<Cna>();
+    holds::<Shfl>();
+}

@@ -1,0 +1,68 @@
+//! Time: virtual nanoseconds since the machine began. A look at the clock takes time itself.
+
+pub use crate::duration::duration_ns;
+use crate::simulation;
+
+/// Nanoseconds in a second.
+pub const SECOND_NS: u64 = 1_000_000_000;
+
+/// Nanoseconds of a clock that never steps back; 0 if no program is run.
+pub fn now_ns() -> u64 {
+    if !simulation::is_inside() {
+        return 0;
+    }
+    simulation::make(|kernel| {
+        kernel.work(kernel.machine().cost.clock_ns);
+        kernel.now_ns()
+    })
+}
+
+/// Nanoseconds since the beginning, which is 1970 here.
+pub fn unix_time_ns() -> u64 {
+    now_ns()
+}
+
+/// The CPU time that the calling thread has used.
+pub fn thread_cpu_ns() -> u64 {
+    if !simulation::is_inside() {
+        return 0;
+    }
+    simulation::make(|kernel| {
+        kernel.call();
+        kernel.times(kernel.current()).run_ns
+    })
+}
+
+/// The CPU time that all threads have used.
+pub fn process_cpu_ns() -> u64 {
+    if !simulation::is_inside() {
+        return 0;
+    }
+    simulation::make(|kernel| {
+        kernel.call();
+        (0..kernel.threads()).map(|id| kernel.times(id).run_ns).sum()
+    })
+}
+
+/// The time in ticks, which are nanoseconds here.
+pub fn ticks() -> u64 {
+    now_ns()
+}
+
+/// How many ticks there are in a second.
+pub fn ticks_per_second() -> u64 {
+    SECOND_NS
+}
+
+/// A stretch of ticks in nanoseconds.
+pub fn ticks_to_ns(ticks: u64) -> u64 {
+    ticks
+}
+
+/// A stretch of nanoseconds in ticks.
+pub fn ns_to_ticks(ns: u64) -> u64 {
+    ns
+}
+
+/// Decides what [`ticks`] counts: nothing to decide here.
+pub fn init() {}

@@ -1,0 +1,39 @@
+//! CPUs: those of the simulated machine.
+
+use crate::simulation;
+
+/// The most CPUs that [`count`] can count.
+pub const COUNT_MAX: usize = 8192;
+
+/// Waits for a moment, as the machine's instruction for it does.
+pub fn pause() {
+    if simulation::is_inside() {
+        simulation::make(|kernel| kernel.work(kernel.machine().cost.pause_ns));
+    }
+}
+
+/// How many CPUs the calling thread may run on.
+pub fn count() -> usize {
+    if simulation::is_inside() { simulation::kernel(|kernel| kernel.allowed(kernel.current())) } else { 1 }
+}
+
+/// The CPU that the calling thread runs on.
+pub fn current() -> usize {
+    if simulation::is_inside() { simulation::make(|kernel| kernel.current_cpu()) } else { 0 }
+}
+
+/// Lets the calling thread run on these CPUs only.
+pub fn bind(cpus: &[usize]) {
+    simulation::make_and_stop(|kernel| {
+        kernel.call();
+        kernel.allow(cpus)
+    });
+}
+
+/// The calling thread works, and accesses no shared memory, for as long as a CPU of speed 1 takes
+/// `ns` nanoseconds for.
+pub fn work(ns: u64) {
+    if simulation::is_inside() {
+        simulation::make(|kernel| kernel.work(ns as f64));
+    }
+}

@@ -1,0 +1,57 @@
+//! The platform interface on a simulated machine: one source, machines that one does not own.
+//!
+//! The same modules, functions and macros as `platform` has for algorithms. Loom and shuttle know
+//! orders of steps; here steps take *time*. A machine is described by a file: CPUs and how fast
+//! they are, how far a cache line has to go, what calls cost, how the scheduler decides. The same
+//! program with the same seed does the same each time, to the nanosecond.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | [`machine`] | a machine's description, read from a file |
+//! | [`lines`] | cache lines: which CPUs have one, how long an access takes |
+//! | [`eevdf`] | which thread a CPU runs next |
+//! | [`kernel`] | virtual time; threads that run, wait and sleep on CPUs |
+//! | [`simulation`] | runs a program: threads are coroutines |
+//! | [`atomic`], [`cell`], [`clock`], [`cpu`], [`futex`], [`thread`], [`mod@global`] and the macros | the interface |
+//!
+//! What is not modelled: weak memory orders (loom checks these), the depth of caches, memory
+//! bandwidth, interrupts, steal, control groups, priorities.
+//!
+//! The lines of objects follow from their addresses. So that these are the same in each run, a
+//! program that measures sets [`memory::Allocator`] as its allocator.
+
+pub mod atomic;
+pub mod cell;
+pub mod chance;
+pub mod clock;
+pub mod cpu;
+#[path = "../../../../crates/platform/src/deadline.rs"]
+mod deadline;
+#[path = "../../../../crates/platform/src/duration.rs"]
+mod duration;
+pub mod eevdf;
+#[path = "../../../loom/platform/src/fork.rs"]
+pub mod fork;
+pub mod futex;
+pub mod global;
+pub mod kernel;
+pub mod lines;
+pub mod machine;
+mod macros;
+pub mod memory;
+#[path = "../../../../crates/platform/src/scheduling_class.rs"]
+mod scheduling_class;
+pub mod simulation;
+pub mod thread;
+
+/// How often a loop may spin that would like to spin `wanted` times: as often as it likes.
+#[inline(always)]
+pub const fn spin_bound(wanted: u32) -> u32 {
+    wanted
+}
+
+/// Whether the run that this code belongs to has failed, so that destructors must leave shared
+/// state alone.
+pub fn execution_failed() -> bool {
+    std::thread::panicking()
+}
