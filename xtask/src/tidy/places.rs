@@ -24,7 +24,7 @@ const NAMED: [&str; 15] = [
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one
 /// folder.
-const KINDS: [(&str, &[&str]); 19] = [
+const KINDS: [(&str, &[&str]); 20] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
