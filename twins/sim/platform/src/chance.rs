@@ -11,11 +11,6 @@ impl Chance {
     }
 
     /// The next number.
-    ///
-    /// ```
-    /// let mut chance = platform_sim::chance::Chance::new(1234567);
-    /// assert_eq!(chance.number(), 6457827717110365317);
-    /// ```
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -32,5 +27,20 @@ impl Chance {
     /// A number below `end`, which is above 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.number() % end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_those_of_the_paper() {
+        let mut chance = Chance::new(1_234_567);
+        assert_eq!(
+            [chance.number(), chance.number()],
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]
+        );
+        assert!((0..1000).all(|_| (0.0..1.0).contains(&chance.unit()) && chance.below(7) < 7));
     }
 }

@@ -1,7 +1,7 @@
 //! Memory at the same places in each run: which objects share a cache line follows from them.
 //!
 //! The threads of a program that is run get memory from an *arena*. A run begins at a multiple of
-//! [`WINDOW_BYTES`], and a freed block of some size is the next one of that size. So where a block
+//! `WINDOW_BYTES`, and a freed block of some size is the next one of that size. So where a block
 //! lies in its window depends on what the program asks for and on nothing else. All other memory is
 //! the system's.
 //!

@@ -9,7 +9,7 @@
 //! 2. `YIELDER` is that of the coroutine that runs, and null while none does. So code that runs
 //!    outside of a run, as destructors of a run that has failed, makes no steps: its accesses are
 //!    ordinary ones that take no time.
-//! 3. A coroutine is suspended in [`suspend`] only, and resumed when the kernel says that its
+//! 3. A coroutine is suspended in `suspend` only, and resumed when the kernel says that its
 //!    thread makes the next step.
 //!
 //! What threads of the program have for themselves, and the statics of the program, are kept here
