@@ -263,6 +263,10 @@ impl Watch {
             return;
         }
         let interval_ns = now_ns.saturating_sub(self.last_ns);
+        if self.manx.as_ref().is_some_and(|manx| manx.does("--lock=manx")) {
+            let is_held = |lock| self.locks.is_contended(lock) || self.locks.is_held(lock, &self.tracks);
+            waits.iter_mut().for_each(|wait| *wait = wait.under_manx(is_held));
+        }
         if is_first {
             self.first_ns = now_ns;
         } else {

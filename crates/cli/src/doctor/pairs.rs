@@ -20,6 +20,14 @@ use std::ffi::OsString;
 use std::process::Command;
 use std::time::Duration;
 
+/// The figure that has the threads lost to all causes.
+const LOST: &str = "lost in all";
+/// Fewer lost threads are nothing to cure.
+const LOST_MIN: f64 = 0.1;
+/// The part of the lost threads that is left if the program is cured, and if it is helped, at most.
+const CURED: f64 = 0.2;
+const HELPED: f64 = 0.8;
+
 /// What a figure's change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -166,7 +174,8 @@ pub fn run(
     }
     let evidence = first.expect("at least one pair");
     let verdicts = diagnose(&evidence);
-    let (changes, notes) = (changes(&done), notes(&done));
+    let changes = changes(&done);
+    let notes: Vec<String> = conclusion(&changes).into_iter().chain(notes(&done)).collect();
     print(&if as_json {
         let value = serde_json::json!({
             "schema": "manx-doctor-pairs",
@@ -205,7 +214,25 @@ fn changes(pairs: &[Pair]) -> Vec<Change> {
         let figure = |run: &Session| Some(run.lost_threads.as_ref()?.get(cause).copied().unwrap_or(0.0));
         Change::of(&format!("lost to {cause}"), "threads", Kind::Difference, &of(&figure))
     });
-    figures.into_iter().chain(lost).flatten().collect()
+    let all = |run: &Session| Some(run.lost_threads.as_ref()?.values().sum());
+    let all = Change::of(LOST, "threads", Kind::Difference, &of(&all));
+    figures.into_iter().chain(lost).chain([all]).flatten().collect()
+}
+
+/// What the pairs say, in one sentence; `None` if that is not known, or nothing was lost.
+fn conclusion(changes: &[Change]) -> Option<String> {
+    let lost = changes.iter().find(|change| change.figure == LOST)?;
+    let high = lost.high.filter(|_| lost.as_it_is >= LOST_MIN)?;
+    let is_better = high < 0.0;
+    let helps = match lost.manx_run / lost.as_it_is {
+        left if is_better && left <= CURED => "cures this program",
+        left if is_better && left <= HELPED => "helps this program, and does not cure it",
+        _ => "does not help this program",
+    };
+    Some(format!(
+        "`manx run` {helps}: {:.2} threads are kept from their work as it is, and {:.2} under `manx run`.",
+        lost.as_it_is, lost.manx_run
+    ))
 }
 
 fn table(changes: &[Change], pairs: usize) -> Table {
@@ -279,5 +306,19 @@ mod tests {
         assert_eq!((change.change, change.word()), (-3.0, "less"));
         assert_eq!(change.row()[3..], ["-3.00", "-3.00 to -3.00", "less"]);
         assert_eq!(Change::of("delay", "s", Kind::Ratio, &[(0.0, 0.0)]), None);
+    }
+
+    #[test]
+    fn the_conclusion_is_about_all_lost_threads() {
+        let said = |pairs: &[(f64, f64)]| {
+            conclusion(&[Change::of(LOST, "threads", Kind::Difference, pairs).unwrap()])
+        };
+        let is = |pairs: &[(f64, f64)], word: &str| said(pairs).is_some_and(|said| said.contains(word));
+        assert!(is(&[(7.0, 0.1); 5], "cures"));
+        assert!(is(&[(1.6, 0.6); 5], "helps"));
+        assert!(is(&[(6.0, 5.98); 5], "does not help"), "less, and too little");
+        assert!(is(&[(3.0, 0.1), (3.0, 3.1), (3.0, 0.1), (3.0, 3.2), (3.0, 0.1)], "does not help"));
+        assert_eq!(said(&[(0.01, 0.0); 5]), None, "nothing to cure");
+        assert_eq!(said(&[(7.0, 0.1); 4]), None, "too few pairs");
     }
 }

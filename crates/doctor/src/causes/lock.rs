@@ -6,15 +6,13 @@
 //! waiter counts twice.
 
 use crate::evidence::Evidence;
-use crate::evidence::locks::LockEvidence;
+use crate::evidence::locks::{LockEvidence, OFTEN};
 use crate::evidence::waits::CallerWaits;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict, duration, grouped};
 
 /// How many locks the verdict names, and how many functions of each.
 const NAMED: usize = 3;
-/// A state of the holder is mentioned if it was seen in more than this part of the looks.
-const OFTEN: f64 = 0.3;
 
 /// The verdict on contended locks, for the waiters that are not inverted.
 pub(super) fn contention(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
@@ -37,7 +35,13 @@ pub(super) fn contention(evidence: &Evidence, shares: &Shares) -> Option<Verdict
         "helps if it is a mutex of the C library; locks that are built into a program, as those of Rust's \
          library, stay as they are (in Rust, use manx::lock)"
     };
-    verdict.remedies.push(Remedy::manx_run(evidence, "--lock=manx", what));
+    verdict.remedies.push(if worst.holder_sleeps() {
+        Remedy::advice(
+            "another lock, as that of `manx run`, does not help: the holder sleeps while it has it",
+        )
+    } else {
+        Remedy::manx_run(evidence, "--lock=manx", what)
+    });
     let function = worst.callers.first().map_or_else(String::new, |(name, _)| format!(" in {name}"));
     verdict.remedies.push(Remedy::advice(format!("or do less while the lock is held{function}")));
     Some(verdict)
@@ -96,7 +100,7 @@ fn lengths(waits: &CallerWaits) -> String {
 
 /// What the holders did, in words; `None` if that is not known.
 fn holders(lock: &LockEvidence, evidence: &Evidence) -> Option<String> {
-    let part = |count: u32| f64::from(count) / f64::from(lock.looks.max(1));
+    let part = |count: u32| lock.part(count);
     let mut parts = Vec::new();
     if let Some((tid, count)) = lock.holders.first() {
         let name =
@@ -107,7 +111,7 @@ fn holders(lock: &LockEvidence, evidence: &Evidence) -> Option<String> {
         };
         parts.push(format!("held by {name} ({tid}) {others}, in {count} of {} looks", lock.held));
     }
-    if part(lock.holder_slept) > OFTEN {
+    if lock.holder_sleeps() {
         parts.push("the holder mostly sleeps: it waits for something else while it holds the lock".into());
     }
     if part(lock.holder_kept) > OFTEN {

@@ -10,6 +10,7 @@
 //! | mutexes of the GNU C library and its internal locks, of Rust's library, of Go's runtime | 2: taken, with waiters | none |
 //! | `pthread_mutex_timedlock` | 2 | one |
 //! | a mutex with priority inheritance | uses `FUTEX_LOCK_PI` instead | any |
+//! | mutexes of a program under `manx run` | 2, 3, 6 or 7; past its window a waiter sleeps at a second word instead, with the number of such waiters in it | one |
 //! | condition variables, semaphores, parking places | a counter, 0, or another constant | any |
 //!
 //! A counter may be 2 for a while. So an address at which some thread ever expects another value is
@@ -35,6 +36,13 @@ const LOCK_PI2: u64 = 13;
 /// The value that mutexes write into their word when a thread sleeps.
 const TAKEN_WITH_WAITERS: u32 = 2;
 
+/// The values that Manx's mutexes have in their word when a thread sleeps there.
+const OF_MANX: [u32; 4] = [2, 3, 6, 7];
+/// Where the second word of such a mutex lies (`crates/preload/src/lock/object.rs`), and which bits
+/// have the number of waiters that are past their window (`crates/manx/src/lock/bounded.rs`).
+const SIDE: u64 = 24;
+const STARVING: u32 = 0x7ffe;
+
 /// A thread that waits at a futex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FutexWait {
@@ -44,6 +52,8 @@ pub struct FutexWait {
     pub address: u64,
     /// What the thread does there
     pub kind: Kind,
+    /// What it expects there
+    pub value: u32,
     /// The thread's stack pointer
     pub stack: u64,
 }
@@ -85,27 +95,59 @@ pub fn wait(tid: i32, call: &Syscall) -> Option<FutexWait> {
     };
     let [address, operation, value, limit, ..] = *argument_registers;
     let kind = kind(operation, value, limit)?;
-    Some(FutexWait { tid, address, kind, stack: *stack_pointer })
+    Some(FutexWait { tid, address, kind, value: value as u32, stack: *stack_pointer })
 }
 
-/// The word of the lock that a thread waits for in this call, if it does.
+impl FutexWait {
+    /// The same wait in a program whose mutexes are Manx's. `is_held` says whether a mutex lies at
+    /// an address, with a holder.
+    ///
+    /// ```
+    /// use doctor::evidence::futex::{FutexWait, Kind};
+    ///
+    /// let past = FutexWait { tid: 7, address: 0x1018, kind: Kind::Other, value: 0x30006, stack: 0x7000 };
+    /// let wait = past.under_manx(|address| address == 0x1000);
+    /// assert_eq!((wait.address, wait.kind), (0x1000, Kind::Lock { timed: true }));
+    /// assert_eq!(past.under_manx(|_| false), past);
+    /// ```
+    pub fn under_manx(self, is_held: impl Fn(u64) -> bool) -> FutexWait {
+        if self.kind != Kind::Other {
+            return self;
+        }
+        let found = of_manx(self.address, self.value).into_iter().flatten().find(|lock| is_held(*lock));
+        found.map_or(self, |address| FutexWait { address, kind: Kind::Lock { timed: true }, ..self })
+    }
+}
+
+/// Where a mutex of Manx may lie if a thread waits at this address for this value.
+fn of_manx(address: u64, value: u32) -> [Option<u64>; 2] {
+    let first = OF_MANX.contains(&value).then_some(address);
+    let second = (value & STARVING != 0).then(|| address.checked_sub(SIDE)).flatten();
+    [first, second]
+}
+
+/// The words of locks that a thread may wait for in this call.
 ///
 /// On x86-64 the call's number is not known, and another call may have such arguments, as `poll`.
 /// So the address must be one where threads were seen to wait for a lock.
 ///
 /// ```
-/// use doctor::evidence::futex::lock;
+/// use doctor::evidence::futex::locks;
 /// use platform::perf::Call;
 ///
-/// let of = |operation, value| Call { number: None, arguments: [0x1000, operation, value, 0] };
-/// assert_eq!(lock(&of(128, 2)), Some(0x1000));
-/// assert_eq!(lock(&of(128, 7)), None, "a condition variable");
+/// let of = |operation, value| Call { number: None, arguments: [0x1018, operation, value, 0] };
+/// assert!(locks(&of(128, 2)).eq([0x1018, 0x1000]), "under Manx it may be the second word");
+/// assert!(locks(&of(128 | 9, 1)).eq([]), "a condition variable");
 /// ```
-pub fn lock(call: &Call) -> Option<u64> {
+pub fn locks(call: &Call) -> impl Iterator<Item = u64> {
     let [address, operation, value, limit] = call.arguments;
     let is_futex = call.number.is_none_or(|number| number == FUTEX.cast_unsigned());
-    let kind = kind(operation, value, limit).filter(|kind| is_futex && *kind != Kind::Other);
-    kind.map(|_| address)
+    let candidates = match kind(operation, value, limit).filter(|_| is_futex) {
+        Some(Kind::Inheriting) => [Some(address), None],
+        Some(Kind::Lock { .. } | Kind::Other) => of_manx(address, value as u32),
+        None => [None, None],
+    };
+    candidates.into_iter().flatten()
 }
 
 /// What a thread waits for by these arguments; `None` if it does not wait.
@@ -163,11 +205,14 @@ mod tests {
 
     #[test]
     fn the_arguments_of_a_call_tell_a_lock() {
-        let of = |number, arguments| lock(&Call { number, arguments });
+        let of = |number, arguments| locks(&Call { number, arguments }).next();
         let address = 0x7000;
         assert_eq!(of(Some(FUTEX.cast_unsigned()), [address, 128, 2, 0]), Some(address));
         assert_eq!(of(Some(0), [address, 128, 2, 0]), None, "another call");
         assert_eq!(of(None, [address, 128 | 6, 0, 0]), Some(address));
         assert_eq!(of(None, [address, 128 | 9, 0, 0]), None, "a parked thread");
+        let all: Vec<u64> =
+            locks(&Call { number: None, arguments: [address, 128 | 9, 0x10004, 1] }).collect();
+        assert_eq!(all, [address - SIDE], "past its window");
     }
 }

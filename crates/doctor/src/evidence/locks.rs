@@ -38,6 +38,9 @@ const HARDLY: f64 = 0.25;
 const MOVES: u32 = 10;
 const WORD: u64 = 0xffff_ffff;
 
+/// A state of the holder is mentioned if it was seen in more than this part of the looks.
+pub const OFTEN: f64 = 0.3;
+
 /// What was seen of a lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LockEvidence {
@@ -72,6 +75,18 @@ pub struct LockEvidence {
     pub callers: Vec<(String, u32)>,
     /// How long waits in each of these functions lasted, as far as they were seen
     pub waits: Vec<CallerWaits>,
+}
+
+impl LockEvidence {
+    /// In which part of the looks at which threads waited something was seen.
+    pub fn part(&self, count: u32) -> f64 {
+        f64::from(count) / f64::from(self.looks.max(1))
+    }
+
+    /// Whether the holder often sleeps, or waits for something else, while it has the lock.
+    pub fn holder_sleeps(&self) -> bool {
+        self.part(self.holder_slept) > OFTEN
+    }
 }
 
 /// A lock while it is watched.
@@ -137,6 +152,14 @@ impl Locks {
                 track.stacks.push(memory::words_there::<STACK_WORDS>(self.pid, waits[0].stack));
             }
         }
+    }
+
+    /// Whether the words at an address are those of a mutex that one of these threads holds.
+    pub fn is_held(&self, address: u64, threads: &BTreeMap<i32, Track>) -> bool {
+        let is_held = |[lock, owner]: [u64; 2]| {
+            (1..8).contains(&(lock & WORD)) && threads.contains_key(&((owner & WORD) as i32))
+        };
+        memory::words::<2>(self.pid, address).is_some_and(is_held)
     }
 
     /// Whether threads wait for a lock at this address, by what was seen until now.
@@ -243,7 +266,7 @@ mod tests {
 
     fn wait(tid: i32, kind: Kind) -> FutexWait {
         // Nothing can be read at this address.
-        FutexWait { tid, address: 8, kind, stack: 8 }
+        FutexWait { tid, address: 8, kind, value: 2, stack: 8 }
     }
 
     const UNTIMED: Kind = Kind::Lock { timed: false };

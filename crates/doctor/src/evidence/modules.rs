@@ -18,7 +18,7 @@ use std::sync::Arc;
 const DELETED: &str = " (deleted)";
 
 /// Libraries in which a lock is taken, and never for themselves.
-const OF_THE_C_LIBRARY: [&str; 4] = ["libc.so", "libc-2", "libpthread", "ld-linux"];
+const OF_THE_C_LIBRARY: [&str; 5] = ["libc.so", "libc-2", "libpthread", "ld-linux", "libmanx_preload"];
 
 /// A part of a process's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -171,7 +171,7 @@ impl Waits {
         let Waits { open, resting, looks, tallies, code, left_out, lost, .. } = self;
         open.retain(|tid, Followed { off_cpu, waits, .. }| {
             let state = off_cpu.drain(|sleep| {
-                if let Some(key) = key(&sleep, code).filter(|(lock, _)| is_lock(*lock)) {
+                if let Some(key) = key(&sleep, code, &is_lock) {
                     *waits += 1;
                     add(tallies, key, sleep.ns, left_out);
                 }
@@ -274,8 +274,8 @@ impl Waits {
 }
 
 /// Where a sleep counts; `None` if it is no wait for a lock.
-fn key(sleep: &Sleep<'_>, code: &[Range<u64>]) -> Option<Key> {
-    let lock = sleep.call.as_ref().and_then(futex::lock)?;
+fn key(sleep: &Sleep<'_>, code: &[Range<u64>], is_lock: impl Fn(u64) -> bool) -> Option<Key> {
+    let lock = futex::locks(sleep.call.as_ref()?).find(|lock| is_lock(*lock))?;
     let mut callers = [0; CALLERS_MAX];
     let words = sleep.stack.iter().filter(|word| points_into(code, **word));
     callers.iter_mut().zip(words).for_each(|(caller, word)| *caller = *word);
@@ -310,10 +310,15 @@ mod tests {
         let code = [100..200, 300..400];
         let stack = [7, 150, 250, 399, 100, 101, 102];
         let wait = sleep([0x4000, 128, 2, 0], &stack);
-        assert_eq!(key(&wait, &code), Some((0x4000, [150, 399, 100, 101])));
-        assert_eq!(key(&wait, &[]), Some((0x4000, [0; 4])));
-        assert_eq!(key(&sleep([0x4000, 128 | 9, 40, 0], &stack), &code), None, "a condition variable");
-        assert_eq!(key(&Sleep { call: None, ..wait }, &code), None);
+        let is_lock = |address| address == 0x4000;
+        assert_eq!(key(&wait, &code, is_lock), Some((0x4000, [150, 399, 100, 101])));
+        assert_eq!(key(&wait, &[], is_lock), Some((0x4000, [0; 4])));
+        assert_eq!(
+            key(&sleep([0x4000, 128 | 9, 40, 0], &stack), &code, is_lock),
+            None,
+            "a condition variable"
+        );
+        assert_eq!(key(&Sleep { call: None, ..wait }, &code, is_lock), None);
     }
 
     #[test]
