@@ -23,8 +23,9 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let severity = shares.without_busy_waiting(shares.crowd);
     let runnable = shares.running + shares.waiting - shares.throttled - shares.behind_holders;
     let headline = format!(
-        "{runnable:.1} threads wished to run at the same time on {} CPUs, about {:.0} too many",
+        "{runnable:.1} threads wished to run at the same time on {} {}, about {:.0} too many",
         shares.cpus,
+        if shares.cpus == 1.0 { "CPU" } else { "CPUs" },
         (runnable - shares.cpus).max(1.0)
     );
     let mut verdict = Verdict::new(Cause::TooManyThreads, severity, headline);

@@ -41,7 +41,11 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
         "--cpus=auto",
         "tells the program how many CPUs the quota is, so that it starts fewer threads",
     ));
-    verdict.remedies.push(Remedy::advice(format!("or raise the quota of {}", worst.group)));
+    verdict.remedies.push(Remedy::advice(format!(
+        "or raise the quota of {}, to {at_once:.1} CPUs if all are to run: its folder has the file cpu.max \
+         (cgroup version 2) or cpu.cfs_quota_us (version 1)",
+        worst.group
+    )));
     Some(verdict)
 }
 
@@ -78,6 +82,7 @@ mod tests {
         let figures =
             "(0.50 CPUs): used up in 96 of 100 periods, then threads stood still for 75 ms on average";
         assert!(verdict.evidence[0].ends_with(figures), "{verdict:?}");
+        assert!(verdict.remedies[1].what.contains("/a of /a/b, to 2.0 CPUs"), "{verdict:?}");
     }
 
     #[test]
