@@ -36,6 +36,24 @@ fn json_in_a_file_that_manx_stats_shows() {
 }
 
 #[test]
+fn the_doctor_sees_waits_for_the_mutexes_of_manx() {
+    let Some(mut doctor) = manx() else { return };
+    doctor.args(["doctor", "--json", "--quiet", "--pairs=2", "--for=1s", "--"]).arg(program("held"));
+    let outcome = finish(&mut doctor);
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    let waiters =
+        |run: &str| json["runs"][0][run]["lost_threads"]["a contended lock"].as_f64().unwrap_or(0.0);
+    let as_it_is = waiters("as_it_is");
+    if as_it_is < 1.0 {
+        // A kernel that shows no system calls.
+        assert_eq!(as_it_is, 0.0, "{json:#}");
+        return testing::skip("the doctor sees no waits for locks here");
+    }
+    // Three threads wait at each moment, with whichever mutex.
+    assert!(waiters("manx_run") > 1.5, "{:#}", json["runs"]);
+}
+
+#[test]
 fn the_doctor_compares_a_program_as_it_is_and_under_manx_run() {
     let Some(mut doctor) = manx() else { return };
     // More turns than can be taken meanwhile.
