@@ -6,6 +6,7 @@
 
 use crate::evidence::Evidence;
 use crate::evidence::code::Place;
+use crate::evidence::others::WORTH_A_WORD;
 use crate::evidence::thread::ThreadEvidence;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict, threads};
@@ -54,7 +55,7 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
         ));
     }
     let switches: u64 = spinners.iter().map(|thread| thread.involuntary).sum();
-    if shares.others_spinning >= 0.05 {
+    if shares.others_spinning >= WORTH_A_WORD {
         verdict.evidence.push(format!(
             "other processes spent {:.0} % of their CPU time in such loops, too",
             100.0 * shares.others_spinning

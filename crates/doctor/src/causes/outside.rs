@@ -5,14 +5,13 @@
 
 use crate::evidence::Evidence;
 use crate::evidence::machine::Neighbour;
+use crate::evidence::others::WORTH_A_WORD;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict};
 
 /// A thread that has this many page faults from a disk per second waits for memory when it waits
 /// for a disk.
 const MAJOR_FAULTS_MIN: f64 = 5.0;
-/// If neighbours spend less than this part of their run time in loops that wait, it is not told.
-const LOOPS_MIN: f64 = 0.05;
 
 pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let waits = shares.neighbours_without_busy_waiting();
@@ -27,14 +26,14 @@ pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict
         machine.idle_cpus
     ));
     let one = |it: &Neighbour| {
-        let who = match &it.pids[..] {
+        let name = match &it.pids[..] {
             [pid] => format!("{} ({pid})", it.name),
             pids => format!("{} ({} processes)", it.name, pids.len()),
         };
-        let waits = it.spinning.filter(|part| *part >= LOOPS_MIN);
+        let waits = it.spinning.filter(|part| *part >= WORTH_A_WORD);
         let waits = waits
             .map_or_else(String::new, |part| format!(", {:.0} % of it in loops that wait", 100.0 * part));
-        format!("{who}: {:.1} CPUs{waits}", it.cpus)
+        format!("{name}: {:.1} CPUs{waits}", it.cpus)
     };
     let named: Vec<String> = machine.neighbours.iter().map(one).collect();
     if !named.is_empty() {
@@ -43,7 +42,7 @@ pub(super) fn neighbours(evidence: &Evidence, shares: &Shares) -> Option<Verdict
     verdict.remedies.push(Remedy::advice(
         "not Manx's business: move these processes, or give this one CPUs of its own or a larger weight",
     ));
-    if machine.others_spinning.is_some_and(|part| part >= LOOPS_MIN) {
+    if machine.others_spinning.is_some_and(|part| part >= WORTH_A_WORD) {
         verdict.remedies.push(Remedy::advice("start those that wait in loops under `manx run`, too"));
     }
     Some(verdict)

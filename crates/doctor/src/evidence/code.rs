@@ -432,7 +432,7 @@ mod tests {
         assert!(book.waits_at(here), "most samples there wait");
     }
 
-    /// A function with a PAUSE, of which nothing else is known.
+    /// This function has a PAUSE, and its loop is in its callers.
     #[cfg(target_arch = "x86_64")]
     #[inline(never)]
     fn relax() {

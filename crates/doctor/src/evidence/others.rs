@@ -22,10 +22,13 @@ const CPUS_OF_ALL: usize = 4;
 const PROCESSES_MAX: usize = 64;
 /// After this number of samples it is asked where a process has its code.
 const SAMPLES_BEFORE_CODE: u32 = 8;
-/// The code of this number of processes is searched …
+/// The maximum number of processes whose code is searched.
 const SEARCHED_MAX: usize = 4;
-/// … if they have so many samples.
+/// The code of a process with fewer samples is not searched.
 const SAMPLES_MIN: u32 = 20;
+/// If other processes spend less than this part of their CPU time in loops, the report is silent
+/// about it.
+pub const WORTH_A_WORD: f64 = 0.05;
 
 /// The samples of processes that are not watched.
 #[derive(Debug)]

@@ -30,6 +30,7 @@ mod queue;
 #[path = "../../../../crates/platform/src/scheduling_class.rs"]
 mod scheduling_class;
 pub mod thread;
+mod ticks;
 
 #[doc(hidden)]
 pub use loom as checker;

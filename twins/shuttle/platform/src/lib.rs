@@ -47,6 +47,8 @@ mod queue;
 mod scheduling_class;
 #[path = "../../../loom/platform/src/thread.rs"]
 pub mod thread;
+#[path = "../../../loom/platform/src/ticks.rs"]
+mod ticks;
 
 #[doc(hidden)]
 pub use shuttle as checker;

@@ -1,7 +1,7 @@
 //! Time: virtual nanoseconds since the machine began. A look at the clock takes time itself.
 
-pub use crate::duration::duration_ns;
 use crate::simulation;
+pub use crate::ticks::*;
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
@@ -43,26 +43,3 @@ pub fn process_cpu_ns() -> u64 {
         (0..kernel.threads()).map(|id| kernel.times(id).run_ns).sum()
     })
 }
-
-/// The time in ticks, which are nanoseconds here.
-pub fn ticks() -> u64 {
-    now_ns()
-}
-
-/// How many ticks there are in a second.
-pub fn ticks_per_second() -> u64 {
-    SECOND_NS
-}
-
-/// A stretch of ticks in nanoseconds.
-pub fn ticks_to_ns(ticks: u64) -> u64 {
-    ticks
-}
-
-/// A stretch of nanoseconds in ticks.
-pub fn ns_to_ticks(ns: u64) -> u64 {
-    ns
-}
-
-/// Decides what [`ticks`] counts: nothing to decide here.
-pub fn init() {}

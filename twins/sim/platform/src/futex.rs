@@ -3,9 +3,12 @@
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 pub use crate::deadline::{ANY_SET, Clock, Deadline, Outcome};
-use crate::kernel::{Awake, Kernel, NEVER, Waiter};
+use crate::kernel::Kernel;
 use crate::lines::Access;
 use crate::simulation;
+use crate::task::Awake;
+use crate::timers::NEVER;
+use crate::waiters::Waiter;
 
 /// The key of a word's upper half; here, the address of the whole.
 pub const fn upper(word: *const AtomicU64) -> *const AtomicU32 {

@@ -25,3 +25,12 @@ impl<T: Any + Send + Sync> std::ops::Deref for Global<T> {
         simulation::global(core::ptr::from_ref(self).addr(), self.initial)
     }
 }
+
+/// What `global!` of the twins is made of.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! simulated_static {
+    ($(#[$attribute:meta])* static ref $name:ident: $type:ty = $value:expr;) => {
+        $(#[$attribute])* static $name: $crate::global::Global<$type> = $crate::global::Global::new(|| $value);
+    };
+}

@@ -10,7 +10,7 @@
 //! | [`machine`] | a machine's description, read from a file |
 //! | [`lines`] | cache lines: which CPUs have one, how long an access takes |
 //! | [`eevdf`] | which thread a CPU runs next |
-//! | [`kernel`] | virtual time; threads that run, wait and sleep on CPUs |
+//! | [`kernel`] | virtual time; threads that run, wait and sleep on CPUs; its table has the files of its parts |
 //! | [`simulation`] | runs a program: threads are coroutines |
 //! | [`atomic`], [`cell`], [`clock`], [`cpu`], [`futex`], [`thread`], [`mod@global`] and the macros | the interface |
 //!
@@ -37,12 +37,20 @@ pub mod global;
 pub mod kernel;
 pub mod lines;
 pub mod machine;
+#[path = "../../../loom/platform/src/macros.rs"]
 mod macros;
 pub mod memory;
+mod placement;
+mod processor;
 #[path = "../../../../crates/platform/src/scheduling_class.rs"]
 mod scheduling_class;
 pub mod simulation;
+pub mod task;
 pub mod thread;
+#[path = "../../../loom/platform/src/ticks.rs"]
+mod ticks;
+mod timers;
+mod waiters;
 
 /// How often a loop may spin that would like to spin `wanted` times: as often as it likes.
 #[inline(always)]
@@ -54,4 +62,10 @@ pub const fn spin_bound(wanted: u32) -> u32 {
 /// state alone.
 pub fn execution_failed() -> bool {
     std::thread::panicking()
+}
+
+/// What the twins' macros are made of here.
+#[doc(hidden)]
+pub mod checker {
+    pub use crate::{simulated_local as thread_local, simulated_static as lazy_static};
 }

@@ -9,13 +9,15 @@
 //!    back to it. A block that another thread frees is lost.
 //! 2. A block is in use until it is given back. What outlives its run, as results do, stays: the
 //!    next run begins behind it. When no block is in use, the arena begins anew.
+//! 3. A function that refers to the arena allocates nothing meanwhile, and calls no function that
+//!    refers to it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The size of an arena: address space, of which only what is used takes memory.
+/// The size of an arena, in bytes of address space. Only the pages that are used take memory.
 const ARENA_BYTES: usize = 1 << 32;
 /// How many arenas there are at most.
 const ARENAS_MAX: usize = 64;
@@ -56,8 +58,7 @@ thread_local! {
 
 /// A run begins on this thread of the operating system.
 pub(crate) fn begin() {
-    // SAFETY: no reference to the arena lives outside of the functions of this file, none of which
-    // calls another one (rule 1).
+    // SAFETY: the arena is this thread's (rule 1), and this is the only reference to it (rule 3).
     ARENA.with(|arena| unsafe { (*arena.get()).begin() });
 }
 
@@ -146,7 +147,7 @@ fn map() -> usize {
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if INSIDE.get() {
-            // SAFETY: as in `begin`.
+            // SAFETY: by rules 1 and 3, as in `begin`.
             let block = ARENA.with(|arena| unsafe { (*arena.get()).take(layout) });
             if !block.is_null() {
                 return block;
@@ -164,7 +165,7 @@ unsafe impl GlobalAlloc for Allocator {
             return unsafe { System.dealloc(block, layout) };
         }
         ARENA.with(|arena| {
-            // SAFETY: as in `begin`.
+            // SAFETY: by rules 1 and 3, as in `begin`.
             let arena = unsafe { &mut *arena.get() };
             if arena.start == region + offset / ARENA_BYTES * ARENA_BYTES {
                 arena.give_back(block, layout);

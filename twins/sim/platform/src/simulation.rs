@@ -16,9 +16,10 @@
 //! for the run, and begin anew with each run.
 
 use crate::eevdf::Id;
-use crate::kernel::{Kernel, Next, Times};
+use crate::kernel::{Kernel, Next};
 use crate::machine::Machine;
 use crate::memory::{self, Inside};
+use crate::task::Times;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;

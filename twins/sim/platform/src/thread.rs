@@ -131,3 +131,16 @@ impl<T: 'static> LocalKey<T> {
         Ok(self.with(of))
     }
 }
+
+/// What `thread_local!` of the twins is made of.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! simulated_local {
+    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty = $value:expr;)*) => {
+        $(
+            $(#[$attribute])*
+            $visibility static $name: $crate::thread::LocalKey<$type> =
+                $crate::thread::LocalKey::new(|| $value);
+        )*
+    };
+}

@@ -87,6 +87,7 @@ fn spinning_is_right_alone_and_may_ruin_a_pair() {
         assert!(spins > sleeps, "alone, seed {seed}: {spins} spinning, {sleeps} sleeping");
         let (spins, sleeps) = (phases_per_s(seed, 2, 2, SPINS), phases_per_s(seed, 2, 2, 0));
         assert!(sleeps > 10_000, "a pair, seed {seed}: {sleeps} sleeping");
+        println!("a pair, seed {seed}: {spins} phases/s spinning, {sleeps} sleeping");
         // Each phase takes a slice, or none does: both states last.
         ruined += u32::from(spins < sleeps / 50);
         lucky += u32::from(spins > sleeps / 2);
