@@ -16,3 +16,4 @@
 pub mod lock;
 pub mod range;
 pub mod txn;
+mod xorshift;

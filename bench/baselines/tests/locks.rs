@@ -4,7 +4,7 @@
 #[path = "../../../crates/manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines::lock::{Cna, CnaHeld, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
+use baselines::lock::{Cna, CnaHeld, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use locks::{NotSendable, Sendable};
 use manx::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
 use std::thread;
@@ -15,6 +15,8 @@ locks::every_lock! {
     ticket: Ticket;
     mcs_park: McsPark;
     mutable_lock: MutableLock;
+    parked: Parked;
+    spin_futex: SpinFutex;
     shfl: Shfl;
     shfl_that_alternates: Shfl<1>;
     cna: Cna;
@@ -39,6 +41,8 @@ fn names_differ_also_from_those_of_manx() {
         McsPark::NAME,
         FutexMutex::NAME,
         MutableLock::NAME,
+        Parked::NAME,
+        SpinFutex::NAME,
         <Shfl as RawLock>::NAME,
         <Cna as RawLock>::NAME,
         Reorderable::<Mcs>::NAME,

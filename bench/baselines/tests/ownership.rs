@@ -6,7 +6,7 @@ mod hog;
 #[path = "../../../crates/manx/tests/common/turns.rs"]
 mod turns;
 
-use baselines::lock::{Cna, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
+use baselines::lock::{Cna, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use hog::beside_a_hog;
 use manx::lock::Asl;
 use turns::{FEW, MANY, Windows, take_turns};
@@ -16,6 +16,8 @@ fn each_is_alone_inside() {
     take_turns::<Tas>(MANY);
     take_turns::<Ttas>(MANY);
     take_turns::<MutableLock>(MANY);
+    take_turns::<Parked>(MANY);
+    take_turns::<SpinFutex>(MANY);
     take_turns::<McsPark>(MANY / 10);
     take_turns::<Ticket>(FEW);
     take_turns::<Shfl>(FEW);
@@ -30,6 +32,8 @@ fn each_is_alone_inside_while_cpus_are_taken_away() {
         take_turns::<Tas>(MANY);
         take_turns::<Ttas>(MANY);
         take_turns::<MutableLock>(MANY);
+        take_turns::<Parked>(MANY);
+        take_turns::<SpinFutex>(MANY);
         take_turns::<McsPark>(MANY / 10);
         take_turns::<Ticket>(FEW);
         take_turns::<Shfl>(FEW);

@@ -8,7 +8,9 @@
 mod cna;
 mod mcs_park;
 mod mutable_lock;
+mod parked;
 mod shfl;
+mod spin_futex;
 mod tas;
 mod ticket;
 mod ttas;
@@ -16,7 +18,9 @@ mod ttas;
 pub use cna::{Cna, CnaHeld};
 pub use mcs_park::McsPark;
 pub use mutable_lock::MutableLock;
+pub use parked::Parked;
 pub use shfl::Shfl;
+pub use spin_futex::SpinFutex;
 pub use tas::Tas;
 pub use ticket::Ticket;
 pub use ttas::Ttas;
@@ -28,6 +32,8 @@ platform::os_only! {
         [] Ticket;
         [] McsPark;
         [] MutableLock;
+        [] Parked;
+        [] SpinFutex;
         [const BIG: u32] Shfl<BIG>;
         [const LOCAL: u32] Cna<LOCAL>;
     }

@@ -14,7 +14,6 @@ mod skip_list;
 mod skip_list_published;
 mod song;
 mod spinlock;
-mod xorshift;
 
 pub use bitmap::{Bitmap, BitmapHeld};
 pub use interval_tree::{IntervalTree, IntervalTreeHeld};

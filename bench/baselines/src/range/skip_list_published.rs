@@ -32,7 +32,7 @@
 
 use super::skip_list::link::Link;
 use super::skip_list::{HeightOutOfRange, SkipList};
-use super::xorshift::{seed, xorshift};
+use crate::xorshift::{seed, xorshift};
 use manx::range::Span;
 use manx::range::{Access, RawRangeLock};
 use manx::wait::{Policy, Yield};

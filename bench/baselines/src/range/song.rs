@@ -31,7 +31,7 @@
 //! The spin lock's.
 
 use super::spinlock::Spinlock;
-use super::xorshift::{seed, xorshift};
+use crate::xorshift::{seed, xorshift};
 use manx::range::{Access, RawRangeLock, Span};
 use manx::wait::{Policy, Yield};
 

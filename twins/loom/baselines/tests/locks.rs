@@ -9,7 +9,7 @@ mod common;
 #[path = "../../manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines_loom::lock::{Cna, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
+use baselines_loom::lock::{Cna, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use common::{check_no_more, join, spawn};
 use locks::{Guarded, places_of_two_queues_are_given_back_in_any_order};
 use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
@@ -21,6 +21,8 @@ locks::every_lock! {
     ticket: Ticket;
     mcs_park: McsPark;
     mutable_lock: MutableLock;
+    parked: Parked;
+    spin_futex: SpinFutex;
     shfl: Shfl;
     cna: Cna;
 }
@@ -28,6 +30,7 @@ locks::every_lock! {
 locks::every_queue! {
     mcs_park: McsPark, 3;
     mutable_lock: MutableLock, 2;
+    parked: Parked, 2;
     shfl: Shfl, 3;
     shfl_that_alternates: Shfl<1>, 3;
     cna: Cna, 3;

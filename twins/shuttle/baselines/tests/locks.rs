@@ -12,7 +12,7 @@ mod common;
 #[path = "../../manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines_shuttle::lock::{Cna, McsPark, MutableLock, Shfl, Tas, Ticket, Ttas};
+use baselines_shuttle::lock::{Cna, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use locks::{first_in_first_out, several_at_once};
 use manx::lock::{Asl, Fifo};
 use platform::site;
@@ -23,6 +23,8 @@ locks::every_lock! {
     ticket: Ticket;
     mcs_park: McsPark;
     mutable_lock: MutableLock;
+    parked: Parked;
+    spin_futex: SpinFutex;
     shfl: Shfl<2>;
     shfl_that_alternates: Shfl<1>;
     cna: Cna;

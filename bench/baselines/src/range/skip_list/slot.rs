@@ -123,7 +123,7 @@ pub(super) const fn pinned(epoch: u64) -> u64 {
 }
 
 platform::os_only! {
-    use crate::range::xorshift::{self, xorshift};
+    use crate::xorshift::{self, xorshift};
 
     /// The first state of a slot's generator, which is not 0.
     fn seed(slot: usize) -> u64 {
