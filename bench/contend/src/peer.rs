@@ -5,9 +5,8 @@
 //! never lets others pass. Only [`manx::lock::Reorderable`] uses the window; [`manx::lock::Asl`]
 //! looks up the class of the thread's core and its epoch by itself.
 
-use std::cell::UnsafeCell;
-
 use baselines::lock::{McsPark, Shfl, Tas, Ticket};
+use contention::lock::Lock;
 use manx::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
 
 /// A mutual exclusion lock that protects nothing by itself.
@@ -61,147 +60,111 @@ impl<L: RawLock> Peer for Reorderable<L> {
     }
 }
 
-impl Peer for manx::lock::Mutex<()> {
-    fn new() -> Self {
-        Self::new(())
-    }
+platform::os_only! {
+    use std::cell::UnsafeCell;
 
-    #[inline(always)]
-    fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
-        let _held = self.lock();
-        section();
-    }
-}
-
-impl Peer for std::sync::Mutex<()> {
-    fn new() -> Self {
-        Self::new(())
-    }
-
-    #[inline(always)]
-    fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
-        let _held = self.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        section();
-    }
-}
-
-impl Peer for parking_lot::Mutex<()> {
-    fn new() -> Self {
-        Self::new(())
-    }
-
-    #[inline(always)]
-    fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
-        let _held = self.lock();
-        section();
-    }
-}
-
-/// The C library's mutex, or the one that spins a while. It is never moved once it was locked:
-/// peers are shared by reference between the threads of a run.
-#[derive(Debug)]
-pub struct Glibc<const SPINS: bool>(UnsafeCell<libc::pthread_mutex_t>);
-
-// SAFETY: the C library's functions may be called with one mutex by all threads at once.
-unsafe impl<const SPINS: bool> Sync for Glibc<SPINS> {}
-
-impl<const SPINS: bool> Peer for Glibc<SPINS> {
-    fn new() -> Self {
-        Glibc(UnsafeCell::new(match SPINS {
-            false => libc::PTHREAD_MUTEX_INITIALIZER,
-            true => libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP,
-        }))
-    }
-
-    #[inline(always)]
-    fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
-        // SAFETY: the mutex was initialised and stays where it is while it is held.
-        let refused = unsafe { libc::pthread_mutex_lock(self.0.get()) };
-        debug_assert_eq!(refused, 0);
-        section();
-        // SAFETY: this thread locked the mutex above.
-        unsafe { libc::pthread_mutex_unlock(self.0.get()) };
-    }
-}
-
-macro_rules! locks {
-    ($($(#[$words:meta])* $variant:ident, $name:literal, $peer:ty;)*) => {
-        /// A lock of the comparison.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Lock {
-            $($(#[$words])* $variant),*
+    impl Peer for manx::lock::Mutex<()> {
+        fn new() -> Self {
+            Self::new(())
         }
 
-        impl Lock {
-            /// All of them.
-            pub const ALL: &[Lock] = &[$(Lock::$variant),*];
-
-            /// The name in tables.
-            pub fn name(self) -> &'static str {
-                match self { $(Lock::$variant => $name),* }
-            }
-
-            /// Does it with this lock.
-            pub fn measure<M: Measured>(self, what: M) -> M::Output {
-                match self { $(Lock::$variant => what.with::<$peer>()),* }
-            }
+        #[inline(always)]
+        fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
+            let _held = self.lock();
+            section();
         }
-    };
+    }
+
+    impl Peer for std::sync::Mutex<()> {
+        fn new() -> Self {
+            Self::new(())
+        }
+
+        #[inline(always)]
+        fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
+            let _held = self.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            section();
+        }
+    }
+
+    impl Peer for parking_lot::Mutex<()> {
+        fn new() -> Self {
+            Self::new(())
+        }
+
+        #[inline(always)]
+        fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
+            let _held = self.lock();
+            section();
+        }
+    }
+
+    /// The C library's mutex, or the one that spins a while. It is never moved once it was locked:
+    /// peers are shared by reference between the threads of a run.
+    #[derive(Debug)]
+    pub struct Glibc<const SPINS: bool>(UnsafeCell<libc::pthread_mutex_t>);
+
+    // SAFETY: the C library's functions may be called with one mutex by all threads at once.
+    unsafe impl<const SPINS: bool> Sync for Glibc<SPINS> {}
+
+    impl<const SPINS: bool> Peer for Glibc<SPINS> {
+        fn new() -> Self {
+            Glibc(UnsafeCell::new(match SPINS {
+                false => libc::PTHREAD_MUTEX_INITIALIZER,
+                true => libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP,
+            }))
+        }
+
+        #[inline(always)]
+        fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
+            // SAFETY: the mutex was initialised and stays where it is while it is held.
+            let refused = unsafe { libc::pthread_mutex_lock(self.0.get()) };
+            debug_assert_eq!(refused, 0);
+            section();
+            // SAFETY: this thread locked the mutex above.
+            unsafe { libc::pthread_mutex_unlock(self.0.get()) };
+        }
+    }
 }
 
-locks! {
-    /// The standard library's.
-    Std, "std", std::sync::Mutex<()>;
-    /// The C library's.
-    Glibc, "glibc", Glibc<false>;
-    /// Adaptive, and fair from time to time.
-    ParkingLot, "parking_lot", parking_lot::Mutex<()>;
-    /// Test and set.
-    Tas, "tas", Plain<Tas>;
-    /// By tickets.
-    Ticket, "ticket", Plain<Ticket>;
-    /// Mellor-Crummey and Scott's queue.
-    Mcs, "mcs", Plain<Mcs>;
-    /// The same, with waiters that park.
-    McsPark, "mcs-park", Plain<McsPark>;
-    /// Drepper's, beneath which nothing is in order.
-    Futex, "futex-mutex", Plain<FutexMutex>;
-    /// Manx's default.
-    Manx, "manx", manx::lock::Mutex<()>;
-    /// One big core's turn to one little core's.
-    Shfl1, "shfl-1", Plain<Shfl<1>>;
-    /// 3 to 1.
-    Shfl3, "shfl-3", Plain<Shfl<3>>;
-    /// 5 to 1.
-    Shfl5, "shfl-5", Plain<Shfl<5>>;
-    /// 10 to 1.
-    Shfl10, "shfl-10", Plain<Shfl<10>>;
-    /// 20 to 1.
-    Shfl20, "shfl-20", Plain<Shfl<20>>;
-    /// 30 to 1.
-    Shfl30, "shfl-30", Plain<Shfl<30>>;
-    /// Little cores stand by before an MCS lock, for the window of their epoch.
-    AslMcs, "asl(mcs)", Plain<Asl<Mcs>>;
-    /// … before an MCS lock whose waiters park.
-    AslMcsPark, "asl(mcs-park)", Plain<Asl<McsPark>>;
-    /// … before a lock without order.
-    AslFutex, "asl(futex-mutex)", Plain<Asl<FutexMutex>>;
-    /// Little cores stand by before an MCS lock, for a fixed window.
-    Static, "reorderable(mcs)", Reorderable<Mcs>;
+// Other libraries' locks are here themselves.
+platform::os_only! {
+    type Std = std::sync::Mutex<()>;
+    type ParkingLot = parking_lot::Mutex<()>;
+    type CLibrary = Glibc<false>;
+    type Manx = manx::lock::Mutex<()>;
+}
+// On a twin there are their algorithms.
+platform::twins_only! {
+    type Std = Plain<baselines::lock::SpinFutex>;
+    type ParkingLot = Plain<baselines::lock::Parked>;
+    type CLibrary = Plain<FutexMutex>;
+    type Manx = Plain<manx::lock::RawMutex>;
 }
 
-impl Lock {
-    /// The locks that Manx's are compared with where threads do not outnumber the CPUs.
-    pub const PEERS: [Lock; 8] = [
-        Lock::Std,
-        Lock::Glibc,
-        Lock::ParkingLot,
-        Lock::Tas,
-        Lock::Ticket,
-        Lock::Mcs,
-        Lock::McsPark,
-        Lock::Shfl10,
-    ];
+/// Does it with this lock.
+pub fn with<M: Measured>(lock: Lock, what: M) -> M::Output {
+    match lock {
+        Lock::Std => what.with::<Std>(),
+        Lock::Glibc => what.with::<CLibrary>(),
+        Lock::ParkingLot => what.with::<ParkingLot>(),
+        Lock::Tas => what.with::<Plain<Tas>>(),
+        Lock::Ticket => what.with::<Plain<Ticket>>(),
+        Lock::Mcs => what.with::<Plain<Mcs>>(),
+        Lock::McsPark => what.with::<Plain<McsPark>>(),
+        Lock::Futex => what.with::<Plain<FutexMutex>>(),
+        Lock::Manx => what.with::<Manx>(),
+        Lock::Shfl1 => what.with::<Plain<Shfl<1>>>(),
+        Lock::Shfl3 => what.with::<Plain<Shfl<3>>>(),
+        Lock::Shfl5 => what.with::<Plain<Shfl<5>>>(),
+        Lock::Shfl10 => what.with::<Plain<Shfl<10>>>(),
+        Lock::Shfl20 => what.with::<Plain<Shfl<20>>>(),
+        Lock::Shfl30 => what.with::<Plain<Shfl<30>>>(),
+        Lock::AslMcs => what.with::<Plain<Asl<Mcs>>>(),
+        Lock::AslMcsPark => what.with::<Plain<Asl<McsPark>>>(),
+        Lock::AslFutex => what.with::<Plain<Asl<FutexMutex>>>(),
+        Lock::Static => what.with::<Reorderable<Mcs>>(),
+    }
 }
 
 #[cfg(test)]
@@ -222,10 +185,9 @@ mod tests {
     }
 
     #[test]
-    fn every_lock_can_be_taken_again_and_has_a_name_of_its_own() {
-        for (at, lock) in Lock::ALL.iter().enumerate() {
-            assert_eq!(lock.measure(Twice), 2, "{}", lock.name());
-            assert!(Lock::ALL[..at].iter().all(|other| other.name() != lock.name()));
+    fn every_lock_can_be_taken_again() {
+        for lock in Lock::ALL {
+            assert_eq!(with(*lock, Twice), 2, "{}", lock.name());
         }
     }
 }

@@ -5,15 +5,15 @@
 //!    it is joined.
 //! 2. Only the conductor, the thread that started the run, changes the phase.
 
-use crate::machine::{cpus, stay_on};
-use platform::clock::ticks;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
-use std::thread;
-use std::time::{Duration, Instant};
+use platform::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use platform::clock::{duration_ns, now_ns, ticks};
+use platform::{futex, thread};
+use std::time::Duration;
 
-pub(crate) const WARM_UP: u8 = 0;
-pub(crate) const MEASURE: u8 = 1;
+/// The phase before the measured time.
+pub const WARM_UP: u8 = 0;
+/// The phase that is measured.
+pub const MEASURE: u8 = 1;
 const OVER: u8 = 2;
 /// The warm-up takes the measured time, divided by this.
 const WARM_UP_PART: u32 = 5;
@@ -29,27 +29,36 @@ pub struct Phases {
     phase: Padded<AtomicU8>,
     /// When the measured time began; written before the phase says so.
     begun_ticks: AtomicU64,
-    ready: Barrier,
+    /// How many have not begun yet.
+    missing: AtomicU32,
 }
 
 impl Phases {
     /// For `threads` threads beside the conductor.
-    pub(crate) fn new(threads: usize) -> Phases {
+    pub fn new(threads: usize) -> Phases {
         Phases {
             phase: Padded(AtomicU8::new(WARM_UP)),
             begun_ticks: AtomicU64::new(0),
-            ready: Barrier::new(threads + 1),
+            missing: AtomicU32::new(threads as u32 + 1),
         }
     }
 
     /// Waits until all threads have called it. Each thread calls it once, after its preparations.
     pub fn begin(&self) {
-        self.ready.wait();
+        let before = self.missing.fetch_sub(1, Ordering::AcqRel);
+        if before == 1 {
+            futex::wake_all(&raw const self.missing);
+        }
+        let mut missing = before - 1;
+        while missing != 0 {
+            futex::wait(&self.missing, missing);
+            missing = self.missing.load(Ordering::Acquire);
+        }
     }
 
     /// The current phase.
     #[inline(always)]
-    pub(crate) fn phase(&self) -> u8 {
+    pub fn phase(&self) -> u8 {
         // Relaxed: the only value that is read because of it is read after a fence.
         self.phase.0.load(Ordering::Relaxed)
     }
@@ -64,7 +73,7 @@ impl Phases {
     }
 
     /// When the measured time began. The caller has seen the phase [`MEASURE`].
-    pub(crate) fn begun_ticks(&self) -> u64 {
+    pub fn begun_ticks(&self) -> u64 {
         // Acquire: the load of the phase and this fence pair with the conductor's release.
         fence(Ordering::Acquire);
         self.begun_ticks.load(Ordering::Relaxed)
@@ -72,16 +81,16 @@ impl Phases {
 
     /// Changes the phases: the threads are measured for `time`, and as long as `more` takes.
     /// Returns the measured time.
-    pub(crate) fn conduct(&self, time: Duration, more: impl FnOnce()) -> Duration {
+    pub fn conduct(&self, time: Duration, more: impl FnOnce()) -> Duration {
         self.begin();
-        thread::sleep(time / WARM_UP_PART);
+        thread::sleep_ns(duration_ns(time / WARM_UP_PART));
         self.begun_ticks.store(ticks(), Ordering::Relaxed);
         self.phase.0.store(MEASURE, Ordering::Release);
-        let begun = Instant::now();
-        thread::sleep(time);
+        let begun_ns = now_ns();
+        thread::sleep_ns(duration_ns(time));
         more();
         self.phase.0.store(OVER, Ordering::Relaxed);
-        begun.elapsed()
+        Duration::from_nanos(now_ns() - begun_ns)
     }
 }
 
@@ -94,23 +103,8 @@ pub struct Outcome<R> {
     pub elapsed: Duration,
 }
 
-/// Lets `threads` threads work for `time`, after a warm-up. Each has a CPU of its own if there are
-/// enough CPUs; otherwise the kernel places them.
-///
-/// # Errors
-/// As [`run_on`].
-pub(crate) fn run<R: Send>(
-    threads: usize,
-    time: Duration,
-    work: impl Fn(usize, &Phases) -> Result<R, String> + Sync,
-) -> Result<Outcome<R>, String> {
-    let cpus = cpus();
-    let cpus: &[usize] = if threads <= cpus.len() { &cpus } else { &[] };
-    run_on(cpus, threads, time, || {}, work)
-}
-
-/// The same on these CPUs: thread `i` runs on the CPU `i` modulo their number. If there are none,
-/// the kernel places the threads. They are measured for `time`, and as long as `more` takes.
+/// Lets `threads` threads work for `time`, and as long as `more` takes, after a warm-up. Thread `i`
+/// runs on the CPU `i` modulo their number; if there are none, the kernel places the threads.
 ///
 /// # Errors
 /// The first error of a thread, or that one panicked. A thread that fails must have called
@@ -144,8 +138,26 @@ pub fn run_on<R: Send>(
     })
 }
 
+platform::os_only! {
+    /// Keeps the calling thread on one CPU.
+    fn stay_on(cpu: usize) -> Result<(), String> {
+        let mut mask = [0; platform::cpu::COUNT_MAX / 64];
+        if let Some(word) = mask.get_mut(cpu / 64) {
+            *word = 1 << (cpu % 64);
+        }
+        if platform::cpu::bind(&mask) { Ok(()) } else { Err(format!("no thread of this process may run on CPU {cpu}")) }
+    }
+}
+platform::twins_only! {
+    /// Keeps the calling thread on one CPU.
+    fn stay_on(cpu: usize) -> Result<(), String> {
+        platform::cpu::bind(&[cpu]);
+        Ok(())
+    }
+}
+
 /// The smallest count as a share of the mean: 1 if all counts are equal, 0 if all are 0.
-pub(crate) fn slowest_share(counts: impl Iterator<Item = u64> + Clone) -> f64 {
+pub fn slowest_share(counts: impl Iterator<Item = u64> + Clone) -> f64 {
     let (threads, sum) = (counts.clone().count() as f64, counts.clone().sum::<u64>() as f64);
     if sum == 0.0 { 0.0 } else { counts.min().unwrap_or(0) as f64 * threads / sum }
 }
@@ -157,22 +169,34 @@ mod tests {
     #[test]
     fn every_thread_works_and_errors_come_back() {
         let time = Duration::from_millis(20);
-        let counts = run(3, time, |index, phases| {
-            phases.begin();
-            let mut counted = 0u64;
-            while let Some(counts) = phases.next() {
-                counted += u64::from(counts);
-                thread::yield_now();
-            }
-            Ok((index, counted))
-        });
+        let counts = run_on(
+            &[],
+            3,
+            time,
+            || {},
+            |index, phases| {
+                phases.begin();
+                let mut counted = 0u64;
+                while let Some(counts) = phases.next() {
+                    counted += u64::from(counts);
+                    thread::yield_now();
+                }
+                Ok((index, counted))
+            },
+        );
         let counts = counts.unwrap();
         assert!(counts.elapsed >= time);
         assert!(counts.records.iter().map(|(index, _)| *index).eq(0..3));
-        let failed = run(2, time, |index, phases| {
-            phases.begin();
-            if index == 1 { Err("broken".to_owned()) } else { Ok(()) }
-        });
+        let failed = run_on(
+            &[],
+            2,
+            time,
+            || {},
+            |index, phases| {
+                phases.begin();
+                if index == 1 { Err("broken".to_owned()) } else { Ok(()) }
+            },
+        );
         assert_eq!(failed.err().as_deref(), Some("broken"));
     }
 

@@ -9,11 +9,11 @@
 use report::{Counts, Histogram, Summary};
 use serde::{Deserialize, Serialize};
 
-use super::length::{Phase, phase};
+use crate::length::{Phase, phase};
 
 /// One thread's slices.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub struct Recorder {
     slice_ticks: u64,
     histogram: Histogram,
     closed: Vec<Part>,
@@ -27,6 +27,7 @@ struct Part {
 }
 
 impl Recorder {
+    /// For slices of this length.
     pub fn new(slice_ticks: u64) -> Recorder {
         Recorder { slice_ticks: slice_ticks.max(1), histogram: Histogram::new(), closed: Vec::new() }
     }
@@ -94,7 +95,7 @@ pub struct Timeline {
 impl Timeline {
     /// Merges the slices of all threads: `(little, its recorder)` of each. There are `count` slices
     /// in `seconds`; later epochs are left out.
-    pub(super) fn of(
+    pub fn of(
         mut threads: Vec<(bool, Recorder)>,
         phases: &'static [Phase],
         count: usize,

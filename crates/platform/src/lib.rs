@@ -15,6 +15,7 @@
 //! | a twin's atomics have no `const fn new` | [`const_fn!`] around constructors, [`global!`] around statics |
 //! | spinning hides lost wake-ups from a model checker | [`spin_bound`] around every number of spins |
 //! | layout and `const` tables exist here only | [`os_only!`] around them, [`twins_only!`] around what stands for them |
+//! | on some twins no time passes | [`timed!`] around what learns from the clock, [`untimed!`] around what stands for it |
 //! | thread-locals die with an execution there | [`thread_local!`] |
 
 #[cfg(not(target_os = "linux"))]

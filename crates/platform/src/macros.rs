@@ -73,6 +73,25 @@ macro_rules! twins_only {
     ($($item:item)*) => {};
 }
 
+/// Items that need time that passes: they exist on the machine and on the simulated one.
+///
+/// ```
+/// platform::timed! { const LATENCY: &str = "is measured"; }
+/// platform::untimed! { const LATENCY: &str = "is said"; }
+/// assert_eq!(LATENCY, "is measured");
+/// ```
+#[macro_export]
+macro_rules! timed {
+    ($($item:item)*) => { $($item)* };
+}
+
+/// Items that exist only on twins without time: what stands there for something that is learnt from
+/// the clock.
+#[macro_export]
+macro_rules! untimed {
+    ($($item:item)*) => {};
+}
+
 /// Declares a static, private to its module. On twins it begins anew with each execution.
 ///
 /// ```

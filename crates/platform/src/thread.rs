@@ -7,7 +7,7 @@ use crate::clock::timespec;
 use crate::syscall::{check, syscall0, syscall1, syscall4, syscall5};
 
 pub use crate::scheduling_class::SchedulingClass;
-pub use std::thread::{JoinHandle, spawn};
+pub use std::thread::{JoinHandle, scope, spawn};
 
 /// The timer slack of threads started by [`spawn_punctual`]: how late the kernel may let a sleep
 /// end to save interrupts. Other threads have 50 µs.

@@ -194,6 +194,15 @@ const FUTILE: u32 = FUTILE_MAX << 21;
 const FUTILE_ONE: u32 = 1 << 21;
 const FUTILE_MAX: u32 = 3;
 
+platform::timed! {
+    /// How often a waiter compares the word before it exchanges it.
+    const COMPARISONS: u32 = 8;
+}
+platform::untimed! {
+    /// How often a waiter compares the word before it exchanges it: models try both.
+    const COMPARISONS: u32 = 1;
+}
+
 /// How long a waiter that polls sleeps before its first look …
 const QUIET_NS_MIN: u64 = 50_000;
 /// … and how long at most. It doubles each time.
@@ -616,9 +625,13 @@ impl Waiter<'_> {
 
     /// Takes the lock if it is free; otherwise makes sure that `word` has all of `bits`, and
     /// returns it.
+    ///
+    /// A holder that takes and releases the lock as fast as its cache line travels can make each
+    /// comparison fail, for as long as it goes on. So after some of them the word is exchanged,
+    /// with a mark that may not be needed: that costs one release a look.
     fn take_or_mark(&self, bits: u32) -> Option<u32> {
         let mut seen = self.word.load(Ordering::Relaxed);
-        loop {
+        for _ in 0..COMPARISONS {
             let wanted = if seen == 0 { SLEEPERS } else { seen & MARKED | bits };
             if seen == wanted {
                 return Some(seen);
@@ -631,6 +644,9 @@ impl Waiter<'_> {
                 Err(now) => seen = now,
             }
         }
+        // Acquire: as above.
+        let before = self.word.swap(SLEEPERS | MARKED, Ordering::Acquire);
+        (before != 0).then_some(SLEEPERS | MARKED)
     }
 
     /// Takes the hand-off that `seen`, a value of `side`, contains.

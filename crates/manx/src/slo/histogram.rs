@@ -138,25 +138,6 @@ impl Histogram {
         }
     }
 
-    /// Records an epoch that was in time, as [`Histogram::record`] does, if no other thread
-    /// records: without an atomic addition.
-    #[cfg(any(feature = "pool", test))]
-    #[inline]
-    pub(crate) fn record_alone(&self, ns: u64) {
-        let count = &self.counts[bucket(ns)];
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        if ns > self.max_ns.load(Ordering::Relaxed) {
-            self.max_ns.store(ns, Ordering::Relaxed);
-        }
-    }
-
-    /// Forgets everything.
-    pub(crate) fn clear(&self) {
-        for count in self.counts.iter().chain([&self.missed, &self.max_ns]) {
-            count.store(0, Ordering::Relaxed);
-        }
-    }
-
     /// The count of each bucket.
     pub(crate) fn counts(&self) -> Box<[u64]> {
         self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect()
@@ -165,16 +146,6 @@ impl Histogram {
     /// The longest duration.
     pub(crate) fn max_ns(&self) -> u64 {
         self.max_ns.load(Ordering::Relaxed)
-    }
-
-    /// Adds what another one holds.
-    #[cfg(any(feature = "pool", test))]
-    pub(crate) fn add(&self, other: &Histogram) {
-        for (count, more) in self.counts.iter().zip(&other.counts) {
-            count.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
-        }
-        self.missed.fetch_add(other.missed.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.max_ns.fetch_max(other.max_ns.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Returns the buckets that are not empty, shortest first: the durations that each is for, and
@@ -204,6 +175,40 @@ impl Histogram {
             p99: percentile(0.99),
             p999: percentile(0.999),
             max: Duration::from_nanos(max_ns),
+        }
+    }
+}
+
+// For rooms that are on the machine only.
+platform::os_only! {
+    impl Histogram {
+        /// Records an epoch that was in time, as [`Histogram::record`] does, if no other thread
+        /// records: without an atomic addition.
+        #[cfg(any(feature = "pool", test))]
+        #[inline]
+        pub(crate) fn record_alone(&self, ns: u64) {
+            let count = &self.counts[bucket(ns)];
+            count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            if ns > self.max_ns.load(Ordering::Relaxed) {
+                self.max_ns.store(ns, Ordering::Relaxed);
+            }
+        }
+
+        /// Forgets everything.
+        pub(crate) fn clear(&self) {
+            for count in self.counts.iter().chain([&self.missed, &self.max_ns]) {
+                count.store(0, Ordering::Relaxed);
+            }
+        }
+
+        /// Adds what another one holds.
+        #[cfg(any(feature = "pool", test))]
+        pub(crate) fn add(&self, other: &Histogram) {
+            for (count, more) in self.counts.iter().zip(&other.counts) {
+                count.fetch_add(more.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            self.missed.fetch_add(other.missed.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.max_ns.fetch_max(other.max_ns.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }

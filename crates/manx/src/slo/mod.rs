@@ -15,7 +15,7 @@
 //! ```
 
 mod longest;
-platform::os_only! {
+platform::timed! {
     mod epoch;
     mod feedback;
     pub(crate) mod histogram;
@@ -33,14 +33,14 @@ platform::os_only! {
     #[doc(hidden)]
     pub use thread::{EPOCHS_MAX, NESTED_MAX, RECORD_BYTES, Thread};
 }
-platform::twins_only! {
+platform::untimed! {
     use std::cell::Cell;
 
     platform::thread_local! {
         static WINDOW_NS: Cell<Option<u64>> = Cell::new(None);
     }
 
-    /// Models have no epochs, but what one would say: a window, by
+    /// Twins without time have no epochs, but what one would say: a window, by
     /// [`set_window_ns_of_this_thread`].
     pub fn window_ns() -> Option<u64> {
         WINDOW_NS.try_with(Cell::get).ok().flatten()

@@ -510,8 +510,8 @@ impl Drop for Local {
     }
 }
 
-thread_local! {
-    static EPOCHS: Local = const { Local(Thread::new()) };
+platform::thread_local! {
+    static EPOCHS: Local = Local(Thread::new());
 }
 
 /// The function that tells windows, if other code keeps the epochs.

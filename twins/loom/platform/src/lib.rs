@@ -31,6 +31,7 @@ mod queue;
 mod scheduling_class;
 pub mod thread;
 mod ticks;
+mod untimed;
 
 #[doc(hidden)]
 pub use loom as checker;

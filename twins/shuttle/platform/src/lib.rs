@@ -49,6 +49,8 @@ mod scheduling_class;
 pub mod thread;
 #[path = "../../../loom/platform/src/ticks.rs"]
 mod ticks;
+#[path = "../../../loom/platform/src/untimed.rs"]
+mod untimed;
 
 #[doc(hidden)]
 pub use shuttle as checker;

@@ -7,7 +7,7 @@ extern crate manx as manx_sim;
 #[path = "../../manx/tests/common/mod.rs"]
 mod common;
 
-use baselines_sim::lock::{Cna, McsPark, Shfl, Tas, Ticket, Ttas};
+use baselines_sim::lock::{Cna, McsPark, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use common::holds;
 use platform::memory::Allocator;
 
@@ -18,6 +18,8 @@ static ALLOCATOR: Allocator = Allocator;
 fn locks_that_anyone_takes_hold() {
     holds::<Tas>();
     holds::<Ttas>();
+    holds::<SpinFutex>();
+    holds::<Parked>();
 }
 
 #[test]

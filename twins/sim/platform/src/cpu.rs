@@ -1,5 +1,6 @@
 //! CPUs: those of the simulated machine.
 
+use crate::kernel::Kernel;
 use crate::simulation;
 
 /// The most CPUs that [`count`] can count.
@@ -7,9 +8,7 @@ pub const COUNT_MAX: usize = 8192;
 
 /// Waits for a moment, as the machine's instruction for it does.
 pub fn pause() {
-    if simulation::is_inside() {
-        simulation::make(|kernel| kernel.work(kernel.machine().cost.pause_ns));
-    }
+    simulation::pass(Kernel::pause);
 }
 
 /// How many CPUs the calling thread may run on.
@@ -30,10 +29,13 @@ pub fn bind(cpus: &[usize]) {
     });
 }
 
+/// The calling thread makes NOPs, for as long as a CPU of speed 1 takes `ns` nanoseconds for.
+pub fn nops(ns: u64) {
+    simulation::pass(|kernel| kernel.work_nops(ns as f64));
+}
+
 /// The calling thread works, and accesses no shared memory, for as long as a CPU of speed 1 takes
 /// `ns` nanoseconds for.
 pub fn work(ns: u64) {
-    if simulation::is_inside() {
-        simulation::make(|kernel| kernel.work(ns as f64));
-    }
+    simulation::pass(|kernel| kernel.work(ns as f64));
 }

@@ -9,19 +9,22 @@
 //! | --- | --- |
 //! | [`machine`] | a machine's description, read from a file |
 //! | [`lines`] | cache lines: which CPUs have one, how long an access takes |
-//! | [`eevdf`] | which thread a CPU runs next |
+//! | [`fair`], [`eevdf`], `cfs.rs`, `realtime.rs` | which thread a CPU runs next |
 //! | [`kernel`] | virtual time; threads that run, wait and sleep on CPUs; its table has the files of its parts |
 //! | [`simulation`] | runs a program: threads are coroutines |
 //! | [`atomic`], [`cell`], [`clock`], [`cpu`], [`futex`], [`thread`], [`mod@global`] and the macros | the interface |
 //!
 //! What is not modelled: weak memory orders (loom checks these), the depth of caches, memory
-//! bandwidth, interrupts, steal, control groups, priorities.
+//! bandwidth, groups of threads with a weight of their own.
 //!
 //! The lines of objects follow from their addresses. So that these are the same in each run, a
 //! program that measures sets [`memory::Allocator`] as its allocator.
 
+mod arena;
 pub mod atomic;
+mod bandwidth;
 pub mod cell;
+mod cfs;
 pub mod chance;
 pub mod clock;
 pub mod cpu;
@@ -30,10 +33,13 @@ mod deadline;
 #[path = "../../../../crates/platform/src/duration.rs"]
 mod duration;
 pub mod eevdf;
+mod events;
+pub mod fair;
 #[path = "../../../loom/platform/src/fork.rs"]
 pub mod fork;
 pub mod futex;
 pub mod global;
+mod interruption;
 pub mod kernel;
 pub mod lines;
 pub mod machine;
@@ -42,13 +48,19 @@ mod macros;
 pub mod memory;
 mod placement;
 mod processor;
+mod queue;
+mod realtime;
+mod schedule;
 #[path = "../../../../crates/platform/src/scheduling_class.rs"]
 mod scheduling_class;
+mod scope;
 pub mod simulation;
+mod start;
 pub mod task;
 pub mod thread;
 #[path = "../../../loom/platform/src/ticks.rs"]
 mod ticks;
+mod timed;
 mod timers;
 mod waiters;
 

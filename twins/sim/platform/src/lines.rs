@@ -14,7 +14,7 @@
 //! (exchange, addition, comparison) waits for the line and for the CPU's stores before it.
 
 use crate::machine::{CPUS_MAX, Machine};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// What is done to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +48,16 @@ impl Holders {
         self.0[cpu / 64] & 1 << (cpu % 64) != 0
     }
 
-    fn iter(self) -> impl Iterator<Item = usize> {
-        (0..WORDS).flat_map(move |word| {
-            let mut bits = self.0[word];
-            std::iter::from_fn(move || {
-                let bit = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
-                bits &= bits - 1;
-                Some(64 * word + bit)
-            })
-        })
+    fn meet(&self, others: &Holders) -> bool {
+        self.0.iter().zip(&others.0).any(|(own, other)| own & other != 0)
     }
+}
+
+/// The CPUs that are equally far from one, and how far.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    cpus: Holders,
+    ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,9 +75,9 @@ pub struct Lines {
     /// For how long a change keeps the line.
     change_ns: u64,
     memory_ns: u64,
-    /// From CPU to CPU, row by row.
-    distances_ns: Vec<u64>,
-    cpus: usize,
+    /// For each CPU the others, the nearest ones first. There are as few rings as a machine has
+    /// levels, so that a line that all CPUs have takes no longer than another one.
+    rings: Vec<Vec<Ring>>,
     lines: HashMap<usize, Line, Fast>,
     /// When the stores of each CPU have reached their lines.
     stored_at: Vec<u64>,
@@ -87,16 +87,21 @@ impl Lines {
     /// None was used yet.
     pub fn new(machine: &Machine) -> Lines {
         let cpus = machine.cpus();
-        let pairs = cpus.iter().flat_map(|from| cpus.iter().map(move |to| (from, to)));
         // A machine's figure is that of a ping-pong by changes: it has the change in it.
         let change_ns = machine.cost.change_ns as u64;
-        let way_ns = |(from, to)| machine.distance_ns(from, to).saturating_sub(change_ns).max(1);
+        let rings = |own: usize| {
+            let mut rings: BTreeMap<u64, Holders> = BTreeMap::new();
+            for other in (0..cpus.len()).filter(|other| *other != own) {
+                let ns = machine.distance_ns(&cpus[other], &cpus[own]).saturating_sub(change_ns).max(1);
+                rings.entry(ns).or_default().add(other);
+            }
+            rings.into_iter().map(|(ns, cpus)| Ring { cpus, ns }).collect()
+        };
         Lines {
             change_ns,
             shift: machine.line_bytes.trailing_zeros(),
             memory_ns: machine.distance.memory_ns,
-            distances_ns: pairs.map(way_ns).collect(),
-            cpus: cpus.len(),
+            rings: (0..cpus.len()).map(rings).collect(),
             lines: HashMap::default(),
             stored_at: vec![0; cpus.len()],
         }
@@ -105,15 +110,14 @@ impl Lines {
     /// Until when a CPU waits for the line of an address, from `now_ns` on: `now_ns` if it has the
     /// line. A change keeps the line for a while after that.
     pub fn access(&mut self, now_ns: u64, cpu: usize, address: usize, access: Access) -> u64 {
-        let (distances, cpus, memory_ns) = (&self.distances_ns, self.cpus, self.memory_ns);
+        let (rings, memory_ns) = (&self.rings[cpu], self.memory_ns);
         let change_ns = if access == Access::Change { self.change_ns } else { 0 };
-        let distance = |from: usize| distances[from * cpus + cpu];
         let line = self.lines.entry(address >> self.shift).or_default();
         if access == Access::Load {
             if line.holders.has(cpu) {
                 return now_ns;
             }
-            let nearest = line.holders.iter().map(distance).min();
+            let nearest = rings.iter().find(|ring| ring.cpus.meet(&line.holders)).map(|ring| ring.ns);
             let start = if line.exclusive { now_ns.max(line.busy_until) } else { now_ns };
             let there = start + nearest.unwrap_or(memory_ns);
             if line.exclusive {
@@ -127,7 +131,7 @@ impl Lines {
         let mut there = now_ns.max(line.busy_until);
         if !(line.exclusive && line.holders.has(cpu)) {
             // The others give it up at the same time.
-            let farthest = line.holders.iter().filter(|holder| *holder != cpu).map(distance).max();
+            let farthest = rings.iter().rfind(|ring| ring.cpus.meet(&line.holders)).map(|ring| ring.ns);
             let ns = farthest.unwrap_or(if line.holders.has(cpu) { 0 } else { memory_ns });
             there += ns;
             *line = Line { holders: Holders::only(cpu), exclusive: true, busy_until: there };
@@ -182,7 +186,7 @@ mod tests {
     fn here() -> (Lines, u64, u64) {
         let machine = Machine::known("here").unwrap();
         let lines = Lines::new(&machine);
-        let far = lines.distances_ns[1];
+        let far = lines.rings[0][0].ns;
         (lines, far, machine.distance.memory_ns)
     }
 

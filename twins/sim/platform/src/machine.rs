@@ -2,14 +2,29 @@
 //!
 //! A machine is a file (`machines/*.toml`) with the source of its figures. The CPUs have numbers in
 //! the order of the groups in the file. Times are in nanoseconds, on a CPU of speed 1.
+//!
+//! | part of a file | what it describes | file that obeys it |
+//! | --- | --- | --- |
+//! | `[[group]]`, `smt_share` | CPUs, how fast they are, and what siblings take from each other | `processor.rs` |
+//! | `[distance]` | how far a cache line has to go | `lines.rs` |
+//! | `[cost]` | how long other things take | `kernel.rs`, `schedule.rs` |
+//! | `[scheduler]` | the fair scheduler | `queue.rs`, `eevdf.rs`, `cfs.rs` |
+//! | `[noise]` | the host and interrupts; off if it is missing | `interruption.rs` |
+//! | `[quota]` | the program's CPU time in a period; no limit if it is missing | `bandwidth.rs` |
+//! | `[[neighbour]]` | threads of other processes | `task.rs` |
 
 use serde::Deserialize;
 
 /// The files that come with this package.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 8] = [
     ("here", include_str!("../machines/here.toml")),
     ("m1", include_str!("../machines/m1.toml")),
     ("epyc-64", include_str!("../machines/epyc-64.toml")),
+    ("xeon-2x28x2", include_str!("../machines/xeon-2x28x2.toml")),
+    ("xeon-40", include_str!("../machines/xeon-40.toml")),
+    ("hybrid-laptop", include_str!("../machines/hybrid-laptop.toml")),
+    ("graviton-64", include_str!("../machines/graviton-64.toml")),
+    ("container", include_str!("../machines/container.toml")),
 ];
 
 /// A machine.
@@ -26,6 +41,9 @@ pub struct Machine {
     pub source: String,
     /// How many bytes a cache line has
     pub line_bytes: u64,
+    /// The speed of a CPU while another one of its core runs a thread, as a part of its own
+    #[serde(default = "full")]
+    pub smt_share: f64,
     /// Groups of cores that share a last-level cache
     pub group: Vec<Group>,
     /// How long a line takes between two CPUs
@@ -34,6 +52,14 @@ pub struct Machine {
     pub cost: Cost,
     /// The scheduler
     pub scheduler: Scheduler,
+    /// What takes CPUs from threads
+    #[serde(default)]
+    pub noise: Noise,
+    /// How much CPU time the program may use
+    pub quota: Option<Quota>,
+    /// Threads of other processes
+    #[serde(default)]
+    pub neighbour: Vec<Neighbour>,
 }
 
 /// Cores that share a last-level cache.
@@ -48,9 +74,12 @@ pub struct Group {
     /// How many CPUs each core has
     #[serde(default = "one")]
     pub threads_per_core: u32,
-    /// How fast they are
+    /// How fast they calculate
     #[serde(default = "full")]
     pub speed: f64,
+    /// How fast they execute instructions that do nothing; if it is missing, as fast as they
+    /// calculate
+    pub nop_speed: Option<f64>,
     /// How long a line takes from one of these cores to another
     pub core_ns: u64,
 }
@@ -106,21 +135,109 @@ pub struct Cost {
     pub slack_ns: u64,
 }
 
+/// Which thread a CPU runs next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// Linux from 6.6 on
+    #[default]
+    Eevdf,
+    /// Linux to 6.5
+    Cfs,
+}
+
 /// The scheduler.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scheduler {
+    /// Which thread a CPU runs next
+    #[serde(default)]
+    pub policy: Policy,
     /// Ticks per second: between two of them a thread loses its CPU only to one that wakes up
     pub hz: u64,
-    /// The slice that a thread asks for
+    /// EEVDF: the slice that a thread asks for
     pub slice_ns: u64,
     /// A thread that ran more recently than this stays where its cache is
     pub hot_ns: u64,
     /// How often busy CPUs are balanced
     pub balance_ns: u64,
-    /// Whether a thread that yields gives up the rest of its slice (Linux 6.18), or only asks for a
-    /// later turn (6.6 to 6.17)
+    /// EEVDF: whether a thread that yields gives up the rest of its slice (Linux 6.18), or only
+    /// asks for a later turn (6.6 to 6.17)
     pub yield_forfeits: bool,
+    /// CFS: a round of all threads. The defaults of this and the next two are Linux' with eight
+    /// CPUs or more
+    #[serde(default = "latency_ns")]
+    pub latency_ns: u64,
+    /// CFS: the least that each one gets of it
+    #[serde(default = "min_granularity_ns")]
+    pub min_granularity_ns: u64,
+    /// CFS: how far behind a thread is that takes the CPU when it wakes up
+    #[serde(default = "wakeup_granularity_ns")]
+    pub wakeup_granularity_ns: u64,
+}
+
+fn latency_ns() -> u64 {
+    24_000_000
+}
+
+fn min_granularity_ns() -> u64 {
+    3_000_000
+}
+
+fn wakeup_granularity_ns() -> u64 {
+    4_000_000
+}
+
+/// What takes CPUs from threads. All are means of exponential distributions; 0: never.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Noise {
+    /// How often the host takes a CPU
+    pub steal_period_ns: u64,
+    /// For how long
+    pub steal_ns: u64,
+    /// How often an interrupt comes to a CPU
+    pub interrupt_period_ns: u64,
+    /// How long it takes
+    pub interrupt_ns: u64,
+}
+
+/// How much CPU time the program may use, as a container's `cpu.max`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// On all CPUs together, in each period
+    pub quota_ns: u64,
+    /// The period
+    pub period_ns: u64,
+    /// What a CPU takes at a time (`sched_cfs_bandwidth_slice_us`)
+    #[serde(default = "quota_slice_ns")]
+    pub slice_ns: u64,
+}
+
+fn quota_slice_ns() -> u64 {
+    5_000_000
+}
+
+/// Threads of another process, which only work.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbour {
+    /// How many they are
+    pub count: u32,
+    /// Their nice value
+    #[serde(default)]
+    pub nice: i32,
+    /// The CPUs on which they may run; all if there are none
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+    /// How long a CPU of speed 1 works before they sleep, half as long to half as long again; 0:
+    /// they never sleep
+    #[serde(default)]
+    pub busy_ns: u64,
+    /// How long they sleep, half as long to half as long again
+    #[serde(default)]
+    pub idle_ns: u64,
 }
 
 /// A CPU.
@@ -132,8 +249,10 @@ pub struct Cpu {
     pub group: u32,
     /// Its core
     pub core: u32,
-    /// How fast it is
+    /// How fast it calculates
     pub speed: f64,
+    /// How fast it executes instructions that do nothing
+    pub nop_speed: f64,
 }
 
 impl Machine {
@@ -144,17 +263,30 @@ impl Machine {
     pub fn parse(text: &str) -> Result<Machine, String> {
         let machine: Machine = toml::from_str(text).map_err(|error| error.to_string())?;
         let cpus = machine.cpus();
+        let is_speed = |speed: f64| speed > 0.0 && speed.is_finite();
+        let scheduler = &machine.scheduler;
         match () {
             () if cpus.is_empty() => Err("a machine has a CPU at least".into()),
             () if cpus.len() > CPUS_MAX => Err(format!("a machine has {CPUS_MAX} CPUs at most")),
-            () if cpus.iter().any(|cpu| !(cpu.speed > 0.0 && cpu.speed.is_finite())) => {
+            () if !cpus.iter().all(|cpu| is_speed(cpu.speed) && is_speed(cpu.nop_speed)) => {
                 Err("a speed is a number above 0".into())
             }
+            () if !(is_speed(machine.smt_share) && machine.smt_share <= 1.0) => {
+                Err("smt_share is above 0, and 1 at most".into())
+            }
             () if !machine.line_bytes.is_power_of_two() => Err("line_bytes is a power of two".into()),
-            () if !(1..=100_000).contains(&machine.scheduler.hz) => Err("hz is from 1 to 100000".into()),
-            () if machine.scheduler.slice_ns == 0 => Err("slice_ns is above 0".into()),
-            () if machine.scheduler.balance_ns == 0 => Err("balance_ns is above 0".into()),
-            () => Ok(machine),
+            () if !(1..=100_000).contains(&scheduler.hz) => Err("hz is from 1 to 100000".into()),
+            () if !is_interval(scheduler.slice_ns) => Err(interval("slice_ns")),
+            () if !is_interval(scheduler.balance_ns) => Err(interval("balance_ns")),
+            () if !is_interval(scheduler.latency_ns) => Err(interval("latency_ns")),
+            () if !is_interval(scheduler.min_granularity_ns) => Err(interval("min_granularity_ns")),
+            () if !is_interval(scheduler.wakeup_granularity_ns) => Err(interval("wakeup_granularity_ns")),
+            () => {
+                machine.noise.check()?;
+                machine.quota.as_ref().map_or(Ok(()), Quota::check)?;
+                machine.neighbour.iter().try_for_each(|neighbour| neighbour.check(cpus.len()))?;
+                Ok(machine)
+            }
         }
     }
 
@@ -178,7 +310,13 @@ impl Machine {
         let mut core = 0;
         for (number, group) in self.group.iter().enumerate() {
             for _ in 0..group.cores {
-                let cpu = Cpu { socket: group.socket, group: number as u32, core, speed: group.speed };
+                let cpu = Cpu {
+                    socket: group.socket,
+                    group: number as u32,
+                    core,
+                    speed: group.speed,
+                    nop_speed: group.nop_speed.unwrap_or(group.speed),
+                };
                 cpus.extend(std::iter::repeat_n(cpu, group.threads_per_core as usize));
                 core += 1;
             }
@@ -195,6 +333,58 @@ impl Machine {
             () => self.distance.socket_ns,
         }
     }
+}
+
+impl Noise {
+    fn check(&self) -> Result<(), String> {
+        let is_wrong = |period_ns: u64, ns: u64| ns >= period_ns.max(1) || (ns == 0) != (period_ns == 0);
+        match () {
+            () if is_wrong(self.steal_period_ns, self.steal_ns) => {
+                Err("steal_ns and steal_period_ns are both above 0 or both missing, and steal_ns is less".into())
+            }
+            () if is_wrong(self.interrupt_period_ns, self.interrupt_ns) => Err(
+                "interrupt_ns and interrupt_period_ns are both above 0 or both missing, and interrupt_ns is less"
+                    .into(),
+            ),
+            () => Ok(()),
+        }
+    }
+}
+
+impl Quota {
+    fn check(&self) -> Result<(), String> {
+        match () {
+            () if !is_interval(self.quota_ns) => Err(interval("quota_ns")),
+            () if !is_interval(self.period_ns) => Err(interval("period_ns")),
+            () if !is_interval(self.slice_ns) => Err(interval("slice_ns")),
+            () => Ok(()),
+        }
+    }
+}
+
+impl Neighbour {
+    fn check(&self, cpus: usize) -> Result<(), String> {
+        match () {
+            () if !(1..=10_000).contains(&self.count) => Err("count is from 1 to 10000".into()),
+            () if !(-20..=19).contains(&self.nice) => Err("nice is from -20 to 19".into()),
+            () if self.cpus.iter().any(|cpu| *cpu >= cpus) => {
+                Err(format!("the cpus of a neighbour are from 0 to {}", cpus - 1))
+            }
+            () if (self.busy_ns == 0) != (self.idle_ns == 0) => {
+                Err("busy_ns and idle_ns are both above 0 or both missing".into())
+            }
+            () => Ok(()),
+        }
+    }
+}
+
+/// An interval is shorter than 12 days, so that sums of some thousands are times.
+fn is_interval(ns: u64) -> bool {
+    (1..1 << 50).contains(&ns)
+}
+
+fn interval(name: &str) -> String {
+    format!("{name} is above 0, and below {}", 1u64 << 50)
 }
 
 /// The most CPUs of a machine: a line has a bit for each.
@@ -228,6 +418,19 @@ mod tests {
             ("cores = 2", "cores = 0", "CPU"),
             ("cores = 2", "cores = 999", "CPUs"),
             ("hz = 250", "herz = 250", "herz"),
+            ("cores = 2", "cores = 2\nnop_speed = 0.0", "speed"),
+            ("line_bytes = 64", "line_bytes = 64\nsmt_share = 1.5", "smt_share"),
+            ("hz = 250", "hz = 250\npolicy = \"lottery\"", "policy"),
+            ("hz = 250", "hz = 250\nlatency_ns = 0", "latency_ns"),
+            ("slice_ns = 1400000", "slice_ns = 0", "slice_ns"),
+            ("[cost]", "[noise]\nsteal_ns = 5\n[cost]", "steal_period_ns"),
+            ("[cost]", "[noise]\ninterrupt_ns = 5\ninterrupt_period_ns = 5\n[cost]", "interrupt_ns"),
+            ("[cost]", "[quota]\nquota_ns = 0\nperiod_ns = 1\n[cost]", "quota_ns"),
+            ("[cost]", "[quota]\nquota_ns = 1\n[cost]", "period_ns"),
+            ("[cost]", "[[neighbour]]\ncount = 0\n[cost]", "count"),
+            ("[cost]", "[[neighbour]]\ncount = 1\nnice = 20\n[cost]", "nice"),
+            ("[cost]", "[[neighbour]]\ncount = 1\ncpus = [2]\n[cost]", "cpus"),
+            ("[cost]", "[[neighbour]]\ncount = 1\nbusy_ns = 7\n[cost]", "idle_ns"),
         ] {
             assert!(good.contains(from), "{from}");
             let error = Machine::parse(&good.replace(from, to)).unwrap_err();

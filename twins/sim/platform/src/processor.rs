@@ -3,16 +3,26 @@
 //! 1. `current` makes its next step at `at`, which is `NEVER` if there is none.
 //! 2. The scheduler looks at the CPU at `tick_at`: at the next tick, while more than one thread is
 //!    queued, or at once if it is to choose anew.
+//! 3. Nothing happens before `stopped_until`: the CPU was taken from its threads.
+//!
+//! The CPUs of one core share it: while another one of them runs a thread, the work of each takes
+//! longer by the factor `1 / smt_share`. This is simpler than a real core: all threads take the
+//! same part of it, also one that spins. But PAUSE takes as long as ever: it leaves the core to the
+//! others.
 
-use crate::eevdf::{Id, Queue};
-use crate::machine::Cpu;
+use crate::fair::Id;
+use crate::machine::{Cpu, Scheduler};
+use crate::queue::Queue;
 use crate::timers::NEVER;
+use std::ops::Range;
 
 /// A CPU.
 #[derive(Debug)]
 pub struct Processor {
     /// Where it is, and how fast
     pub cpu: Cpu,
+    /// The CPUs of its core, with itself
+    pub core: Range<usize>,
     /// The threads that are runnable here
     pub queue: Queue,
     /// The thread that runs
@@ -21,6 +31,8 @@ pub struct Processor {
     pub at: u64,
     /// Parts of a nanosecond that were not counted yet
     fraction: f64,
+    /// The part of its core that it has
+    share: f64,
     /// When the scheduler looks at this CPU next
     pub tick_at: u64,
     /// Whether it then chooses anew
@@ -29,22 +41,33 @@ pub struct Processor {
     pub began: u64,
     /// The thread that ran last
     pub last: Option<Id>,
+    /// When the CPU comes back that was taken from its threads
+    pub stopped_until: u64,
 }
 
 impl Processor {
-    /// A CPU that runs nothing.
-    pub fn new(cpu: Cpu) -> Processor {
-        Processor {
-            cpu,
-            queue: Queue::default(),
+    /// The CPUs of a machine, which run nothing.
+    pub fn all(cpus: Vec<Cpu>, scheduler: &Scheduler) -> Vec<Processor> {
+        let core = |own: &Cpu| {
+            let of_core = |cpu: &Cpu| cpu.core == own.core;
+            let first = cpus.iter().position(of_core).unwrap_or(0);
+            first..first + cpus.iter().filter(|cpu| of_core(cpu)).count()
+        };
+        let processor = |cpu: &Cpu| Processor {
+            cpu: *cpu,
+            core: core(cpu),
+            queue: Queue::new(scheduler),
             current: None,
             at: NEVER,
             fraction: 0.0,
+            share: 1.0,
             tick_at: NEVER,
             reschedule: false,
             began: 0,
             last: None,
-        }
+            stopped_until: 0,
+        };
+        cpus.iter().map(processor).collect()
     }
 
     /// Whether it runs nothing.
@@ -52,14 +75,56 @@ impl Processor {
         self.current.is_none()
     }
 
-    /// When something happens here next.
+    /// When something happens here next, but for interruptions.
     pub fn event(&self) -> u64 {
         self.at.min(self.tick_at)
     }
 
-    /// Its thread does something that takes so long at speed 1.
+    /// Sets the part of its core that it has. What its thread is in the middle of takes longer or
+    /// shorter from now on.
+    pub fn set_share(&mut self, now: u64, share: f64) {
+        if share != self.share {
+            let left = self.left(now);
+            self.share = share;
+            self.at = if left > 0 { self.resumed(now, left) } else { self.at };
+        }
+    }
+
+    /// How long a CPU of speed 1 takes for what its thread is in the middle of.
+    pub fn left(&self, now: u64) -> u64 {
+        if self.at == NEVER {
+            0
+        } else {
+            self.scaled(self.at.saturating_sub(now), self.cpu.speed * self.share)
+        }
+    }
+
+    /// When something is done that a CPU of speed 1 takes `left` for, if it goes on at `start`.
+    pub fn resumed(&self, start: u64, left: u64) -> u64 {
+        start + self.scaled(left, 1.0 / (self.cpu.speed * self.share))
+    }
+
+    fn scaled(&self, ns: u64, factor: f64) -> u64 {
+        if factor == 1.0 { ns } else { (ns as f64 * factor) as u64 }
+    }
+
+    /// Its thread calculates for so long at speed 1.
     pub fn work(&mut self, ns: f64) {
-        let all = ns / self.cpu.speed + self.fraction;
+        self.pass(ns / (self.cpu.speed * self.share));
+    }
+
+    /// Its thread executes instructions that do nothing for so long at speed 1.
+    pub fn work_nops(&mut self, ns: f64) {
+        self.pass(ns / (self.cpu.nop_speed * self.share));
+    }
+
+    /// Its thread executes a PAUSE that takes so long at speed 1.
+    pub fn pause(&mut self, ns: f64) {
+        self.pass(ns / self.cpu.speed);
+    }
+
+    fn pass(&mut self, ns: f64) {
+        let all = ns + self.fraction;
         self.at += all as u64;
         self.fraction = all.fract();
     }
@@ -73,16 +138,30 @@ impl Processor {
         Some((id, ns))
     }
 
-    /// The scheduler is to choose anew before the thread makes a step.
-    pub fn look_now(&mut self, now: u64) {
-        (self.reschedule, self.tick_at) = (true, now);
+    /// The CPU is taken from its threads for so long. `is_counted`: this is run time of its thread.
+    pub fn stop(&mut self, now: u64, ns: u64, is_counted: bool) {
+        self.stopped_until = self.stopped_until.max(now) + ns;
+        if self.current.is_some() {
+            self.at += ns;
+            self.began += if is_counted { 0 } else { ns };
+        }
+        if self.tick_at != NEVER {
+            self.tick_at = self.tick_at.max(self.stopped_until);
+        }
     }
 
-    /// Sets the next tick, if there is anything to decide then. All CPUs tick at the same time.
-    pub fn set_tick(&mut self, now: u64, period_ns: u64) {
+    /// The scheduler is to choose anew before the thread makes a step.
+    pub fn look_now(&mut self, now: u64) {
+        (self.reschedule, self.tick_at) = (true, now.max(self.stopped_until));
+    }
+
+    /// Sets the next tick, if there is anything to decide then: if more than one thread is queued,
+    /// or if what the thread runs `is_limited`. All CPUs tick at the same time.
+    pub fn set_tick(&mut self, now: u64, period_ns: u64, is_limited: bool) {
         if !self.reschedule {
-            let is_crowded = !self.is_idle() && self.queue.queued() > 1;
-            self.tick_at = if is_crowded { (now / period_ns + 1) * period_ns } else { NEVER };
+            let ticks = !self.is_idle() && (is_limited || self.queue.queued() > 1);
+            let next = ((now / period_ns + 1) * period_ns).max(self.stopped_until);
+            self.tick_at = if ticks { next } else { NEVER };
         }
     }
 }

@@ -15,10 +15,10 @@
 //! What threads of the program have for themselves, and the statics of the program, are kept here
 //! for the run, and begin anew with each run.
 
+use crate::arena::{self, Inside};
 use crate::eevdf::Id;
 use crate::kernel::{Kernel, Next};
 use crate::machine::Machine;
-use crate::memory::{self, Inside};
 use crate::task::Times;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The stack of a thread of the program.
-const STACK_BYTES: usize = 256 << 10;
+const STACK_BYTES: usize = 1 << 20;
 
 /// What is started as a thread.
 type Body = Box<dyn FnOnce()>;
@@ -91,19 +91,19 @@ pub struct Outcome<T> {
 pub fn run<T: 'static>(machine: &Machine, seed: u64, main: impl FnOnce() -> T + 'static) -> Outcome<T> {
     let is_nested = KERNEL.with_borrow_mut(|kernel| kernel.replace(Kernel::new(machine, seed)).is_some());
     assert!(!is_nested, "a program that is run runs no other one");
-    memory::begin();
+    arena::begin();
     let _end = End;
     let value = Rc::new(RefCell::new(None));
     let place = Rc::clone(&value);
     start(&[], Box::new(move || *place.borrow_mut() = Some(main())));
-    let mut threads: Vec<Option<Thread>> = Vec::new();
+    let mut threads = Threads::default();
     loop {
         match kernel(Kernel::advance) {
-            Next::Step(id) => step(id, &mut threads),
+            Next::Step(id) => step(id, &mut threads.0),
             Next::Ended => break,
             Next::Deadlock => {
                 let now_ns = kernel(|kernel| kernel.now_ns());
-                let asleep = threads.iter().enumerate().filter(|(_, thread)| thread.is_some());
+                let asleep = threads.0.iter().enumerate().filter(|(_, thread)| thread.is_some());
                 let asleep: Vec<Id> = asleep.map(|(id, _)| id).collect();
                 panic!("at {now_ns} ns, with seed {seed}, nothing will ever wake the threads {asleep:?}");
             }
@@ -115,8 +115,20 @@ pub fn run<T: 'static>(machine: &Machine, seed: u64, main: impl FnOnce() -> T + 
         now_ns: kernel.now_ns(),
         hash: kernel.hash(),
         steps: kernel.steps(),
-        threads: (0..threads.len()).map(|id| kernel.times(id)).collect(),
+        threads: (0..threads.0.len()).map(|id| kernel.times(id)).collect(),
     })
+}
+
+/// The threads that have begun, by their numbers.
+#[derive(Default)]
+struct Threads(Vec<Option<Thread>>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // Those of a run that has failed make no step any more: not even to clean up, because what
+        // they borrow may be gone.
+        self.0.drain(..).for_each(std::mem::forget);
+    }
 }
 
 /// Ends the run, whether it has failed or not.
@@ -125,8 +137,11 @@ struct End;
 impl Drop for End {
     fn drop(&mut self) {
         KERNEL.with_borrow_mut(Option::take);
+        let mut run = RUN.take();
+        // What threads that have not begun borrow may be gone.
+        run.bodies.drain().for_each(std::mem::forget);
         // What is dropped may look for its own variables.
-        drop(RUN.take());
+        drop(run);
     }
 }
 
@@ -173,6 +188,11 @@ pub fn is_inside() -> bool {
     !YIELDER.get().is_null()
 }
 
+/// What the calling thread has got and lost until now.
+pub fn times() -> Times {
+    kernel(|kernel| kernel.times(kernel.current()))
+}
+
 /// Calls `on` with the kernel.
 pub(crate) fn kernel<R>(on: impl FnOnce(&mut Kernel) -> R) -> R {
     KERNEL.with_borrow_mut(|kernel| on(kernel.as_mut().expect("a program is run")))
@@ -181,10 +201,27 @@ pub(crate) fn kernel<R>(on: impl FnOnce(&mut Kernel) -> R) -> R {
 /// Makes a step, when everything that happens before has happened. Outside of a run there is
 /// nothing before it.
 pub(crate) fn make<R>(step: impl FnOnce(&mut Kernel) -> R) -> R {
-    if is_inside() {
-        until_next();
+    if !is_inside() {
+        return kernel(step);
     }
-    kernel(step)
+    let mut step = Some(step);
+    loop {
+        let made = kernel(|kernel| {
+            let step = kernel.may_step().then(|| step.take())??;
+            Some(step(kernel))
+        });
+        match made {
+            Some(value) => return value,
+            None => suspend(),
+        }
+    }
+}
+
+/// Time passes for the thread, and for no other one: nothing has to happen before.
+pub(crate) fn pass(time: impl FnOnce(&mut Kernel)) {
+    if is_inside() {
+        kernel(time);
+    }
 }
 
 /// Makes a step after which the thread does not run, if the step returns true.

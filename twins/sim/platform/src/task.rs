@@ -1,7 +1,14 @@
-//! A thread, as the kernel knows it.
+//! Threads, as the kernel knows them: those of the program, and those of neighbours.
 
-use crate::eevdf::{Entity, Id, WEIGHT};
-use crate::machine::Machine;
+use crate::fair::{Class, Entity, Id};
+use crate::machine::Neighbour;
+use std::ops::{Index, IndexMut};
+
+/// Neighbours have numbers from this one on; threads of the program have 0, 1, 2, …
+pub const NEIGHBOUR: Id = 1 << 31;
+
+/// How long a neighbour works that never sleeps: 52 days.
+const FOREVER_NS: u64 = 1 << 52;
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +22,7 @@ pub enum Awake {
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is on a CPU, or in its queue.
+    /// It is on a CPU, or in its queue, or waits for the program's next period.
     Runnable,
     /// It sleeps.
     Asleep,
@@ -47,13 +54,16 @@ pub struct Task {
     pub cpu: usize,
     /// For each CPU, whether it may run there
     pub allowed: Vec<bool>,
+    /// How the scheduler treats it
+    pub class: Class,
     /// What the scheduler knows of it, while it is in no queue
     pub entity: Option<Entity>,
-    /// What is left of something in whose middle it lost its CPU. On a CPU of another speed it
-    /// takes as long.
+    /// What is left of something in whose middle it lost its CPU: how long a CPU of speed 1 takes
     pub left_ns: u64,
     /// How often it fell asleep, so that an old timer ends no other sleep
     pub sleeps: u64,
+    /// Whether a timer ends its sleep
+    pub is_timed: bool,
     /// How its last sleep ended
     pub awake: Awake,
     /// How late its sleeps may end
@@ -64,6 +74,8 @@ pub struct Task {
     pub ran_at: u64,
     /// The threads that sleep until it has ended
     pub joiners: Vec<Id>,
+    /// A neighbour: how long a CPU of speed 1 works, and how long it sleeps then, on average
+    pub duty_ns: (u64, u64),
     /// What it has got and lost
     pub times: Times,
 }
@@ -73,26 +85,62 @@ impl Task {
     ///
     /// # Panics
     /// If it may run on no CPU.
-    pub fn new(id: Id, machine: &Machine, cpu: usize, allowed: Vec<bool>) -> Task {
+    pub fn new(id: Id, class: Class, cpu: usize, allowed: Vec<bool>, slack_ns: u64) -> Task {
         assert!(allowed.contains(&true), "a thread may run on a CPU of the machine");
         Task {
             state: State::Asleep,
             cpu,
             allowed,
-            entity: Some(Entity::new(id, WEIGHT, machine.scheduler.slice_ns)),
+            class,
+            entity: Some(Entity::new(id, class)),
             left_ns: 0,
             sleeps: 0,
+            is_timed: false,
             awake: Awake::Woken,
-            slack_ns: machine.cost.slack_ns,
+            slack_ns,
             ready_at: 0,
             ran_at: 0,
             joiners: Vec::new(),
+            duty_ns: (0, 0),
             times: Times::default(),
         }
+    }
+
+    /// A thread of a neighbour.
+    pub fn of_neighbour(id: Id, neighbour: &Neighbour, allowed: Vec<bool>) -> Task {
+        let class = Class { nice: neighbour.nice, priority: 0 };
+        let busy_ns = if neighbour.busy_ns == 0 { FOREVER_NS } else { neighbour.busy_ns };
+        let task = Task::new(id, class, 0, allowed, 0);
+        Task { left_ns: busy_ns, duty_ns: (busy_ns, neighbour.idle_ns), ..task }
     }
 
     /// The CPUs on which it may run.
     pub fn cpus(&self) -> impl Iterator<Item = usize> + '_ {
         self.allowed.iter().enumerate().filter(|(_, is)| **is).map(|(cpu, _)| cpu)
+    }
+}
+
+/// All threads, by their numbers.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    /// Those of the program
+    pub program: Vec<Task>,
+    /// Those of neighbours
+    pub neighbours: Vec<Task>,
+}
+
+impl Index<Id> for Tasks {
+    type Output = Task;
+
+    #[inline]
+    fn index(&self, id: Id) -> &Task {
+        if id < NEIGHBOUR { &self.program[id] } else { &self.neighbours[id - NEIGHBOUR] }
+    }
+}
+
+impl IndexMut<Id> for Tasks {
+    #[inline]
+    fn index_mut(&mut self, id: Id) -> &mut Task {
+        if id < NEIGHBOUR { &mut self.program[id] } else { &mut self.neighbours[id - NEIGHBOUR] }
     }
 }

@@ -1,57 +1,13 @@
 //! Threads of the program that is run.
 
 pub use crate::scheduling_class::SchedulingClass;
+pub use crate::scope::{Scope, ScopedJoinHandle, scope};
 use crate::simulation;
-use std::any::Any;
+pub use crate::start::{JoinHandle, spawn, spawn_on};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// The timer slack of threads started by [`spawn_punctual`].
 pub const PUNCTUAL_SLACK_NS: u64 = 1_000;
-
-/// A thread that was started.
-#[derive(Debug)]
-pub struct JoinHandle<T> {
-    id: usize,
-    value: Arc<Mutex<Option<T>>>,
-}
-
-impl<T> JoinHandle<T> {
-    /// Sleeps until the thread has ended.
-    ///
-    /// # Errors
-    /// None: a thread that panics ends the run.
-    pub fn join(self) -> Result<T, Box<dyn Any + Send>> {
-        simulation::make_and_stop(|kernel| kernel.join(self.id));
-        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Ok(value.expect("it has ended"))
-    }
-}
-
-/// Starts a thread.
-pub fn spawn<F, T>(run: F) -> JoinHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    spawn_on(&[], run)
-}
-
-/// Starts a thread that runs on these CPUs only; on all if there are none.
-pub fn spawn_on<F, T>(cpus: &[usize], run: F) -> JoinHandle<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let value = Arc::new(Mutex::new(None));
-    let place = Arc::clone(&value);
-    let body = move || {
-        let value = run();
-        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-    };
-    simulation::make(|kernel| kernel.call());
-    JoinHandle { id: simulation::start(cpus, Box::new(body)), value }
-}
 
 /// Starts a thread whose sleeps end on time.
 pub fn spawn_punctual<F, T>(run: F) -> JoinHandle<T>

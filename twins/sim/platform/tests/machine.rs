@@ -41,12 +41,16 @@ fn ping_pong_ns(machine: &Machine, from: usize, to: usize) -> f64 {
 #[test]
 fn a_ping_pong_takes_what_the_table_says() {
     for name in Machine::names() {
-        let machine = Machine::known(name).expect("a machine");
+        // Nothing else happens there, and siblings do not make each other slow.
+        let known = Machine::known(name).expect("a machine");
+        let machine = Machine { smt_share: 1.0, quota: None, neighbour: vec![], ..known };
         let cpus = machine.cpus();
         for to in 1..cpus.len() {
             let (table, is) =
                 (machine.distance_ns(&cpus[0], &cpus[to]) as f64, ping_pong_ns(&machine, 0, to));
-            assert!((is - table).abs() <= 0.05 * table, "{name}, 0 to {to}: {is} ns, {table} in the table");
+            // Between siblings the loop itself takes nearly as long.
+            let tolerance = (0.05 * table).max(1.5);
+            assert!((is - table).abs() <= tolerance, "{name}, 0 to {to}: {is} ns, {table} in the table");
         }
     }
 }

@@ -1,0 +1,53 @@
+//! Makes runs of threads that contend for locks ([`contention`] says what a run is), on the machine
+//! that `platform` is: this one, or by the twin `contend-sim` a simulated one.
+//!
+//! ```
+//! use contention::length::Length;
+//! use contention::lock::Lock;
+//! use contention::run::{Burn, Run, Window, Work};
+//! use std::time::Duration;
+//!
+//! let run = Run {
+//!     threads: 2,
+//!     first_big: None,
+//!     cpus: vec![],
+//!     pinned: false,
+//!     burn: Burn::Time,
+//!     dilation: 2.0,
+//!     work: Work { sections: 1, locks: 1, lines: 4, hold_ns: 300, nops: false },
+//!     think_ns: 300,
+//!     length: Length::Times(1),
+//!     window: Window::Fixed(0),
+//!     time: Duration::from_millis(5),
+//!     little_epochs: 0,
+//!     limit: Duration::ZERO,
+//!     is_interrupted: || false,
+//!     slices: None,
+//! };
+//! let found = contend::run(Lock::Manx, &run).unwrap();
+//! assert!(found.epochs_per_s > 0.0);
+//! ```
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`peer`] | the competitors behind one trait |
+//! | [`burn`] | how threads spend time |
+//! | [`workers`] | threads, and the phases of a run |
+//! | [`play`] | the threads' loop |
+
+pub mod burn;
+pub mod peer;
+pub mod play;
+pub mod workers;
+
+use contention::lock::Lock;
+use contention::measurement::Measurement;
+use contention::run::Run;
+
+/// Makes a run with a lock.
+///
+/// # Errors
+/// A CPU on which no thread may be, a thread that panicked, or a lock that does not exclude.
+pub fn run(lock: Lock, run: &Run) -> Result<Measurement, String> {
+    peer::with(lock, run)
+}

@@ -1,0 +1,17 @@
+//! What threads do at locks, and what is measured of it: plain data, which knows no machine.
+//!
+//! The package `contend` makes a run of it, on the machine that its `platform` is: the real one, or
+//! a simulated one (`twins/sim`).
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`lock`] | the locks by name |
+//! | [`run`] | threads, their epochs, CPUs and time |
+//! | [`length`] | how long epochs are |
+//! | [`measurement`], [`timeline`] | what was measured: as a whole, and over time |
+
+pub mod length;
+pub mod lock;
+pub mod measurement;
+pub mod run;
+pub mod timeline;

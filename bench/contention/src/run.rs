@@ -1,0 +1,113 @@
+//! A run: big and little threads, their epochs, CPUs and time.
+//!
+//! An epoch is some critical sections over one lock or two; each section touches some cache lines
+//! ([`Work`]). Where the machine's cores are equal, a little thread takes [`Run::dilation`] times
+//! as long for each section and for the time between epochs ([`Burn`]).
+
+use crate::length::Length;
+use manx::slo;
+pub use manx::slo::Percentile;
+use std::time::Duration;
+
+/// Locks of a run, critical sections of an epoch, and cache lines of a section: at most.
+pub const LOCKS_MAX: usize = 2;
+/// See [`LOCKS_MAX`].
+pub const SECTIONS_MAX: usize = 4;
+/// See [`LOCKS_MAX`].
+pub const LINES_MAX: usize = 64;
+/// The longest window.
+pub const WINDOW_NS_MAX: u64 = slo::WINDOW_MAX.as_nanos() as u64;
+
+/// How long others may overtake a little thread.
+#[derive(Clone, Copy, Debug)]
+pub enum Window {
+    /// Always this long, in nanoseconds; no epochs are begun.
+    Fixed(u64),
+    /// Always the same: one window for epochs of the usual length and one for longer epochs; no
+    /// epochs are begun.
+    ByLength {
+        /// Of the usual ones.
+        short_ns: u64,
+        /// Of longer ones.
+        long_ns: u64,
+    },
+    /// Of an epoch, as [`manx::slo`] finds it: the part of the epochs that the percentile names
+    /// ends within `ns`.
+    Slo {
+        /// How late an epoch may end.
+        ns: u64,
+        /// How many of them.
+        percentile: Percentile,
+    },
+}
+
+/// What an epoch is.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// Critical sections, up to 4.
+    pub sections: usize,
+    /// Locks, which the sections take in turn: 1 or 2.
+    pub locks: usize,
+    /// Cache lines that a section touches, up to 64.
+    pub lines: usize,
+    /// A section's time on a big core; 0: that of its lines.
+    pub hold_ns: u64,
+    /// 600 NOPs between epochs, in addition to the time between them.
+    pub nops: bool,
+}
+
+/// How threads spend time.
+#[derive(Clone, Copy, Debug)]
+pub enum Burn {
+    /// Until a time has passed; a longer time on a little core.
+    Time,
+    /// For a number of rounds of a calculation; the same number on a little core.
+    Rounds {
+        /// Rounds that a big core makes in a microsecond
+        per_us: f64,
+    },
+}
+
+/// What a run is.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// How many threads.
+    pub threads: usize,
+    /// The number of big threads, which are the first ones; without it every second thread is
+    /// little.
+    pub first_big: Option<usize>,
+    /// The CPUs, dealt to the threads in turn.
+    pub cpus: Vec<usize>,
+    /// Threads stay on the CPU that they are dealt; otherwise they go where the kernel lets them,
+    /// and are little or big wherever they are.
+    pub pinned: bool,
+    /// How threads spend time.
+    pub burn: Burn,
+    /// How many times as long a little thread takes.
+    pub dilation: f64,
+    /// What an epoch is.
+    pub work: Work,
+    /// The time between epochs on a big core.
+    pub think_ns: u64,
+    /// How long epochs are.
+    pub length: Length,
+    /// The window of little threads.
+    pub window: Window,
+    /// The time that is measured; before it a fifth of that is warm-up.
+    pub time: Duration,
+    /// The run continues until little threads have made this number of epochs,
+    pub little_epochs: u64,
+    /// for this much longer at most, unless this says that it shall end.
+    pub limit: Duration,
+    /// Asked every few milliseconds while the run continues: true ends it.
+    pub is_interrupted: fn() -> bool,
+    /// The number of slices of the time that are recorded one by one.
+    pub slices: Option<usize>,
+}
+
+impl Run {
+    /// Whether a thread is little.
+    pub fn is_little(&self, index: usize) -> bool {
+        self.first_big.map_or(index % 2 == 1, |big| index >= big)
+    }
+}
