@@ -8,15 +8,17 @@ use command::failure::Failure;
 use std::path::PathBuf;
 use std::time::Duration;
 use workload::asl::{self, Part, Setup};
+use workload::place::Place;
 
-/// The measured time of a run, and that of a smoke check.
+/// The measured time of a run: here, on a simulated machine, in a smoke check.
 const TIME: Duration = Duration::from_secs(1);
+const SIMULATED_TIME: Duration = Duration::from_millis(100);
 const QUICK_TIME: Duration = Duration::from_millis(20);
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct AslArgs {
     #[command(flatten)]
-    common: Common,
+    pub(super) common: Common,
     /// The parts to measure, named as in the paper; several with commas between [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(Part::ALL.map(Part::name)))]
     part: Vec<String>,
@@ -33,20 +35,33 @@ pub(super) struct AslArgs {
 }
 
 pub(super) fn asl(args: &AslArgs) -> Result<u8, Failure> {
+    asl_at(args, Place::here())
+}
+
+/// The experiment with its runs at a place.
+pub(super) fn asl_at(args: &AslArgs, place: Place) -> Result<u8, Failure> {
     let common = &args.common;
-    let time = if common.quick { QUICK_TIME } else { TIME };
+    let time = match place.machine() {
+        _ if common.quick => QUICK_TIME,
+        Some(_) => SIMULATED_TIME,
+        None => TIME,
+    };
     let setup = Setup {
         parts: Part::named(&args.part),
         quick: common.quick,
         time,
         dilation: args.dilate.map(|thousandths| f64::from(thousandths) / 1000.0),
         pinned: !args.unpinned,
+        place,
     };
     plots::drawn(
         "asl",
         common,
         args.plots.as_deref(),
-        |bench| asl::measure(setup, bench),
+        |bench| {
+            setup.place.describe(bench);
+            asl::measure(setup, bench)
+        },
         |report| {
             asl::conclude(report);
             plots::texts(asl::draw(report))

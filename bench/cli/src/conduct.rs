@@ -19,14 +19,14 @@ const QUICK: Duration = Duration::from_secs(45);
 const QUICK_MARGIN: Duration = Duration::from_secs(8);
 
 /// The options of every experiment.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct Common {
     /// A smoke check of at most 45 seconds, not a measurement
     #[arg(long)]
     pub(super) quick: bool,
     /// The most rounds of a case; a round runs every version once, in an order drawn at random
     /// [default: as many as --width needs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, visible_alias = "seeds", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeats: Option<u32>,
     /// Go on with a case until the ratios of its targets are known to ±PERCENT
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = number("percent", 0.01, 100.0))]

@@ -10,6 +10,7 @@
 //! would.
 
 mod asl;
+mod calibrate;
 mod conduct;
 mod doctor;
 mod engines;
@@ -19,6 +20,7 @@ pub mod profile;
 mod progress;
 mod range;
 mod servers;
+mod sim;
 mod txn;
 mod victims;
 
@@ -57,6 +59,8 @@ enum Experiment {
     Doctor(doctor::DoctorArgs),
     /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
     Wait(WaitArgs),
+    /// The distances and costs of this machine, as a machine of the simulator
+    Calibrate(calibrate::CalibrateArgs),
     /// What locks make of a target for latency, on cores of two speeds
     Asl(asl::AslArgs),
     /// Locks of ranges side by side: throughput, who waits for how long, memory
@@ -65,6 +69,8 @@ enum Experiment {
     Pool(pool::PoolArgs),
     /// Transactions: snapshots under three protocols, and beside other engines
     Txn(txn::TxnArgs),
+    /// Locks on simulated machines: other cores, other sockets, the same each time
+    Sim(sim::SimArgs),
     /// Sweep a program's latency target, draw what it costs and brings, and suggest one
     #[command(bin_name = "manx profile", display_name = "manx-profile")]
     Profile(profile::Args),
@@ -145,10 +151,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Victims(args)) => victims::victims(args),
         Some(Experiment::Doctor(args)) => doctor::doctor(args),
         Some(Experiment::Wait(args)) => wait(args),
+        Some(Experiment::Calibrate(args)) => calibrate::calibrate(args),
         Some(Experiment::Asl(args)) => asl::asl(args),
         Some(Experiment::Range(args)) => range::range(args),
         Some(Experiment::Pool(args)) => pool::pool(args),
         Some(Experiment::Txn(args)) => txn::txn(args),
+        Some(Experiment::Sim(args)) => sim::sim(args),
         Some(Experiment::Profile(args)) => profile::run(args),
     }
 }
@@ -163,10 +171,12 @@ The experiments:
   victims    programs that everybody runs and that wait badly: as they are, under manx run, with their best setting
   doctor     what manx doctor says of these programs, and what its looks cost them
   wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
+  calibrate  the distances and costs of this machine, as a machine of the simulator
   asl        what locks make of a target for latency, on cores of two speeds
   range      locks of ranges side by side: throughput, who waits for how long, memory
   pool       pools of threads beside each other and beside neighbours: queue, service and total latency
   txn        transactions: snapshots under three protocols, and beside other engines
+  sim        locks on simulated machines: other cores, other sockets, the same each time
 
 `manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
 ";

@@ -9,9 +9,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`lock`] | the competitors |
-//! | [`cores`] | which CPUs are big, and how threads spend time on them |
-//! | [`run`], [`length`], [`timeline`] | threads, epochs and how long these are, what is recorded of them |
+//! | [`cores`] | which CPUs are big |
 //! | `plan`, `cases` | how a case is run, and the names of all |
 //! | `part`, `contended`, `lengths`, `scaling`, `opt` | the parts of the experiment |
 //! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
@@ -22,16 +20,12 @@ mod contended;
 pub mod cores;
 mod draw;
 mod judge;
-pub mod length;
 mod lengths;
-pub mod lock;
 mod opt;
 mod part;
 mod plan;
-pub mod run;
 mod sample;
 mod scaling;
-pub mod timeline;
 
 pub use conclude::conclude;
 pub use draw::draw;
@@ -39,21 +33,24 @@ pub use part::Part;
 
 use crate::error::Error;
 use crate::harness::Bench;
+use crate::place::Place;
 use cases::{HOLD_NS, LINES, LOCKS, SECTIONS, THINK_NS};
-use cores::{Burn, Cores};
-use length::Length;
+use contention::length::Length;
+use contention::run::{Burn, Run, Window, Work};
+use cores::Cores;
 use manx::cpu::Classes;
 use plan::Plan;
-use run::{Run, Window, Work};
 use std::time::Duration;
 
 /// How many times as long a little thread takes, unless something else is asked for.
 pub const DILATION: f64 = 3.75;
 /// Little epochs of a run with a target, at least.
 const LITTLE_EPOCHS: u64 = 20_000;
+/// The same on a simulated machine, which no neighbour disturbs.
+const LITTLE_EPOCHS_SIMULATED: u64 = 2_000;
 
 /// What the experiment needs to know.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Setup {
     /// Which parts to measure
     pub parts: Vec<Part>,
@@ -66,6 +63,8 @@ pub struct Setup {
     pub dilation: Option<f64>,
     /// Threads stay on their CPUs
     pub pinned: bool,
+    /// Where the runs are made
+    pub place: Place,
 }
 
 /// Runs every case; what was found is in `bench.report`.
@@ -73,38 +72,20 @@ pub struct Setup {
 /// # Errors
 /// [`Error::Interrupted`], fewer than two CPUs, or a lock that does not exclude.
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
-    let cpus = crate::machine::cpus();
-    platform::clock::init();
-    if cpus.len() < 2 {
-        return Err(Error::request("big and little threads need a CPU each", "allow this process two CPUs"));
-    }
-    let real = (setup.dilation.is_none() && setup.pinned).then(Classes::of_this_machine);
-    let cores =
-        real.and_then(|classes| Cores::real(&cpus, &classes)).unwrap_or_else(|| Cores::emulated(&cpus));
+    let (cores, burn) = cores(&setup, bench)?;
     let dilation = setup.dilation.unwrap_or(DILATION);
-    let burn = match &cores.differ {
-        Some(why) => {
-            bench.note(format!(
-                "every second thread is little: it runs on such a core ({why}), and does the same work there"
-            ));
-            let failed = |what| Error::Failed { what, stderr: String::new() };
-            Burn::rounds_of(cores.big[0]).map_err(failed)?
-        }
-        None => {
-            bench.note(format!(
-                "every second thread is little: it takes {dilation} times as long in critical sections and between epochs"
-            ));
-            Burn::Time
-        }
-    };
     bench.note("slo: each of a thread's epochs is begun and ended; asl max: none is, so little threads stand by for 100 ms");
     if !setup.pinned {
         bench.note("unpinned: threads are not bound to CPUs, and each is big or little wherever it runs");
     }
     let run = Run {
-        threads: 2,
-        first_big: None,
-        cpus: vec![cores.big[0], cores.little[0]],
+        // On this machine two threads; on a simulated one all CPUs have one, as in the paper.
+        threads: if setup.place.machine().is_some() { cores.all().len() } else { 2 },
+        first_big: setup.place.machine().map(|_| cores.big.len()),
+        cpus: match setup.place.machine() {
+            Some(_) => cores.all(),
+            None => vec![cores.big[0], cores.little[0]],
+        },
         pinned: setup.pinned,
         burn,
         dilation,
@@ -113,10 +94,48 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         length: Length::Times(1),
         window: Window::Fixed(0),
         time: setup.time,
-        little_epochs: if setup.quick { 0 } else { LITTLE_EPOCHS },
+        little_epochs: match setup.place.machine() {
+            _ if setup.quick => 0,
+            Some(_) => LITTLE_EPOCHS_SIMULATED,
+            None => LITTLE_EPOCHS,
+        },
         limit: Duration::ZERO,
+        is_interrupted: crate::interrupt::requested,
         slices: None,
     };
-    let plan = Plan { quick: setup.quick, run, cores };
+    let plan = Plan { quick: setup.quick, run, cores, place: setup.place };
     Part::measure(&setup.parts, &plan, bench)
+}
+
+/// Which CPUs are big and which are little, and how threads spend time on them.
+fn cores(setup: &Setup, bench: &mut Bench) -> Result<(Cores, Burn), Error> {
+    let machine = setup.place.machine();
+    let cpus = machine.map_or_else(crate::machine::cpus, |machine| (0..machine.cpus().len()).collect());
+    platform::clock::init();
+    if cpus.len() < 2 {
+        return Err(Error::request("big and little threads need a CPU each", "allow this process two CPUs"));
+    }
+    let asks = setup.dilation.is_none() && setup.pinned;
+    let differ = match machine {
+        _ if !asks => None,
+        Some(machine) => Cores::simulated(machine),
+        None => Cores::real(&cpus, &Classes::of_this_machine()),
+    };
+    let Some((cores, why)) = differ.and_then(|cores| Some((cores.clone(), cores.differ?))) else {
+        let dilation = setup.dilation.unwrap_or(DILATION);
+        bench.note(format!(
+            "every second thread is little: it takes {dilation} times as long in critical sections and between epochs"
+        ));
+        return Ok((Cores::emulated(&cpus), Burn::Time));
+    };
+    bench.note(format!(
+        "every second thread is little: it runs on such a core ({why}), and does the same work there"
+    ));
+    let burn = match machine {
+        Some(_) => Burn::Rounds { per_us: contend_sim::burn::ROUNDS_PER_US },
+        None => {
+            cores::rounds_of(cores.big[0]).map_err(|what| Error::Failed { what, stderr: String::new() })?
+        }
+    };
+    Ok((cores, burn))
 }

@@ -19,13 +19,16 @@
 //! | [`servers`] | widely used database servers and caches, under `manx run` |
 //! | [`victims`] | widely used programs that wait badly, side by side and alone |
 //! | [`doctor`] | what `manx doctor` says of the same programs, and what its looks cost them |
+//! | [`place`] | where runs are made: here or on a simulated machine |
 //! | [`guard`] | what the guard costs programs that need no repair |
+//! | [`calibrate`] | the distances and costs of this machine, as a machine of the simulator |
 //! | [`waiting`], [`waits`] | how late each way of waiting notices, and the CPU it burns |
 //!
 //! `README.md` beside this crate says how to read the results.
 
 pub mod asl;
 mod boosted;
+pub mod calibrate;
 pub mod child;
 pub mod doctor;
 mod drawing;
@@ -37,7 +40,9 @@ pub mod harness;
 pub mod interrupt;
 pub mod inversion;
 pub mod machine;
+pub mod mutex;
 mod parts;
+pub mod place;
 pub mod pool;
 pub mod profile;
 pub mod range;
@@ -49,6 +54,5 @@ mod verdict;
 pub mod victims;
 pub mod waiting;
 pub mod waits;
-pub mod workers;
 
 pub use error::Error;

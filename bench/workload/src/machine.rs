@@ -17,6 +17,13 @@ pub fn cpus() -> Vec<usize> {
     (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
 }
 
+/// A CPU for each of `threads` threads; none if there are fewer CPUs: then the kernel places the
+/// threads.
+pub fn one_each(threads: usize) -> Vec<usize> {
+    let cpus = cpus();
+    if threads <= cpus.len() { cpus } else { Vec::new() }
+}
+
 /// Keeps the calling thread on one CPU.
 ///
 /// # Errors

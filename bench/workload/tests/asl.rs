@@ -1,17 +1,17 @@
 //! `manx bench asl` from end to end, too short to say anything about time: every case runs, every
 //! version has its figures, and every target has a figure that this version knows how to find.
 
+use contention::length::Length;
+use contention::lock::Lock;
+use contention::run::{Burn, Run, Window, Work};
 use report::Machine;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
-use workload::asl::cores::Burn;
-use workload::asl::length::Length;
-use workload::asl::lock::Lock;
-use workload::asl::run::{Run, Window, Work};
 use workload::asl::{Part, Setup, conclude, draw, measure};
 use workload::harness::{Bench, Silent};
 use workload::machine;
+use workload::place::Place;
 
 /// Locks that spin in order are slow beside another test.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -32,6 +32,7 @@ fn every_case_runs_and_every_target_is_known() {
         time: Duration::from_millis(10),
         dilation: None,
         pinned: true,
+        place: Place::here(),
     };
     let result = measure(setup, &mut bench);
     result.as_ref().unwrap();
@@ -62,7 +63,7 @@ fn every_case_runs_and_every_target_is_known() {
         assert_eq!(ran, run.values["epochs_per_s"] > 0.0, "{} {}", run.case, run.variant);
     }
     // An SLO of 0 is missed by every epoch, if there was time for one.
-    let zero = report.values("bench-1, 2 threads", "asl 0", "missed_share");
+    let zero = report.values("bench-1", "asl 0", "missed_share");
     assert!(zero.iter().all(|&share| share == 1.0 || share == 0.0) && zero.len() == 1, "{zero:?}");
     assert!(!report.targets.is_empty());
     for target in &report.targets {
@@ -88,9 +89,10 @@ fn slices_hold_the_epochs_of_the_measured_time_and_no_others() {
         time: Duration::from_millis(50),
         little_epochs: 200,
         limit: Duration::from_secs(60),
+        is_interrupted: || false,
         slices: Some(5),
     };
-    let found = Lock::Std.measure(&run).expect("the lock excludes");
+    let found = contend::run(Lock::Std, &run).expect("the lock excludes");
     assert!(found.little.count() >= run.little_epochs, "it ends before there are epochs enough");
     let slices = found.timeline.expect("slices were asked for").slices;
     assert_eq!(slices.len(), 5);

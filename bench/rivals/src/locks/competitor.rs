@@ -1,9 +1,9 @@
 //! The competitors. Each is used as its own documentation shows it; the measured loop is compiled
 //! for each, so that no call in it is indirect.
 
+use contend::peer::{Glibc, Measured, Peer, Plain};
 use manx::lock::RawLock;
 use std::time::Duration;
-use workload::asl::lock::{Glibc, Measured, Peer, Plain};
 
 /// A lock of this process by its name.
 pub struct Competitor {

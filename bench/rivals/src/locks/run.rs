@@ -3,13 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use contend::peer::{Measured, Peer};
+use contend::workers::{Padded, run_on};
+use contention::length::Length;
+use contention::run::{self as epochs, Burn, Window};
 use manx::cpu::{Class, set_class_of_this_thread};
 use report::Histogram;
-use workload::asl::cores::Burn;
-use workload::asl::length::Length;
-use workload::asl::lock::{Measured, Peer};
-use workload::asl::run::{self as epochs, Window};
-use workload::workers::{Padded, run_on};
 
 use super::case::Work;
 use super::outcome::{Latency, Outcome};
@@ -64,6 +63,7 @@ impl Run {
             time: self.time,
             little_epochs: 0,
             limit: Duration::ZERO,
+            is_interrupted: || false,
             slices: None,
         };
         let before = self.probe()?;

@@ -11,12 +11,12 @@ pub(super) const HOLD_NS: u64 = 930;
 pub(super) const THINK_NS: u64 = 150;
 
 pub(super) const EPOCHS: &str = "an epoch's cost";
-pub(super) const BENCH_1: &str = "bench-1, 2 threads";
+pub(super) const BENCH_1: &str = "bench-1";
 pub(super) const BENCH_2: &str = "bench-2, lengths that change";
 /// Its version with a target.
 pub(super) const BENCH_2_SLO: &str = "slo";
 pub(super) const BENCH_4: &str = "bench-4";
-pub(super) const BENCH_6: &str = "bench-6, 8 threads on 2 CPUs";
+pub(super) const BENCH_6: &str = "bench-6";
 pub(super) const FIGURE_1: &str = "figure 1";
 pub(super) const FIGURE_4: &str = "figure 4";
 pub(super) const FIGURE_5: &str = "figure 5, big threads' turns to a little one's";

@@ -1,11 +1,11 @@
 //! Locks that are always contended: Bench-1, Bench-6 and figure 5 of the paper.
 
 use super::cases::{BENCH_1, BENCH_6, FIGURE_5};
-use super::lock::Lock;
 use super::plan::{Plan, Variant};
-use super::run::{Run, WINDOW_NS_MAX, Window};
 use crate::error::Error;
 use crate::harness::Bench;
+use contention::lock::Lock;
+use contention::run::{Run, WINDOW_NS_MAX, Window};
 use manx::slo::Percentile;
 use report::figure::duration;
 

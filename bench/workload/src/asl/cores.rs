@@ -5,9 +5,11 @@
 //! ([`Burn::Rounds`]). Where cores are equal, threads on little ones wait for a longer time
 //! ([`Burn::Time`]).
 
+use contend::burn::calculate;
+use contention::run::Burn;
 use manx::cpu::{Class, Classes};
-use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
-use std::hint::black_box;
+use platform::clock::{ticks, ticks_to_ns};
+use platform_sim::machine::Machine;
 use std::thread;
 
 /// The number of rounds of a speed measurement, and the number of measurements.
@@ -40,75 +42,38 @@ impl Cores {
         Cores { big: big.into(), little: little.into(), differ: None }
     }
 
+    /// The classes of a simulated machine's CPUs; none if they are all as fast.
+    pub fn simulated(machine: &Machine) -> Option<Cores> {
+        let cpus = machine.cpus();
+        let most = cpus.iter().map(|cpu| cpu.speed).fold(0.0, f64::max);
+        let (big, little): (Vec<usize>, Vec<usize>) =
+            (0..cpus.len()).partition(|cpu| cpus[*cpu].speed == most);
+        let differ = Some("as the machine's file says".into());
+        (!little.is_empty()).then_some(Cores { big, little, differ })
+    }
+
     /// All CPUs, big ones first.
     pub fn all(&self) -> Vec<usize> {
         [&self.big[..], &self.little[..]].concat()
     }
 }
 
-/// How threads spend time.
-#[derive(Clone, Copy, Debug)]
-pub enum Burn {
-    /// Until a time has passed; a longer time on a little core.
-    Time,
-    /// For a number of rounds of a calculation; the same number on a little core.
-    Rounds {
-        /// Rounds that a big core makes in a microsecond
-        per_us: f64,
-    },
-}
-
-impl Burn {
-    /// Measures the rounds that this CPU makes in a microsecond.
-    ///
-    /// # Errors
-    /// If a thread must not run there.
-    pub fn rounds_of(cpu: usize) -> Result<Burn, String> {
-        let measure = move || -> Result<u64, String> {
-            crate::machine::stay_on(cpu)?;
-            let best = (0..PROBES).map(|_| {
-                let from = ticks();
-                calculate(ROUNDS);
-                ticks_to_ns(ticks().saturating_sub(from)).max(1)
-            });
-            Ok(best.min().unwrap_or(1))
-        };
-        let ns = thread::spawn(measure).join().map_err(|_| "a thread panicked".to_string())??;
-        Ok(Burn::Rounds { per_us: ROUNDS as f64 * 1000.0 / ns as f64 })
-    }
-
-    /// The amount that takes `ns` on a big core; on this core it shall take `factor` times as long.
-    pub(super) fn amount(self, ns: u64, factor: f64) -> u64 {
-        match self {
-            Burn::Time => ns_to_ticks((ns as f64 * factor) as u64),
-            Burn::Rounds { per_us } => (ns as f64 * per_us / 1000.0) as u64,
-        }
-    }
-
-    /// Spends `amount`; returns the ticks since `from`.
-    #[inline]
-    pub(super) fn burn(self, from: u64, amount: u64) -> u64 {
-        if let Burn::Rounds { .. } = self {
-            calculate(amount);
-            return ticks().wrapping_sub(from);
-        }
-        loop {
-            let passed = ticks().wrapping_sub(from);
-            if passed >= amount {
-                return passed;
-            }
-        }
-    }
-}
-
-/// Makes rounds of a calculation; each round needs the round before (Knuth's linear congruential
-/// generator).
-#[inline]
-fn calculate(rounds: u64) {
-    let mut value = black_box(1_u64);
-    for _ in 0..rounds {
-        value = black_box(value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-    }
+/// Measures the rounds that this CPU makes in a microsecond.
+///
+/// # Errors
+/// If a thread must not run there.
+pub fn rounds_of(cpu: usize) -> Result<Burn, String> {
+    let measure = move || -> Result<u64, String> {
+        crate::machine::stay_on(cpu)?;
+        let best = (0..PROBES).map(|_| {
+            let from = ticks();
+            calculate(ROUNDS);
+            ticks_to_ns(ticks().saturating_sub(from)).max(1)
+        });
+        Ok(best.min().unwrap_or(1))
+    };
+    let ns = thread::spawn(measure).join().map_err(|_| "a thread panicked".to_string())??;
+    Ok(Burn::Rounds { per_us: ROUNDS as f64 * 1000.0 / ns as f64 })
 }
 
 #[cfg(test)]
@@ -132,18 +97,13 @@ mod tests {
     }
 
     #[test]
-    fn equal_cores_burn_longer_and_unequal_ones_as_many_rounds() {
+    fn a_cpu_makes_rounds_if_a_thread_may_be_there() {
         platform::clock::init();
-        assert!(Burn::Time.amount(1000, 3.75) > 3 * Burn::Time.amount(1000, 1.0));
-        let rounds = Burn::Rounds { per_us: 250.0 };
-        assert_eq!((rounds.amount(2000, 1.0), rounds.amount(2000, 3.75)), (500, 500));
-        let from = ticks();
-        assert!(Burn::Time.burn(from, 1000) >= 1000);
-        let Burn::Rounds { per_us } = Burn::rounds_of(crate::machine::cpus()[0]).unwrap() else {
+        let Burn::Rounds { per_us } = rounds_of(crate::machine::cpus()[0]).unwrap() else {
             panic!("rounds were asked for")
         };
         assert!(per_us > 0.0 && per_us.is_finite());
-        let refused = Burn::rounds_of(libc::CPU_SETSIZE as usize - 1);
+        let refused = rounds_of(libc::CPU_SETSIZE as usize - 1);
         assert!(refused.is_err_and(|why| why.contains("CPU 1023")));
     }
 }

@@ -7,12 +7,12 @@ use super::cases::{
 use super::judge::sweep;
 use super::sample::Output;
 use super::scaling::THINKS_NS;
-use super::timeline::Slice;
 use crate::drawing::{
     CLASSES, Charts, GREY, LATENCY, chart, colour, diagonal, dot, dots, duration, line, lines, over, panels,
     per_cent, rates, shares, those, times, whole,
 };
 use crate::verdict::ratio;
+use contention::timeline::Slice;
 use report::chart::{Chart, Panel};
 use report::figure::three_digits;
 use report::{Histogram, Report, median};

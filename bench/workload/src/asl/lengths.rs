@@ -8,13 +8,13 @@
 //! times.
 
 use super::cases::{BENCH_2, BENCH_2_SLO, LONG_PERCENT, bench_3};
-use super::length::{Length, Phase};
-use super::lock::Lock;
 use super::opt::STEPS;
 use super::plan::{Plan, Variant};
-use super::run::{Run, WINDOW_NS_MAX, Window, Work};
 use crate::error::Error;
 use crate::harness::Bench;
+use contention::length::{Length, Phase};
+use contention::lock::Lock;
+use contention::run::{Run, WINDOW_NS_MAX, Window, Work};
 use manx::slo::Percentile;
 
 /// Lengths over time, as in the paper.

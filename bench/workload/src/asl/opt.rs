@@ -6,10 +6,10 @@
 //! first, while long epochs have none, because short epochs have the most time to spare.
 
 use super::cases::{AGAINST_OPT, OPT};
-use super::lock::Lock;
 use super::plan::{Plan, Variant};
-use super::run::{Run, Window};
 use crate::error::Error;
+use contention::lock::Lock;
+use contention::run::{Run, Window};
 use manx::slo::Percentile;
 
 /// Steps in which a window is found.

@@ -3,11 +3,13 @@
 use super::cases::{ALONE, EPOCHS};
 use super::cores::Cores;
 use super::judge;
-use super::lock::Lock;
-use super::run::{Measurement, Run, WINDOW_NS_MAX, Window};
 use super::sample::sample;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
+use crate::place::Place;
+use contention::lock::Lock;
+use contention::measurement::Measurement;
+use contention::run::{Run, WINDOW_NS_MAX, Window};
 use manx::slo::{self, Percentile};
 use report::{Report, median};
 use std::time::Instant;
@@ -57,11 +59,17 @@ pub(super) struct Plan {
     pub(super) run: Run,
     /// All CPUs.
     pub(super) cores: Cores,
+    /// Where the runs are made.
+    pub(super) place: Place,
 }
 
 impl Plan {
     /// Measures what the begin and the end of an epoch cost.
     pub(super) fn epochs(&self, bench: &mut Bench) -> Result<(), Error> {
+        if self.place.machine().is_some() {
+            bench.note("a simulated machine does not tell what an epoch's start and end cost");
+            return Ok(());
+        }
         let case = Case { name: EPOCHS, variants: &["start and end"], expected: self.run.time };
         let run = |_, _| {
             let begun = Instant::now();
@@ -104,7 +112,12 @@ impl Plan {
             };
             let threads = variant.threads.unwrap_or(run.threads);
             let run = Run { threads, window: variant.window, limit: run.time * limit, ..run.clone() };
-            Ok(sample(self.once(variant.lock, &run)?, &run))
+            let seed = self.place.seed();
+            let mut sample = sample(self.once(variant.lock, &run)?, &run);
+            if self.place.machine().is_some() {
+                sample.add("seed", seed as f64);
+            }
+            Ok(sample)
         })
     }
 
@@ -112,7 +125,8 @@ impl Plan {
         if crate::interrupt::requested() {
             return Err(Error::Interrupted);
         }
-        lock.measure(run)
+        self.place
+            .run(lock, run)
             .map_err(|what| Error::Failed { what: format!("{}: {what}", lock.name()), stderr: String::new() })
     }
 }

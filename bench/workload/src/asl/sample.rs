@@ -1,8 +1,9 @@
 //! A run as figures by name, with its whole histograms and its timeline as JSON.
 
-use super::run::{Measurement, Run, Window};
-use super::timeline::{Slice, Timeline};
 use crate::harness::Sample;
+use contention::measurement::Measurement;
+use contention::run::{Run, Window};
+use contention::timeline::{Slice, Timeline};
 use report::Histogram;
 use serde::{Deserialize, Serialize};
 

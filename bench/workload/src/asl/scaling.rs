@@ -4,11 +4,11 @@
 //! With two CPUs scalability has two points, which says nothing about more.
 
 use super::cases::{BENCH_4, FIGURE_1, FIGURE_4, bench_5, scaled};
-use super::lock::Lock;
 use super::plan::{Plan, Variant};
-use super::run::{Run, WINDOW_NS_MAX, Window, Work};
 use crate::error::Error;
 use crate::harness::Bench;
+use contention::lock::Lock;
+use contention::run::{Run, WINDOW_NS_MAX, Window, Work};
 use manx::slo::Percentile;
 
 /// What a section takes on a big core for each cache line that it touches.

@@ -38,7 +38,8 @@ use std::time::Duration;
 use super::competitor::Measured;
 use super::request::Dice;
 use super::zipfian::Zipfian;
-use crate::workers::{self, Phases};
+use crate::machine::one_each;
+use contend::workers::{self, Phases};
 use pool::Pool;
 
 /// How an object comes into the area.
@@ -222,9 +223,13 @@ impl Run<'_> {
         assert!(self.threads > 0 && self.places > 0 && pool::PAGE.is_multiple_of(self.key_bytes));
         let area = Area::new(self.places * self.pool.record_bytes())?;
         let zipfian = Zipfian::new(self.pool.records() as u64);
-        let outcome = workers::run(self.threads, self.time, |index, phases| {
-            self.worker(index, phases, lock, &area, &zipfian)
-        })?;
+        let outcome = workers::run_on(
+            &one_each(self.threads),
+            self.threads,
+            self.time,
+            || {},
+            |index, phases| self.worker(index, phases, lock, &area, &zipfian),
+        )?;
         let records = &outcome.records;
         let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
         let merged = |of: fn(&Record) -> &Histogram| {

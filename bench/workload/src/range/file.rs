@@ -30,7 +30,8 @@ use serde::{Deserialize, Serialize};
 
 use super::competitor::Measured;
 use super::request::Dice;
-use crate::workers::{self, Phases};
+use crate::machine::one_each;
+use contend::workers::{self, Phases};
 use stamp::{BLOCK, Stamp};
 
 /// The longest write, in blocks.
@@ -218,10 +219,16 @@ impl Run {
         file.set_length(self.space() as usize).map_err(failed("ftruncate"))?;
         file.reserve(self.space() as usize).map_err(failed("fallocate"))?;
         let number = file.file_system().map_err(failed("fstatfs"))?;
-        let outcome = workers::run(self.threads, self.time, |index, phases| {
-            self.writer(index, phases, keeper, &name)
-                .map_err(|error| words(&path.display().to_string(), error))
-        })?;
+        let outcome = workers::run_on(
+            &one_each(self.threads),
+            self.threads,
+            self.time,
+            || {},
+            |index, phases| {
+                self.writer(index, phases, keeper, &name)
+                    .map_err(|error| words(&path.display().to_string(), error))
+            },
+        )?;
         let records = &outcome.records;
         let mut all = vec![0; self.space() as usize];
         let read = file.read_at(&mut all, 0).map_err(failed("pread"))?;

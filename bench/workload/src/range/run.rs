@@ -18,7 +18,7 @@ use super::request::Pattern;
 pub use super::worker::Mode;
 use super::worker::{CHECK, COUNT, Record, Shared, TIME};
 use crate::machine::stay_on;
-use crate::workers::slowest_share;
+use contend::workers::slowest_share;
 use manx::range::RawRangeLock;
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;

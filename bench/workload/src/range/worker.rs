@@ -12,7 +12,7 @@
 
 use super::region::Region;
 use super::request::{Request, WORD};
-use crate::workers::{MEASURE, Padded, Phases, WARM_UP};
+use contend::workers::{MEASURE, Padded, Phases, WARM_UP};
 use manx::range::{Access, RawRangeLock, Span};
 use platform::clock::{ticks, ticks_to_ns};
 use report::Histogram;

@@ -20,7 +20,7 @@
 use super::super::competitor::{OWN, peer};
 use super::super::sample::{Counted, PAIRS};
 use super::cell::{Cell, GRID};
-use crate::workers::slowest_share;
+use contend::workers::slowest_share;
 use report::{Compared, Ratio, Report, median};
 use std::collections::BTreeMap;
 

@@ -1,0 +1,156 @@
+//! `manx bench sim`: benches on a simulated machine.
+
+use super::asl::{self, AslArgs};
+use super::conduct::Common;
+use super::plots;
+use clap::builder::PossibleValuesParser;
+use command::failure::{Failure, USAGE, reason};
+use command::sigpipe::print;
+use command::table::Table;
+use contention::lock::Lock;
+use platform_sim::machine::Machine;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use workload::mutex::{self, LOCKS};
+use workload::place::Place;
+
+/// The measured time of a run, of virtual time; and that of a smoke check.
+const TIME_MS: u64 = 100;
+const QUICK_TIME_MS: u64 = 5;
+/// The seed of the first run, unless another one is asked for: a simulation is the same each time.
+const SEED: u64 = 1;
+/// How many threads, unless it is said.
+const THREADS: [u32; 6] = [1, 2, 4, 8, 16, 32];
+/// The most threads: each has a stack.
+const THREADS_MAX: i64 = 1024;
+
+#[derive(Debug, clap::Args)]
+#[command(subcommand_precedence_over_arg = true)]
+pub(super) struct SimArgs {
+    /// The machine: a name, or a file that describes one; without it, the names are listed
+    machine: Option<String>,
+    #[command(subcommand)]
+    bench: Option<Bench>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Bench {
+    /// What locks make of a target for latency, on the machine's big and little cores: the
+    /// experiments of `manx bench asl`
+    Asl(AslArgs),
+    /// One critical section and more and more threads: throughput, latency and fairness of locks
+    Mutex(MutexArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct MutexArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many threads; several with commas between [default: 1,2,4,8,16,32]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: Vec<u32>,
+    /// The locks; several with commas between [default: manx,std,parking_lot,mcs,ticket,tas]
+    #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = PossibleValuesParser::new(Lock::ALL.iter().map(|lock| lock.name())))]
+    lock: Vec<String>,
+    /// The time of a section, beside its four cache lines
+    #[arg(long, value_name = "NS", default_value = "500", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    hold_ns: u64,
+    /// The time between two sections of a thread
+    #[arg(long, value_name = "NS", default_value = "1000", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    think_ns: u64,
+    /// The measured time of a run [default: 100]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    time_ms: Option<u64>,
+    /// Make each run on this machine too, and compare
+    #[arg(long)]
+    beside: bool,
+    /// Write the pictures to this folder, as SVG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+}
+
+pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
+    let Some(name) = &args.machine else { return list() };
+    let machine = machine(name)?;
+    match &args.bench {
+        None => Err(Failure::new(
+            USAGE,
+            format!("bench sim {name}: which bench?"),
+            "name one: `asl` or `mutex`; `manx bench sim --help` says more",
+        )),
+        Some(Bench::Asl(args)) => {
+            let mut args = args.clone();
+            args.common.seed = Some(seed(&args.common));
+            let place = Place::simulated(machine, seed(&args.common));
+            asl::asl_at(&args, place)
+        }
+        Some(Bench::Mutex(args)) => mutex(args, machine),
+    }
+}
+
+/// The machines that come with Manx.
+fn list() -> Result<u8, Failure> {
+    let mut table = Table::new("Simulated machines", &["name", "CPUs []", "source"]);
+    for name in Machine::names() {
+        let machine = machine(name)?;
+        table.row([name.to_owned(), machine.cpus().len().to_string(), machine.source]);
+    }
+    print(&format!("{table}\n`manx bench sim MACHINE --help` lists the benches.\n"))?;
+    Ok(0)
+}
+
+/// A machine by its name, or of a file.
+fn machine(name: &str) -> Result<Machine, Failure> {
+    if let Some(machine) = Machine::known(name) {
+        return Ok(machine);
+    }
+    let names = Machine::names().collect::<Vec<_>>().join(", ");
+    if Path::new(name).extension().is_none() {
+        let help = format!("name one of {names}, or a file that ends in .toml");
+        return Err(Failure::new(USAGE, format!("bench sim: there is no machine `{name}`"), help));
+    }
+    let text = std::fs::read_to_string(name).map_err(|error| {
+        Failure::new(USAGE, format!("bench sim: {name}: {}", reason(&error)), "name a file that can be read")
+    })?;
+    Machine::parse(&text).map_err(|error| {
+        Failure::new(
+            USAGE,
+            format!("bench sim: {name}: {}", error.trim_end()),
+            "docs/sim.md says what a machine's file holds",
+        )
+    })
+}
+
+fn seed(common: &Common) -> u64 {
+    common.seed.unwrap_or(SEED)
+}
+
+fn mutex(args: &MutexArgs, machine: Machine) -> Result<u8, Failure> {
+    let mut common = args.common.clone();
+    common.seed = Some(seed(&common));
+    let named = args.lock.iter().filter_map(|name| Lock::named(name)).collect::<Vec<_>>();
+    let threads = if args.threads.is_empty() { THREADS.to_vec() } else { args.threads.clone() };
+    let time_ms = args.time_ms.unwrap_or(if common.quick { QUICK_TIME_MS } else { TIME_MS });
+    let setup = mutex::Setup {
+        place: Place::simulated(machine, seed(&common)),
+        beside: args.beside,
+        threads: threads.into_iter().map(|threads| threads as usize).collect(),
+        locks: if named.is_empty() { LOCKS.to_vec() } else { named },
+        time: Duration::from_millis(time_ms),
+        hold_ns: args.hold_ns,
+        think_ns: args.think_ns,
+    };
+    plots::drawn(
+        "sim",
+        &common,
+        args.plots.as_deref(),
+        |bench| {
+            setup.place.describe(bench);
+            mutex::measure(&setup, bench)
+        },
+        |report| {
+            mutex::conclude(report);
+            plots::texts(mutex::draw(report))
+        },
+    )
+}
