@@ -21,6 +21,7 @@ use contention::timeline::{Recorder, Timeline};
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::slo::{self, Percentile};
 use platform::atomic::{AtomicU64, Ordering};
+use platform::cell::UnsafeCell;
 use platform::clock::{duration_ns, now_ns, ns_to_ticks, ticks, ticks_to_ns};
 use platform::thread;
 use report::Histogram;
@@ -31,14 +32,17 @@ const EPOCH: u64 = 1;
 /// How often the main thread checks whether there are enough epochs.
 const LOOK_NS: u64 = 5_000_000;
 
-/// A line's count: plain loads and stores of the machine.
+/// A line's count.
+#[derive(Default)]
 #[repr(align(64))]
-struct Line(AtomicU64);
+struct Line(UnsafeCell<u64>);
 
 impl Line {
-    fn add_one(&self) {
-        // Relaxed: the lock orders them (Invariant 1).
-        self.0.store(black_box(self.0.load(Ordering::Relaxed)) + 1, Ordering::Relaxed);
+    /// # Safety
+    /// The caller holds the line's lock.
+    unsafe fn add_one(&self) {
+        // SAFETY: no other thread touches the line (Invariant 1).
+        self.0.with_mut(|count| unsafe { *black_box(&mut *count) += 1 });
     }
 }
 
@@ -46,6 +50,9 @@ struct Shared<P> {
     lock: Padded<P>,
     lines: [[Line; LINES_MAX]; SECTIONS_MAX],
 }
+
+// SAFETY: only the holder of the lock touches the lines (Invariant 1).
+unsafe impl<P: Sync> Sync for Shared<P> {}
 
 /// What is recorded of a thread.
 struct Record {
@@ -67,10 +74,9 @@ impl Measured for &Run {
         let work = self.work;
         assert!((1..=LOCKS_MAX).contains(&work.locks) && (1..=SECTIONS_MAX).contains(&work.sections));
         assert!(work.lines <= LINES_MAX);
-        let line = || Line(AtomicU64::new(0));
         let shared: Box<[Shared<P>; LOCKS_MAX]> = Box::new(std::array::from_fn(|_| Shared {
             lock: Padded(P::new()),
-            lines: std::array::from_fn(|_| std::array::from_fn(|_| line())),
+            lines: std::array::from_fn(|_| std::array::from_fn(|_| Line::default())),
         }));
         let little_epochs = Padded(AtomicU64::new(0));
         let cpus: &[usize] = if self.pinned { &self.cpus } else { &[] };
@@ -83,8 +89,11 @@ impl Measured for &Run {
         let made: u64 = records.iter().map(|record| record.made).sum();
         for section in 0..work.sections {
             let lines = &shared[section % work.locks].lines[section / work.locks][..work.lines];
-            let counts = lines.iter().map(|line| line.0.load(Ordering::Relaxed));
-            if let Some(wrong) = counts.into_iter().find(|count| *count != made) {
+            let mut counts = lines.iter().map(|line| {
+                // SAFETY: all threads have ended.
+                line.0.with(|count| unsafe { *count })
+            });
+            if let Some(wrong) = counts.find(|count| *count != made) {
                 return Err(format!("the lock does not exclude: {wrong} of {made} sections counted"));
             }
         }
@@ -153,7 +162,9 @@ fn thread<P: Peer>(
             let shared = &shared[section % work.locks];
             shared.lock.0.with(window_ns, || {
                 let from = if hold > 0 { ticks() } else { 0 };
-                shared.lines[section / work.locks][..work.lines].iter().for_each(Line::add_one);
+                // SAFETY: this thread holds the lock.
+                let add_one = |line: &Line| unsafe { line.add_one() };
+                shared.lines[section / work.locks][..work.lines].iter().for_each(add_one);
                 if hold > 0 {
                     held_ticks += spend(run.burn, from, hold * times);
                 }

@@ -138,6 +138,7 @@ mod tests {
                     ("futex_ns", Decimal(100.0)),
                     ("wake_ns", Decimal(900.0)),
                     ("idle_wake_ns", Whole(4000.0)),
+                    ("kick_ns", Decimal(300.0)),
                     ("switch_ns", Whole(1200.0)),
                     ("slack_ns", Whole(50_000.0)),
                 ],

@@ -1,4 +1,7 @@
 //! Shared memory whose users keep order among themselves: an access is a step.
+//!
+//! A change of such memory is a load and a store of one line. It holds the program up no more than
+//! a store does: CPUs go on with what does not need the value.
 
 use crate::atomic::access;
 use crate::lines::Access;

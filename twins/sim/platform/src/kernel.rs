@@ -298,7 +298,9 @@ impl Kernel {
         let woken = self.waiters.take(address, count, wanted);
         for id in &woken {
             self.work(self.schedule.machine.cost.wake_ns);
-            self.schedule.wake(*id, Awake::Woken, self.running, self.now_ns());
+            if self.schedule.wake(*id, Awake::Woken, self.running, self.now_ns()) {
+                self.work(self.schedule.machine.cost.kick_ns);
+            }
         }
         woken.len()
     }

@@ -129,6 +129,8 @@ pub struct Cost {
     pub wake_ns: f64,
     /// From a wake-up until a CPU runs the thread that had nothing to do before
     pub idle_wake_ns: u64,
+    /// What the waker takes more then: it interrupts the idle CPU
+    pub kick_ns: f64,
     /// From one thread to the next on a CPU
     pub switch_ns: u64,
     /// How late a timer ends a sleep, at most: the timer slack

@@ -123,13 +123,17 @@ impl Schedule {
         id
     }
 
-    /// Wakes a thread that sleeps, from this CPU.
-    pub fn wake(&mut self, id: Id, awake: Awake, waker: usize, now: u64) {
-        if self.tasks[id].state == State::Asleep {
-            self.tasks[id].awake = awake;
-            let cpu = placement::of_woken(&self.processors, &self.tasks[id], waker);
-            self.place(id, cpu, now);
+    /// Wakes a thread that sleeps, from this CPU. Returns whether another CPU, which was idle, is
+    /// to run it.
+    pub fn wake(&mut self, id: Id, awake: Awake, waker: usize, now: u64) -> bool {
+        if self.tasks[id].state != State::Asleep {
+            return false;
         }
+        self.tasks[id].awake = awake;
+        let cpu = placement::of_woken(&self.processors, &self.tasks[id], waker);
+        let is_kicked = cpu != waker && self.processors[cpu].is_idle();
+        self.place(id, cpu, now);
+        is_kicked
     }
 
     /// The current thread of a CPU falls asleep. Returns it, and which of its sleeps this is.

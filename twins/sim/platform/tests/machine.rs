@@ -24,10 +24,14 @@ fn ping_pong_ns(machine: &Machine, from: usize, to: usize) -> f64 {
         let side = |cpu: usize, own: u32| {
             let word = Arc::clone(&word);
             thread::spawn_on(&[cpu], move || {
-                let begin_ns = clock::now_ns();
-                for _ in 0..ROUNDS {
+                let turn = || {
                     while word.compare_exchange(own, 1 - own, Ordering::AcqRel, Ordering::Relaxed).is_err() {}
-                }
+                };
+                // Both have begun when the second turn begins.
+                turn();
+                turn();
+                let begin_ns = clock::now_ns();
+                (0..ROUNDS).for_each(|_| turn());
                 clock::now_ns() - begin_ns
             })
         };
