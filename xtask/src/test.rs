@@ -46,7 +46,7 @@ const BUILD: Duration = Duration::from_secs(20 * 60);
 const QUICK: Duration = Duration::from_secs(600);
 
 /// The benchmarks that run as smoke checks. Of `range` the tests of `workload` run all other parts.
-const BENCHES: [(&str, &[&str]); 8] = [
+const BENCHES: [(&str, &[&str]); 10] = [
     ("wait", &[]),
     ("guard", &[]),
     ("inversion", &[]),
@@ -55,6 +55,8 @@ const BENCHES: [(&str, &[&str]); 8] = [
     ("txn", &[]),
     ("victims", &[]),
     ("doctor", &[]),
+    ("calibrate", &[]),
+    ("sim", &["m1", "mutex"]),
 ];
 /// Packages with tests that look at how busy the machine is, and the test programs that do. They
 /// come last, in steps of their own, when no step runs beside them any more.
@@ -98,6 +100,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("test-manx-shuttle", TESTS_BUILT),
     ("test-baselines-sim", TESTS_BUILT),
     ("test-manx-sim", TESTS_BUILT),
+    ("test-contend-sim", TESTS_BUILT),
     ("test-platform-sim", TESTS_BUILT),
     ("test-spinloop", TESTS_BUILT),
 ];

@@ -1,5 +1,6 @@
-//! Random numbers, by which skip lists draw heights and a lock draws when it is fair: xorshift (Marsaglia, "Xorshift RNGs",
-//! 2003). A step costs three shifts, and no thread waits for another one's numbers.
+//! Random numbers, by which skip lists draw heights and a lock draws when it is fair: xorshift
+//! (Marsaglia, "Xorshift RNGs", 2003). A step costs three shifts, and no thread waits for another
+//! one's numbers.
 
 /// The state after this one. Neither is 0.
 #[inline(always)]

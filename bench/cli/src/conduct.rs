@@ -26,7 +26,7 @@ pub(super) struct Common {
     pub(super) quick: bool,
     /// The most rounds of a case; a round runs every version once, in an order drawn at random
     /// [default: as many as --width needs]
-    #[arg(long, visible_alias = "seeds", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, alias = "seeds", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeats: Option<u32>,
     /// Go on with a case until the ratios of its targets are known to ±PERCENT
     #[arg(long, value_name = "PERCENT", default_value = "2", value_parser = number("percent", 0.01, 100.0))]

@@ -61,6 +61,10 @@ struct MutexArgs {
     /// The measured time of a run [default: 100]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     time_ms: Option<u64>,
+    /// Write the timeline of the first run to this file, for Perfetto (ui.perfetto.dev): threads,
+    /// CPUs, and which thread waits for the lock or holds it
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Make each run on this machine too, and compare
     #[arg(long)]
     beside: bool,
@@ -81,10 +85,10 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         Some(Bench::Asl(args)) => {
             let mut args = args.clone();
             args.common.seed = Some(seed(&args.common));
-            let place = Place::simulated(machine, seed(&args.common));
+            let place = Place::simulated(name, machine, seed(&args.common));
             asl::asl_at(&args, place)
         }
-        Some(Bench::Mutex(args)) => mutex(args, machine),
+        Some(Bench::Mutex(args)) => mutex(args, name, machine),
     }
 }
 
@@ -125,14 +129,14 @@ fn seed(common: &Common) -> u64 {
     common.seed.unwrap_or(SEED)
 }
 
-fn mutex(args: &MutexArgs, machine: Machine) -> Result<u8, Failure> {
+fn mutex(args: &MutexArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
     let mut common = args.common.clone();
     common.seed = Some(seed(&common));
     let named = args.lock.iter().filter_map(|name| Lock::named(name)).collect::<Vec<_>>();
     let threads = if args.threads.is_empty() { THREADS.to_vec() } else { args.threads.clone() };
     let time_ms = args.time_ms.unwrap_or(if common.quick { QUICK_TIME_MS } else { TIME_MS });
     let setup = mutex::Setup {
-        place: Place::simulated(machine, seed(&common)),
+        place: Place::simulated(name, machine, seed(&common)).traced(args.trace.clone()),
         beside: args.beside,
         threads: threads.into_iter().map(|threads| threads as usize).collect(),
         locks: if named.is_empty() { LOCKS.to_vec() } else { named },

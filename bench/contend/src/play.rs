@@ -32,6 +32,19 @@ const EPOCH: u64 = 1;
 /// How often the main thread checks whether there are enough epochs.
 const LOOK_NS: u64 = 5_000_000;
 
+/// What a thread does, for those that look at a trace of a simulated run.
+const WAITS: [&str; LOCKS_MAX] = ["waits for lock 1", "waits for lock 2"];
+/// See [`WAITS`].
+const HOLDS: [&str; LOCKS_MAX] = ["holds lock 1", "holds lock 2"];
+
+platform::os_only! {
+    #[inline(always)]
+    fn says(_words: &'static str) {}
+}
+platform::twins_only! {
+    use platform::simulation::says;
+}
+
 /// A line's count.
 #[derive(Default)]
 #[repr(align(64))]
@@ -160,7 +173,9 @@ fn thread<P: Peer>(
         let (start, mut held_ticks) = (ticks(), 0);
         for section in 0..work.sections {
             let shared = &shared[section % work.locks];
+            says(WAITS[section % work.locks]);
             shared.lock.0.with(window_ns, || {
+                says(HOLDS[section % work.locks]);
                 let from = if hold > 0 { ticks() } else { 0 };
                 // SAFETY: this thread holds the lock.
                 let add_one = |line: &Line| unsafe { line.add_one() };
@@ -169,6 +184,7 @@ fn thread<P: Peer>(
                     held_ticks += spend(run.burn, from, hold * times);
                 }
             });
+            says("");
         }
         let end = ticks();
         let latency_ns = ticks_to_ns(end.wrapping_sub(start));

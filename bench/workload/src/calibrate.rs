@@ -22,8 +22,8 @@
 //! | `slack_ns` | what `prctl` says; "sleep: late" shows the rest |
 //! | `yield_forfeits` | whether the yielder's share is below [`YIELDER`] |
 //!
-//! A call that wakes an *idle* CPU takes longer, because it sends an interrupt; on a virtual machine
-//! the interrupt is the larger part. That is `kick_ns`: what the waker loses by it.
+//! A call that wakes an *idle* CPU takes longer, because it sends an interrupt; on a virtual
+//! machine the interrupt is the larger part. That is `kick_ns`: what the waker loses by it.
 //!
 //! A difference can come out below 0: a CPU that is awake may run the sleeper before the waker's
 //! call returns, and the simulator does one after the other. Then the figure is 0, and its line in

@@ -9,13 +9,20 @@ use contention::measurement::Measurement;
 use contention::run::Run;
 use platform_sim::machine::Machine;
 use platform_sim::simulation;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::path::PathBuf;
+
+/// Events of a timeline: some ten megabytes.
+const EVENTS_MAX: usize = 200_000;
 
 /// Where runs are made.
 #[derive(Debug, Default)]
 pub struct Place {
     machine: Option<Machine>,
+    name: String,
     seed: Cell<u64>,
+    /// Where the timeline of the next run goes.
+    trace: RefCell<Option<PathBuf>>,
 }
 
 impl Place {
@@ -24,9 +31,15 @@ impl Place {
         Place::default()
     }
 
-    /// On this simulated machine; the first run has this seed.
-    pub fn simulated(machine: Machine, seed: u64) -> Place {
-        Place { machine: Some(machine), seed: Cell::new(seed) }
+    /// On this simulated machine, which has a name; the first run has this seed.
+    pub fn simulated(name: &str, machine: Machine, seed: u64) -> Place {
+        Place { machine: Some(machine), name: name.into(), seed: Cell::new(seed), ..Place::default() }
+    }
+
+    /// The timeline of the first run is written to this file.
+    #[must_use]
+    pub fn traced(self, path: Option<PathBuf>) -> Place {
+        Place { trace: RefCell::new(path), ..self }
     }
 
     /// The simulated machine, if there is one.
@@ -37,9 +50,15 @@ impl Place {
     /// Says in the report where the runs are made.
     pub fn describe(&self, bench: &mut Bench) {
         let Some(machine) = &self.machine else { return };
-        bench.report.machine.processor = format!("simulated: {}", machine.source);
-        bench.report.machine.cpus = machine.cpus().len();
-        bench.note("simulated: times are virtual; a run is the same each time, and `seed` is its number");
+        bench.report.machine = report::Machine {
+            processor: format!("{}, simulated", self.name),
+            cpus: machine.cpus().len(),
+            kernel: "in virtual time".into(),
+            commit: bench.report.machine.commit.take(),
+            ..report::Machine::default()
+        };
+        bench.note(format!("{}: {}", self.name, machine.source));
+        bench.note("a run is the same each time; `seed` is the number of the first one");
     }
 
     /// The seed of the next run.
@@ -50,11 +69,19 @@ impl Place {
     /// Makes a run.
     ///
     /// # Errors
-    /// As [`contend::run`].
+    /// As [`contend::run`], or a timeline that cannot be written.
     pub fn run(&self, lock: Lock, run: &Run) -> Result<Measurement, String> {
         let Some(machine) = &self.machine else { return contend::run(lock, run) };
         let seed = self.seed.replace(self.seed.get().wrapping_add(1));
         let run = run.clone();
-        simulation::run(machine, seed, move || contend_sim::run(lock, &run)).value
+        let trace = self.trace.take();
+        let events_max = if trace.is_some() { EVENTS_MAX } else { 0 };
+        let (outcome, timeline) =
+            simulation::run_traced(machine, seed, events_max, move || contend_sim::run(lock, &run));
+        if let Some(path) = trace {
+            let unwritable = |error| format!("{}: {error}", path.display());
+            std::fs::write(&path, timeline.json()).map_err(unwritable)?;
+        }
+        outcome.value
     }
 }

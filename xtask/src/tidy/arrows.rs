@@ -18,6 +18,8 @@ const HEADING: &str = "## Arrows";
 
 /// Where what measures lies.
 const MEASURES: &str = "bench";
+/// A twin of what measures.
+const MEASURING_TWIN: &str = "contend-sim";
 /// What links every command to write the manual pages, and is not installed.
 const PAGES: &str = "xtask-man";
 
@@ -55,7 +57,9 @@ pub fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
 
 /// Finds packages that depend on what measures and do not measure themselves.
 fn measured(packages: &[Package], tree: &Tree) -> Vec<Finding> {
-    let measures = |package: &Package| package.manifest.starts_with(root().join(MEASURES));
+    let measures = |package: &Package| {
+        package.manifest.starts_with(root().join(MEASURES)) || package.name == MEASURING_TWIN
+    };
     let mut findings = Vec::new();
     for package in packages.iter().filter(|package| !measures(package) && package.name != PAGES) {
         for need in packages.iter().filter(|need| measures(need) && package.needs.contains(&need.name)) {

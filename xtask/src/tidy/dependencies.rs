@@ -54,8 +54,14 @@ const TWICE: [&str; 14] = [
     "toml_datetime",
     "winnow",
 ];
-/// Dependencies that no source names: a library that is built beside a test.
-const UNNAMED: [(&str, &str); 1] = [("preload", "preload-requests")];
+/// Dependencies that no source of the package itself names: a library that is built beside a test,
+/// and what the source of a twin names.
+const UNNAMED: [(&str, &str); 4] = [
+    ("preload", "preload-requests"),
+    ("contend-sim", "baselines"),
+    ("contend-sim", "manx"),
+    ("contend-sim", "report"),
+];
 /// What is built for; others' packages are not even downloaded.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 

@@ -194,14 +194,8 @@ const FUTILE: u32 = FUTILE_MAX << 21;
 const FUTILE_ONE: u32 = 1 << 21;
 const FUTILE_MAX: u32 = 3;
 
-platform::timed! {
-    /// How often a waiter compares the word before it exchanges it.
-    const COMPARISONS: u32 = 8;
-}
-platform::untimed! {
-    /// How often a waiter compares the word before it exchanges it: models try both.
-    const COMPARISONS: u32 = 1;
-}
+/// How often a waiter compares the word in vain before it exchanges it.
+const COMPARISONS: u32 = 8;
 
 /// How long a waiter that polls sleeps before its first look …
 const QUIET_NS_MIN: u64 = 50_000;
@@ -626,12 +620,11 @@ impl Waiter<'_> {
     /// Takes the lock if it is free; otherwise makes sure that `word` has all of `bits`, and
     /// returns it.
     ///
-    /// A holder that takes and releases the lock as fast as its cache line travels can make each
-    /// comparison fail, for as long as it goes on. So after some of them the word is exchanged,
-    /// with a mark that may not be needed: that costs one release a look.
+    /// Comparisons with a lock that is taken and released as fast as its cache line travels may all
+    /// fail. So after some the word is exchanged, with a mark that costs one release a look.
     fn take_or_mark(&self, bits: u32) -> Option<u32> {
         let mut seen = self.word.load(Ordering::Relaxed);
-        for _ in 0..COMPARISONS {
+        for _ in 0..=platform::spin_bound(COMPARISONS) {
             let wanted = if seen == 0 { SLEEPERS } else { seen & MARKED | bits };
             if seen == wanted {
                 return Some(seen);
@@ -867,50 +860,4 @@ pub const fn about_to_poll() -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_that_spun_in_vain_for_long_does_not_spin() {
-        let thread = Thread::new();
-        for (short, most) in [(true, HOPELESS_SHORT_OF_CPUS), (false, HOPELESS)] {
-            for failures in 0..2 * most {
-                let spin: Vec<bool> =
-                    (0..64).map(|chance| spins(thread.failed_spins(), short, chance)).collect();
-                assert_eq!(spin.contains(&false), failures >= most, "after {failures}");
-                assert!(spin.contains(&true), "some try again");
-                thread.spun(false);
-            }
-            thread.spun(true);
-            assert!(spins(thread.failed_spins(), short, 1));
-        }
-    }
-
-    #[test]
-    fn one_look_takes_a_free_lock_only() {
-        let word = AtomicU32::new(0);
-        assert!(look(&word, 2));
-        assert!(!look(&word, 1));
-        assert_eq!(word.load(Ordering::Relaxed), 2);
-    }
-
-    #[test]
-    fn a_window_is_kept_to_three_digits() {
-        assert_eq!(window_ns(0), WINDOW_NS);
-        for window in [5, 6, 7, 8, 9, 1000, 1_000_000, 1_048_576, 3_000_000_000, WINDOW_NS_MAX] {
-            let kept = window_ns(with_window_ns(window));
-            assert!((window..=window + window / 4).contains(&kept), "{window} became {kept}");
-        }
-        assert_eq!(window_ns(with_window_ns(0)), 5);
-        assert_eq!(window_ns(with_window_ns(UNBOUNDED_NS)), UNBOUNDED_NS);
-        assert_eq!(with_window_ns(1_000_000) & 0xff_ffff, 0, "nothing else is touched");
-    }
-
-    #[test]
-    fn an_epochs_window_stands_in_for_the_default_one_only() {
-        assert_eq!(window_in_epoch(0x00ff_ffff, Some(2_000_000)), Some(2_000_000));
-        assert_eq!(window_in_epoch(0, Some(0)), Some(EPOCH_WINDOW_NS_MIN));
-        assert_eq!(window_in_epoch(0, None), None);
-        assert_eq!(window_in_epoch(with_window_ns(10), Some(2_000_000)), None);
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! The bound in time: on every machine, with many seeds, no thread waits for longer than the READMEs
-//! of the locks say, and no wake-up is lost.
+//! The bound in time: on every machine, with many seeds, no thread waits for longer than the
+//! READMEs of the locks say, and no wake-up is lost.
 //!
 //! A seed decides the machine, how many threads there are, how long they hold the lock and how long
 //! they do not. A run in which no thread is ever woken again fails by itself. A failure names the
@@ -17,7 +17,7 @@ use std::sync::Arc;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// How many seeds are tried; with `MANX_FULL=1` so many as a night has time for.
+/// How many seeds are tried, and how many with `MANX_FULL=1`.
 const SEEDS: u64 = 200;
 const SEEDS_FULL: u64 = 10_000;
 /// What a hand-off may take beside the hold: the calls, the wake-up of an idle CPU, the switch.
@@ -165,7 +165,11 @@ fn check<L: Lock>(scenario: &Scenario) -> Result<u64, String> {
     });
     let found = outcome.value;
     let window_ns = L::WINDOW_NS.max(L::EACH_NS * (threads - 1));
-    let bound_ns = window_ns + machine.cost.slack_ns + threads * (found.hold_ns + HAND_OFF_NS);
+    let turns_ns = threads * (found.hold_ns + HAND_OFF_NS);
+    // Where all turns together take longer than the window, a thread that was served may be
+    // starving again, and be served before one that sleeps. The READMEs promise nothing then.
+    let times = if turns_ns > window_ns { 2 } else { 1 };
+    let bound_ns = window_ns + machine.cost.slack_ns + times * turns_ns;
     if found.wait_ns > bound_ns {
         return Err(format!("{scenario:?}: a wait of {} ns, at most {bound_ns}", found.wait_ns));
     }

@@ -30,6 +30,7 @@ use crate::machine::Machine;
 use crate::schedule::Schedule;
 use crate::task::{Awake, NEIGHBOUR, State, Times};
 use crate::timers::{NEVER, Timers};
+use crate::trace::{Does, Trace};
 use crate::waiters::{Waiter, Waiters};
 
 /// What happens next.
@@ -254,6 +255,22 @@ impl Kernel {
         }
     }
 
+    /// Keeps the first events of the run, at most this number.
+    pub fn keep_trace(&mut self, most: usize) {
+        self.schedule.trace = Trace::new(most);
+    }
+
+    /// What was kept.
+    pub fn take_trace(&mut self) -> Trace {
+        std::mem::take(&mut self.schedule.trace)
+    }
+
+    /// The program says what the running thread does.
+    pub fn says(&mut self, words: &'static str) {
+        let (now, id) = (self.now_ns(), self.current());
+        self.schedule.trace.add(now, id, Does::Says(words));
+    }
+
     /// How the last sleep of the running thread ended.
     pub fn awake(&self) -> Awake {
         self.schedule.tasks[self.current()].awake
@@ -289,7 +306,9 @@ impl Kernel {
     pub fn wait(&mut self, address: usize, expected: u32, set: u32, until_ns: u64) {
         let id = self.current();
         self.waiters.add(address, Waiter { id, set, expected });
+        let now = self.now_ns();
         self.sleep(until_ns);
+        self.schedule.trace.add(now, id, Does::SleepsAt(address));
     }
 
     /// Takes at most `count` waiters at an address that are wanted, the first ones first, and wakes

@@ -62,6 +62,7 @@ pub mod thread;
 mod ticks;
 mod timed;
 mod timers;
+pub mod trace;
 mod waiters;
 
 /// How often a loop may spin that would like to spin `wanted` times: as often as it likes.

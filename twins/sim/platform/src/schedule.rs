@@ -25,6 +25,7 @@ use crate::placement::{self, Move};
 use crate::processor::Processor;
 use crate::task::{Awake, NEIGHBOUR, State, Task, Tasks};
 use crate::timers::NEVER;
+use crate::trace::{Does, Trace};
 
 /// CPUs and threads.
 #[derive(Debug)]
@@ -43,6 +44,8 @@ pub struct Schedule {
     pub live: usize,
     /// Those of them that something will wake, or that are awake
     pub able: usize,
+    /// What threads do, if that is wanted
+    pub trace: Trace,
     bandwidth: Option<Bandwidth>,
     interruptions: Interruptions,
     chance: Chance,
@@ -64,6 +67,7 @@ impl Schedule {
             horizon: 0,
             live: 0,
             able: 0,
+            trace: Trace::default(),
             bandwidth: machine.quota.map(|quota| Bandwidth::new(quota, count)),
             interruptions: Interruptions::new(&machine.noise, count, seed),
             chance: Chance::new(seed.rotate_left(32)),
@@ -149,6 +153,7 @@ impl Schedule {
         task.ran_at = now;
         task.entity = entity;
         let sleep = (id, task.sleeps);
+        self.trace.add(now, id, Does::Sleeps);
         self.able -= usize::from(id < NEIGHBOUR && !is_timed);
         self.choose(cpu, now);
         sleep
@@ -170,6 +175,7 @@ impl Schedule {
         self.processors[cpu].queue.leave(id);
         debug_assert!(self.tasks[id].state == State::Runnable, "a thread ends once");
         self.tasks[id].state = State::Ended;
+        self.trace.add(now, id, Does::Ended);
         (self.live, self.able) = (self.live - 1, self.able - 1);
         std::mem::take(&mut self.tasks[id].joiners)
     }
@@ -225,6 +231,7 @@ impl Schedule {
         }
         self.able += usize::from(id < NEIGHBOUR && task.state == State::Asleep && !task.is_timed);
         (task.state, task.cpu, task.ready_at) = (State::Runnable, cpu, now);
+        self.trace.add(now, id, Does::Waits);
         self.enqueue(id, now);
     }
 
@@ -339,6 +346,10 @@ impl Schedule {
             let task = &mut self.tasks[id];
             (task.ready_at, task.ran_at, task.left_ns) = (now, now, left_ns);
             task.times.involuntary += 1;
+            self.trace.add(now, id, Does::Waits);
+        }
+        if let Some(id) = next.filter(|_| before != next) {
+            self.trace.add(self.processors[cpu].began, id, Does::Runs(cpu));
         }
         self.share_core(cpu, now);
         self.set_tick(cpu, now);

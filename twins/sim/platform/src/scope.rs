@@ -1,8 +1,8 @@
 //! Threads that borrow from the function that starts them (`std::thread::scope`).
 //!
 //! 1. A thread of a scope has ended before the call of [`scope`] returns.
-//! 2. If that call does not return because of a panic, the run has failed, and no thread of it makes
-//!    a step any more: `simulation.rs` forgets their stacks. So none uses what it borrowed.
+//! 2. If that call does not return because of a panic, the run has failed, and no thread of it
+//!    makes a step any more: `simulation.rs` forgets their stacks. So none uses what it borrowed.
 
 use crate::start::{self, JoinHandle};
 use std::any::Any;

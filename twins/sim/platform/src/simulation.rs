@@ -20,6 +20,7 @@ use crate::eevdf::Id;
 use crate::kernel::{Kernel, Next};
 use crate::machine::Machine;
 use crate::task::Times;
+use crate::trace::Trace;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::any::Any;
@@ -89,10 +90,24 @@ pub struct Outcome<T> {
 /// If a thread of the program does, if all threads wait for each other, or if this is called by a
 /// program that is run.
 pub fn run<T: 'static>(machine: &Machine, seed: u64, main: impl FnOnce() -> T + 'static) -> Outcome<T> {
+    run_traced(machine, seed, 0, main).0
+}
+
+/// The same, and the first events, at most this number.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_traced<T: 'static>(
+    machine: &Machine,
+    seed: u64,
+    events_max: usize,
+    main: impl FnOnce() -> T + 'static,
+) -> (Outcome<T>, Trace) {
     let is_nested = KERNEL.with_borrow_mut(|kernel| kernel.replace(Kernel::new(machine, seed)).is_some());
     assert!(!is_nested, "a program that is run runs no other one");
     arena::begin();
     let _end = End;
+    kernel(|kernel| kernel.keep_trace(events_max));
     let value = Rc::new(RefCell::new(None));
     let place = Rc::clone(&value);
     start(&[], Box::new(move || *place.borrow_mut() = Some(main())));
@@ -110,12 +125,15 @@ pub fn run<T: 'static>(machine: &Machine, seed: u64, main: impl FnOnce() -> T + 
         }
     }
     let value = value.borrow_mut().take().expect("the first thread has ended");
-    kernel(|kernel| Outcome {
-        value,
-        now_ns: kernel.now_ns(),
-        hash: kernel.hash(),
-        steps: kernel.steps(),
-        threads: (0..threads.0.len()).map(|id| kernel.times(id)).collect(),
+    kernel(|kernel| {
+        let outcome = Outcome {
+            value,
+            now_ns: kernel.now_ns(),
+            hash: kernel.hash(),
+            steps: kernel.steps(),
+            threads: (0..threads.0.len()).map(|id| kernel.times(id)).collect(),
+        };
+        (outcome, kernel.take_trace())
     })
 }
 
@@ -186,6 +204,14 @@ pub(crate) fn start(cpus: &[usize], body: Body) -> Id {
 /// Whether the calling code is a thread of a program that is run.
 pub fn is_inside() -> bool {
     !YIELDER.get().is_null()
+}
+
+/// Says what the calling thread does from now on, for those that look at a trace; that takes no
+/// time.
+pub fn says(words: &'static str) {
+    if is_inside() {
+        kernel(|kernel| kernel.says(words));
+    }
 }
 
 /// What the calling thread has got and lost until now.
