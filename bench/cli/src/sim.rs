@@ -1,7 +1,7 @@
 //! `manx bench sim`: benches on a simulated machine.
 
 use super::asl::{self, AslArgs};
-use super::conduct::Common;
+use super::conduct::{Common, conduct};
 use super::plots;
 use clap::builder::PossibleValuesParser;
 use command::failure::{Failure, USAGE, reason};
@@ -13,10 +13,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use workload::mutex::{self, LOCKS};
 use workload::place::Place;
+use workload::schedule;
 
 /// The measured time of a run, of virtual time; and that of a smoke check.
 const TIME_MS: u64 = 100;
 const QUICK_TIME_MS: u64 = 5;
+/// The same for what the scheduler does: a turn of two threads takes some milliseconds.
+const SCHEDULE_TIME: Duration = Duration::from_secs(1);
+const SCHEDULE_QUICK_TIME: Duration = Duration::from_millis(50);
 /// The seed of the first run, unless another one is asked for: a simulation is the same each time.
 const SEED: u64 = 1;
 /// How many threads, unless it is said.
@@ -40,6 +44,15 @@ enum Bench {
     Asl(AslArgs),
     /// One critical section and more and more threads: throughput, latency and fairness of locks
     Mutex(MutexArgs),
+    /// What the scheduler does to two threads, beside this machine's: how far the distributions of
+    /// times are apart
+    Schedule(ScheduleArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct ScheduleArgs {
+    #[command(flatten)]
+    common: Common,
 }
 
 #[derive(Debug, clap::Args)]
@@ -80,7 +93,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         None => Err(Failure::new(
             USAGE,
             format!("bench sim {name}: which bench?"),
-            "name one: `asl` or `mutex`; `manx bench sim --help` says more",
+            "name one: `asl`, `mutex` or `schedule`; `manx bench sim --help` says more",
         )),
         Some(Bench::Asl(args)) => {
             let mut args = args.clone();
@@ -88,6 +101,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
             let place = Place::simulated(name, machine, seed(&args.common));
             asl::asl_at(&args, place)
         }
+        Some(Bench::Schedule(args)) => schedule(args, name, machine),
         Some(Bench::Mutex(args)) => mutex(args, name, machine),
     }
 }
@@ -127,6 +141,24 @@ fn machine(name: &str) -> Result<Machine, Failure> {
 
 fn seed(common: &Common) -> u64 {
     common.seed.unwrap_or(SEED)
+}
+
+fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
+    let mut common = args.common.clone();
+    common.seed = Some(seed(&common));
+    let setup = schedule::Setup {
+        place: Place::simulated(name, machine, seed(&common)),
+        time: if common.quick { SCHEDULE_QUICK_TIME } else { SCHEDULE_TIME },
+    };
+    conduct(
+        "sim",
+        &common,
+        |bench| {
+            setup.place.describe(bench);
+            schedule::measure(&setup, bench)
+        },
+        schedule::conclude,
+    )
 }
 
 fn mutex(args: &MutexArgs, name: &str, machine: Machine) -> Result<u8, Failure> {

@@ -34,10 +34,12 @@
 //! | [`burn`] | how threads spend time |
 //! | [`workers`] | threads, and the phases of a run |
 //! | [`play`] | the threads' loop |
+//! | [`schedule`] | what the scheduler does to two threads |
 
 pub mod burn;
 pub mod peer;
 pub mod play;
+pub mod schedule;
 pub mod workers;
 
 use contention::lock::Lock;

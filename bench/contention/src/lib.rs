@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`lock`] | the locks by name |
 //! | [`run`] | threads, their epochs, CPUs and time |
+//! | [`schedule`] | what two threads do on a CPU or two, for those that look at the scheduler |
 //! | [`length`] | how long epochs are |
 //! | [`measurement`], [`timeline`] | what was measured: as a whole, and over time |
 
@@ -14,4 +15,5 @@ pub mod length;
 pub mod lock;
 pub mod measurement;
 pub mod run;
+pub mod schedule;
 pub mod timeline;

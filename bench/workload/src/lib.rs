@@ -47,6 +47,7 @@ pub mod pool;
 pub mod profile;
 pub mod range;
 mod running;
+pub mod schedule;
 pub mod servers;
 mod turns;
 pub mod txn;

@@ -7,10 +7,13 @@ use crate::harness::Bench;
 use contention::lock::Lock;
 use contention::measurement::Measurement;
 use contention::run::Run;
+use contention::schedule::Pattern;
 use platform_sim::machine::Machine;
 use platform_sim::simulation;
+use report::Histogram;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Events of a timeline: some ten megabytes.
 const EVENTS_MAX: usize = 200_000;
@@ -64,6 +67,16 @@ impl Place {
     /// The seed of the next run.
     pub fn seed(&self) -> u64 {
         self.seed.get()
+    }
+
+    /// Lets two threads do this, on the first two CPUs.
+    ///
+    /// # Errors
+    /// As [`contend::schedule::measure`].
+    pub fn schedule(&self, pattern: Pattern, time: Duration) -> Result<Histogram, String> {
+        let Some(machine) = &self.machine else { return contend::schedule::measure(pattern, [0, 1], time) };
+        let seed = self.seed.replace(self.seed.get().wrapping_add(1));
+        simulation::run(machine, seed, move || contend_sim::schedule::measure(pattern, [0, 1], time)).value
     }
 
     /// Makes a run.

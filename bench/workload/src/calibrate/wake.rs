@@ -26,7 +26,7 @@ use platform::{clock, cpu, futex, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A short idle time, as waits for locks have.
-pub const SHORT_NS: u64 = 50_000;
+pub const SHORT_NS: u64 = 10_000;
 /// An idle time after which the CPU sleeps.
 pub const LONG_NS: u64 = 2_000_000;
 
