@@ -2,9 +2,9 @@
 //!
 //! Each pattern runs in turn on this machine and on the simulated one. The distributions of times
 //! are compared by their Kolmogorov-Smirnov distance: the largest difference of the shares of times
-//! below any limit. Two narrow distributions with medians that differ by a percent are as far apart as
-//! two that have nothing in common. So there is a second distance, for which times that differ by less
-//! than a factor count as the same (Lévy's distance, of logarithms).
+//! below any limit. Two narrow distributions with medians that differ by a percent are as far apart
+//! as two that have nothing in common. So there is a second distance, for which times that differ
+//! by less than a factor count as the same (Lévy's distance, of logarithms).
 
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
@@ -70,7 +70,8 @@ pub fn conclude(report: &mut Report) {
 }
 
 /// The Kolmogorov-Smirnov distance of two distributions, if times that differ by no more than this
-/// factor count as the same: 0 if they are the same, 1 if no time of one lies among those of the other.
+/// factor count as the same: 0 if they are the same, 1 if no time of one lies among those of the
+/// other.
 fn distance(one: &Histogram, other: &Histogram, factor: f64) -> f64 {
     let (one, other) = (Counts::from(one), Counts::from(other));
     let share = |counts: &Counts, limit_ns: u64| {
