@@ -84,10 +84,14 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 /// The subcommand and each option of a command, up to the `--` before a program or to a comment.
-/// The subcommand `bench` has subcommands of its own.
+/// The subcommand `bench` has subcommands of its own, and `bench sim` has a machine and subcommands.
 fn options(command: &str) -> Vec<(Vec<&str>, &str)> {
     let words: Vec<&str> = command.split_whitespace().collect();
-    let depth = 1 + usize::from(words.first() == Some(&"bench"));
+    let depth = match words[..] {
+        ["bench", "sim", ..] => 4,
+        ["bench", ..] => 2,
+        _ => 1,
+    };
     let subcommand = words.iter().copied().take(depth).take_while(|word| !word.starts_with('-'));
     let subcommand: Vec<&str> = subcommand.collect();
     let own = words.iter().take_while(|word| !["--", "#", "|"].contains(*word));
@@ -113,7 +117,8 @@ mod tests {
 
     const PAGE: &str = "text\n```sh\nmanx run --stats=a.json --dry-run -- ./server --port 1  # --not\n\
                         $ manx stats 1 --watch # --json\n```\n`manx run\n--guard` in prose, and `other --x`\n\
-                        ```toml\na = 1\n```\n| `manx bench txn -q` |\n";
+                        ```toml\na = 1\n```\n| `manx bench txn -q` |\n\
+                        `manx bench sim m1 mutex --lock`\n";
 
     #[test]
     fn options_of_manx_are_found_and_those_of_the_program_are_not() {
@@ -125,6 +130,7 @@ mod tests {
             (vec!["stats"], "--watch"),
             (vec!["run"], "--guard"),
             (vec!["bench", "txn"], "-q"),
+            (vec!["bench", "sim", "m1", "mutex"], "--lock"),
         ];
         assert_eq!(found, expected);
     }
