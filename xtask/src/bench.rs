@@ -40,7 +40,7 @@ pub fn run(arguments: &[String]) -> Result {
 /// # Errors
 /// If it fails or takes longer than `limit`.
 pub fn smoke(name: &str, options: &[&str], limit: Duration) -> Result {
-    run_command(manx_bench(&[name.into(), "--quick".into()])?.args(options), limit)
+    run_command(manx_bench(&[name.into()])?.args(options).arg("--quick"), limit)
 }
 
 /// Shows pairs of these victims, whose programs are in `folder`.

@@ -1,9 +1,8 @@
 //! One run: big and little threads, their epochs, and what is recorded of them.
 //!
-//! An epoch is some critical sections over one lock or two; each section touches some cache lines
-//! ([`Work`]). Where the machine's cores are equal, a little thread takes [`Run::dilation`] times
-//! as long for each section and for the time between epochs ([`Burn`]). This is wall-clock time,
-//! the cache lines included; the dilation that results is measured.
+//! Where the machine's cores are equal, a little thread takes [`Run::dilation`] times as long for
+//! each section and for the time between epochs. This is wall-clock time, the cache lines included;
+//! the dilation that results is measured.
 //!
 //! Invariants:
 //! 1. Lines are only touched while their lock is held. Each section adds one to each of its lines,

@@ -12,7 +12,7 @@
 //! | key | from |
 //! | --- | --- |
 //! | `thread_ns`, `core_ns`, `group_ns`, `socket_ns` | half a round trip; the median of the pairs of this kind, or of the nearest kind that the machine has |
-//! | `step_ns` | a guess: [`STEP`] times `f("addition")` |
+//! | `step_ns` | a guess: `f("addition")` |
 //! | `hit_ns`, `memory_ns`, `change_ns`, `pause_ns`, `clock_ns`, `call_ns` | as measured |
 //! | `futex_ns` | the mean of `f("futex wait")` and `f("futex wake")`, without a call |
 //! | `wake_ns` | `f("wake-up on the own CPU: the call")` without a look at the clock, a call and `futex_ns` |
@@ -20,7 +20,7 @@
 //! | `kick_ns` | `f("wake-up of an idle CPU: the call")` without `f("wake-up on the own CPU: the call")` |
 //! | `switch_ns` | a turn without its calls, wake-ups and accesses (`handover.rs`) |
 //! | `slack_ns` | what `prctl` says; "sleep: late" shows the rest |
-//! | `yield_forfeits` | whether the yielder's share is below [`YIELDER`] |
+//! | `yield_forfeits` | whether the yielder's share is below a quarter |
 //!
 //! A call that wakes an *idle* CPU takes longer, because it sends an interrupt; on a virtual
 //! machine the interrupt is the larger part. That is `kick_ns`: what the waker loses by it.

@@ -5,7 +5,6 @@
 //! | --- | --- |
 //! | [`engine`] | ordinary C programs, compiled on demand, and what they print |
 //! | [`harness`] | variants in turn, round after round; what was measured is kept |
-//! | [`workers`] | worker threads: a warm-up, then the measured time |
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
 //! | `running` | a server while it runs |
 //! | `turns` | programs one after the other, each in all of its versions |
