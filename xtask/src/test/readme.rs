@@ -84,7 +84,7 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 /// The subcommand and each option of a command, up to the `--` before a program or to a comment.
-/// The subcommand `bench` has subcommands of its own, and `bench sim` has a machine and subcommands.
+/// The subcommand `bench` has subcommands of its own; `bench sim` has a machine and subcommands.
 fn options(command: &str) -> Vec<(Vec<&str>, &str)> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let depth = match words[..] {
