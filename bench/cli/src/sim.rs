@@ -96,10 +96,10 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
             "name one: `asl`, `mutex` or `schedule`; `manx bench sim --help` says more",
         )),
         Some(Bench::Asl(args)) => {
+            let (common, seed) = seeded(&args.common);
             let mut args = args.clone();
-            args.common.seed = Some(seed(&args.common));
-            let place = Place::simulated(name, machine, seed(&args.common));
-            asl::asl_at(&args, place)
+            args.common = common;
+            asl::asl_at(&args, Place::simulated(name, machine, seed))
         }
         Some(Bench::Schedule(args)) => schedule(args, name, machine),
         Some(Bench::Mutex(args)) => mutex(args, name, machine),
@@ -139,15 +139,18 @@ fn machine(name: &str) -> Result<Machine, Failure> {
     })
 }
 
-fn seed(common: &Common) -> u64 {
-    common.seed.unwrap_or(SEED)
+/// The same options with a seed, and that.
+fn seeded(common: &Common) -> (Common, u64) {
+    let seed = common.seed.unwrap_or(SEED);
+    let mut common = common.clone();
+    common.seed = Some(seed);
+    (common, seed)
 }
 
 fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
-    let mut common = args.common.clone();
-    common.seed = Some(seed(&common));
+    let (common, seed) = seeded(&args.common);
     let setup = schedule::Setup {
-        place: Place::simulated(name, machine, seed(&common)),
+        place: Place::simulated(name, machine, seed),
         time: if common.quick { SCHEDULE_QUICK_TIME } else { SCHEDULE_TIME },
     };
     conduct(
@@ -162,13 +165,12 @@ fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Fai
 }
 
 fn mutex(args: &MutexArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
-    let mut common = args.common.clone();
-    common.seed = Some(seed(&common));
+    let (common, seed) = seeded(&args.common);
     let named = args.lock.iter().filter_map(|name| Lock::named(name)).collect::<Vec<_>>();
     let threads = if args.threads.is_empty() { THREADS.to_vec() } else { args.threads.clone() };
     let time_ms = args.time_ms.unwrap_or(if common.quick { QUICK_TIME_MS } else { TIME_MS });
     let setup = mutex::Setup {
-        place: Place::simulated(name, machine, seed(&common)).traced(args.trace.clone()),
+        place: Place::simulated(name, machine, seed).traced(args.trace.clone()),
         beside: args.beside,
         threads: threads.into_iter().map(|threads| threads as usize).collect(),
         locks: if named.is_empty() { LOCKS.to_vec() } else { named },

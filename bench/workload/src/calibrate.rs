@@ -12,7 +12,7 @@
 //! | key | from |
 //! | --- | --- |
 //! | `thread_ns`, `core_ns`, `group_ns`, `socket_ns` | half a round trip; the median of the pairs of this kind, or of the nearest kind that the machine has |
-//! | `step_ns` | a guess: `f("addition")` |
+//! | `step_ns` | a guess: `f("addition")` for what a program does between two accesses |
 //! | `hit_ns`, `memory_ns`, `change_ns`, `pause_ns`, `clock_ns`, `call_ns` | as measured |
 //! | `futex_ns` | the mean of `f("futex wait")` and `f("futex wake")`, without a call |
 //! | `wake_ns` | `f("wake-up on the own CPU: the call")` without a look at the clock, a call and `futex_ns` |
@@ -37,6 +37,7 @@ mod handover;
 mod instructions;
 mod late;
 mod pinned;
+mod quantity;
 mod samples;
 mod sections;
 mod settings;
@@ -48,6 +49,11 @@ use crate::harness::{Bench, Case, Sample};
 use crate::{machine, verdict};
 use handover::Turn;
 use platform::clock;
+use quantity::Quantity;
+use quantity::Quantity::{
+    Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Pause, Ticks, UntilRun, WakeBeside,
+    WakeIdle,
+};
 use report::{Report, Sheet, Table};
 use sections::Figure::{Decimal, Flag, Whole};
 use sections::{Entry, Section};
@@ -58,9 +64,6 @@ use topology::{Place, Step, Topology};
 
 /// Rounds of everything.
 const ROUNDS: usize = 9;
-/// Additions that stand for what a program does between two accesses to shared memory: the step of
-/// the simulator. A guess: a CPU does much of it while it waits for memory.
-const STEP: f64 = 1.0;
 /// A yielder that gets less of the CPU gives up its slices. It gets about 0.5 if it does not, and
 /// about 0 if it does.
 const YIELDER: f64 = 0.25;
@@ -100,82 +103,6 @@ impl Setup {
         let topology = Topology::read(Path::new("/sys"), &machine::cpus())?;
         let settings = Settings::read(Path::new("/sys/kernel/debug/sched"));
         Ok(Setup { topology, settings, cpus })
-    }
-}
-
-/// What is measured on one CPU, or on two that are neighbours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Quantity {
-    Addition,
-    Hit,
-    Change,
-    Memory,
-    Pause,
-    Ticks,
-    Now,
-    Call,
-    FutexWait,
-    FutexWake,
-    WakeBeside,
-    WakeIdle,
-    UntilRun,
-    UntilRunLong,
-    Turn,
-    Late,
-}
-
-use Quantity::{
-    Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Now, Pause, Ticks, UntilRun,
-    UntilRunLong, WakeBeside, WakeIdle,
-};
-
-impl Quantity {
-    const ALL: [(Quantity, &str); 16] = [
-        (Addition, "addition"),
-        (Hit, "load from the first cache"),
-        (Change, "exchange of an owned line"),
-        (Memory, "load from memory"),
-        (Pause, "pause"),
-        (Ticks, "clock: ticks"),
-        (Now, "clock: the kernel's"),
-        (Call, "system call"),
-        (FutexWait, "futex wait: the word has changed"),
-        (FutexWake, "futex wake: no thread waits"),
-        (WakeBeside, "wake-up on the own CPU: the call"),
-        (WakeIdle, "wake-up of an idle CPU: the call"),
-        (UntilRun, "wake-up of an idle CPU: until it runs"),
-        (UntilRunLong, "the same, idle for 2 ms"),
-        (Quantity::Turn, "turn of two threads on one CPU"),
-        (Late, "sleep of 100 µs: late by"),
-    ];
-
-    fn name(self) -> &'static str {
-        Quantity::ALL.iter().find(|(quantity, _)| *quantity == self).map_or("", |(_, name)| name)
-    }
-
-    fn measure(self, topology: &Topology) -> Result<Sample, Error> {
-        let two = topology.neighbours();
-        let alone = |measure: fn() -> samples::Samples| {
-            pinned::alone(two[0], measure).map(|samples| samples.summary())
-        };
-        match self {
-            Addition => alone(instructions::addition),
-            Hit => alone(chase::hit),
-            Change => alone(instructions::change),
-            Memory => pinned::alone(two[0], || chase::miss(topology.cache_bytes)).map(|it| it.summary()),
-            Pause => alone(instructions::pause),
-            Ticks => alone(instructions::ticks),
-            Now => alone(instructions::now),
-            Call => alone(calls::call),
-            FutexWait => alone(calls::futex_wait),
-            FutexWake => alone(calls::futex_wake),
-            WakeBeside => wake::beside(two[0], 1_000).map(|wakes| wakes.call.summary()),
-            WakeIdle => wake::of_idle(two, wake::SHORT_NS, 1_000).map(|wakes| wakes.call.summary()),
-            UntilRun => wake::of_idle(two, wake::SHORT_NS, 1_000).map(|wakes| wakes.until_run.summary()),
-            UntilRunLong => wake::of_idle(two, wake::LONG_NS, 100).map(|wakes| wakes.until_run.summary()),
-            Quantity::Turn => handover::turns(two[0]),
-            Late => alone(|| late::sleeps(200)),
-        }
     }
 }
 
@@ -418,7 +345,7 @@ impl Found<'_> {
         let wake_ns = self.ns(WakeBeside) - clock_ns - call_ns - futex_ns;
         let idle_wake_ns = self.ns(UntilRun) - clock_ns - call_ns - futex_ns - wake_ns;
         let kick_ns = self.ns(WakeIdle) - self.ns(WakeBeside);
-        let step_ns = STEP * self.ns(Addition);
+        let step_ns = self.ns(Addition);
         // The word is loaded before the wait, in it and after it, and the other word is changed.
         let accesses_ns = 3.0 * self.ns(Hit) + self.ns(Change) + 4.0 * step_ns;
         let switch_ns = self.turn().switch_ns(call_ns + futex_ns, wake_ns, accesses_ns);
@@ -509,6 +436,7 @@ fn nearest(step: Step) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
+    use super::quantity::Quantity::{Now, UntilRunLong};
     use super::*;
     use platform_sim::machine::Machine;
 

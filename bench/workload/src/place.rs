@@ -64,6 +64,11 @@ impl Place {
         bench.note("a run is the same each time; `seed` is the number of the first one");
     }
 
+    /// The seed of a run that is made now.
+    fn next_seed(&self) -> u64 {
+        self.seed.replace(self.seed.get().wrapping_add(1))
+    }
+
     /// The seed of the next run.
     pub fn seed(&self) -> u64 {
         self.seed.get()
@@ -75,7 +80,7 @@ impl Place {
     /// As [`contend::schedule::measure`].
     pub fn schedule(&self, pattern: Pattern, time: Duration) -> Result<Histogram, String> {
         let Some(machine) = &self.machine else { return contend::schedule::measure(pattern, [0, 1], time) };
-        let seed = self.seed.replace(self.seed.get().wrapping_add(1));
+        let seed = self.next_seed();
         simulation::run(machine, seed, move || contend_sim::schedule::measure(pattern, [0, 1], time)).value
     }
 
@@ -85,7 +90,7 @@ impl Place {
     /// As [`contend::run`], or a timeline that cannot be written.
     pub fn run(&self, lock: Lock, run: &Run) -> Result<Measurement, String> {
         let Some(machine) = &self.machine else { return contend::run(lock, run) };
-        let seed = self.seed.replace(self.seed.get().wrapping_add(1));
+        let seed = self.next_seed();
         let run = run.clone();
         let trace = self.trace.take();
         let events_max = if trace.is_some() { EVENTS_MAX } else { 0 };

@@ -45,7 +45,7 @@ impl Scenario {
         Scenario {
             seed,
             machine,
-            // As many as CPUs, fewer, or more; not so many that a run takes long.
+            // Fewer threads than CPUs, as many, or more. Fifteen at most: a run is to be short.
             threads: 2 + chance.below((2 * cpus).min(14)),
             hold_ns: 50 << chance.below(11),
             think_ns: 50 << chance.below(10),
@@ -91,7 +91,7 @@ impl Longest {
     }
 }
 
-/// A lock of which a thread takes a part, which it draws.
+/// A lock. A thread draws which part of it to take; a mutex has one part.
 trait Lock: Send + Sync + 'static {
     /// Its window, unless another one is set; and at least so much for each other waiter
     const WINDOW_NS: u64;

@@ -51,14 +51,6 @@ pub fn set_nice(nice: i32) {
     });
 }
 
-/// Makes the calling thread a real-time thread (`SCHED_FIFO`) of this priority; 0: an ordinary one.
-pub fn set_fifo(priority: u8) {
-    simulation::make(|kernel| {
-        kernel.call();
-        kernel.set_fifo(kernel.current(), priority);
-    });
-}
-
 /// Sets how late sleeps may end.
 pub fn set_timer_slack_ns(slack_ns: u64) {
     simulation::make(|kernel| {
