@@ -8,6 +8,7 @@ mod texts;
 use manx::txn::{Bounds, Change, Data, DataError, Entry, Error, Isolation, Options, Session, Store, Value};
 use map::Map;
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 use texts::{get, keys, put, stores};
 
@@ -164,9 +165,15 @@ fn what_a_timestamp_may_still_show_is_kept_however_much_is_cleaned() {
     assert_eq!(at(5), None);
 }
 
+/// A store without a thread that cleans, so that it is known which commit does.
+fn alone() -> Options {
+    Options::new().collect_every(None)
+}
+
 #[test]
 fn a_key_that_is_changed_again_and_again_leaves_nothing_behind() {
-    for store in stores() {
+    let stores = [Store::in_memory(alone()), Store::open(alone(), Box::new(Map::default()))];
+    for store in stores {
         let mut sessions: Vec<_> = (0..3).map(|_| store.session().unwrap()).collect();
         for round in 0..3_000_u32 {
             let mut it = sessions[round as usize % 3].begin(ReadCommitted).unwrap();
@@ -175,14 +182,15 @@ fn a_key_that_is_changed_again_and_again_leaves_nothing_behind() {
                 it.commit().unwrap();
             }
         }
-        let unfinished: Vec<_> = sessions.iter().map(|session| session.unfinished()).collect();
-        assert!(unfinished.iter().all(|&keys| keys < 200), "{unfinished:?}");
+        assert!(store.stats().garbage_keys < 600, "{:?}", store.stats());
+        store.collect();
+        assert_eq!((store.stats().garbage_keys, store.stats().garbage_bytes), (0, 0));
     }
 }
 
 #[test]
 fn many_sessions_that_go_idle_keep_little_together() {
-    let store = Store::in_memory(Options::default());
+    let store = Store::in_memory(alone());
     let mut sessions: Vec<_> = (0..500).map(|_| store.session().unwrap()).collect();
     for round in 0..10_u32 {
         for (number, session) in sessions.iter_mut().enumerate() {
@@ -191,9 +199,88 @@ fn many_sessions_that_go_idle_keep_little_together() {
             it.commit().unwrap();
         }
     }
-    // Each its last one, and those of one round in which the news had not come yet.
-    let unfinished: usize = sessions.iter().map(|session| session.unfinished()).sum();
-    assert!(unfinished <= 500 * 2, "{unfinished}");
+    // Those of the commits since the last one that found out what is needed.
+    assert!(store.stats().garbage_keys <= 500, "{:?}", store.stats());
+}
+
+/// Large ones are counted by their bytes: a few are as much as many small ones.
+#[test]
+fn large_values_that_are_written_over_are_freed_by_the_next_commits() {
+    const LARGE: usize = 1 << 20;
+    let store = Store::in_memory(alone());
+    let mut session = store.session().unwrap();
+    for round in 0..50_u8 {
+        let mut it = session.begin(Snapshot).unwrap();
+        it.put(b"large", &vec![round; LARGE]).unwrap();
+        it.commit().unwrap();
+    }
+    // Other tests of this process may be reading, which keeps some for a moment.
+    let few = (0..10_000).any(|_| {
+        let mut it = session.begin(Snapshot).unwrap();
+        it.put(b"large", &vec![0; LARGE]).unwrap();
+        it.commit().unwrap();
+        store.stats().garbage_bytes < 8 * LARGE
+    });
+    assert!(few, "{:?}", store.stats());
+}
+
+/// Waits until the store's own thread has done it.
+fn is_soon(what: impl Fn() -> bool) -> bool {
+    (0..2_000).any(|_| {
+        what() || {
+            thread::sleep(Duration::from_millis(5));
+            false
+        }
+    })
+}
+
+#[test]
+fn what_a_reader_kept_is_freed_when_it_ends_though_no_commit_follows() {
+    let store = Store::in_memory(Options::default());
+    let (mut session, mut reading) = (store.session().unwrap(), store.session().unwrap());
+    put(&store, "key", "1");
+    put(&store, "gone", "1");
+    let mut old = reading.begin(Snapshot).unwrap();
+    let mut values = Vec::new();
+    for number in 0..500_u32 {
+        let value: Value = number.to_be_bytes().into();
+        values.push(Arc::downgrade(&value));
+        let mut it = session.begin(Snapshot).unwrap();
+        it.put_shared(b"key", value).unwrap();
+        it.commit().unwrap();
+    }
+    assert!(
+        session
+            .begin(Snapshot)
+            .and_then(|mut it| {
+                it.delete(b"gone")?;
+                it.commit()
+            })
+            .is_ok()
+    );
+    assert_eq!(alive(&values), 500, "one reads what was before");
+    assert_eq!(get(&mut old, "gone").as_deref(), Some("1"));
+    drop(old);
+    assert!(is_soon(|| alive(&values) == 1), "{} of 500 values are never freed", alive(&values));
+    assert!(is_soon(|| store.stats().keys == 1 && store.stats().garbage_bytes == 0), "{:?}", store.stats());
+    // It slept, and is woken.
+    let mut it = session.begin(Snapshot).unwrap();
+    it.put(b"key", b"last").unwrap();
+    it.commit().unwrap();
+    assert!(is_soon(|| alive(&values) == 0), "{:?}", store.stats());
+}
+
+#[test]
+fn a_store_that_is_dropped_is_gone_at_once_though_its_thread_works() {
+    for _ in 0..50 {
+        let map = Map::default();
+        let store = Store::open(Options::new().collect_every(Some(Duration::ZERO)), Box::new(map.clone()));
+        for round in 0..20 {
+            put(&store, "key", &round.to_string());
+        }
+        drop(store);
+        assert_eq!(Arc::strong_count(&map.0), 1, "a folder could not be opened again");
+    }
 }
 
 /// Runs this number of transactions that change a key of their own: enough that what no transaction
@@ -358,7 +445,7 @@ fn a_key_is_committed_at_growing_timestamps() {
 
 #[test]
 fn cleaning_that_a_session_left_undone_is_done_by_others() {
-    let store = Store::in_memory(Options::default());
+    let store = Store::in_memory(alone());
     let (mut reader, mut idle) = (store.session().unwrap(), store.session().unwrap());
     let old = reader.begin(Snapshot).unwrap();
     for is_there in [true, false] {
@@ -374,11 +461,8 @@ fn cleaning_that_a_session_left_undone_is_done_by_others() {
     }
     assert!(store.stats().keys >= 3_000);
     drop(old);
-    assert!(idle.unfinished() <= 1_024, "{}", idle.unfinished());
-    let left = idle.unfinished();
-    let mut busy = store.session().unwrap();
-    pass_time(&mut busy, 5_000);
-    assert!(store.stats().keys <= left + 5, "{left}: {:?}", store.stats());
+    store.collect();
+    assert_eq!(store.stats().keys, 0, "{:?}", store.stats());
 }
 
 /// Also what the oldest reader has just not seen.

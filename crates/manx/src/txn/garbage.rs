@@ -1,32 +1,42 @@
 //! Keys with versions that no transaction will need at some later time.
 //!
-//! A session that commits remembers the keys that it has changed, and cleans some keys that were
-//! changed long ago: one more than it has added. So no commit does the work of many, and little is
-//! left. Versions that are still needed are looked at again later. Finding out what is needed takes
-//! a look at all sessions. So one transaction of many does it, for all sessions.
+//! A transaction that ends puts the keys that it has changed into a *bin*, and cleans some that
+//! were put there long ago: one more than it has added. So no commit does the work of many, and
+//! little is left. Versions that are still needed are looked at again later. Finding out what is
+//! needed takes a look at all sessions. So it is done once for many commits, or for many bytes.
 //!
-//! A session leaves its keys to all sessions when it ends, or when it has more of them than it can
-//! clean soon because a transaction reads for long. The session that finds out what is needed also
-//! cleans some of the keys that were left. So a session that is idle for long keeps few keys.
+//! There are as many bins as threads are likely to end transactions at once. Each session has one,
+//! so a lock is hardly ever contended. A thread that holds one may not run, so a thread that finds
+//! its bin locked takes the next one. The collector (`collector.rs`) cleans what no commit cleans.
+//!
+//! Invariants:
+//! 1. A bin that has something is looked at by the collector, or `sleeps` is set and the thread
+//!    that puts something there wakes it. Both are read and written under the bin's lock.
+//! 2. What is in a bin was put there after its transaction had ended.
 
+use super::collector::{Collector, Look};
 use super::coordinator::Coordinator;
 use super::retired::Retired;
 use super::table::{Table, Written};
 use super::timestamps::Timestamps;
 use super::versions::Version;
-use crate::lock::Mutex;
+use crate::lock::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 /// One transaction in this number finds out what is needed; so does a transaction that has changed
-/// at least this number of keys.
+/// at least this number of keys …
 const ONE_OF: u64 = 64;
-/// It cleans this number of the keys that were left to all, or as many as it has changed, if those
-/// are more.
+/// … or that brings the bytes that a bin got since above this number.
+const BYTES: usize = 256 * 1024;
+/// Then it also cleans this number of keys.
 const SOME: usize = 128;
-/// The maximum number of keys that a session keeps when it has committed.
-const OWN_MAX: usize = 1024;
+/// The collector cleans this number of keys of a bin, and then lets others have it.
+const COLLECTED: usize = 256;
+/// The number of epochs after which what no thread has begun to read since is read no more.
+const EPOCHS: usize = 3;
 
 /// The keys of a store with their versions, and what tells which of these are needed.
 pub(super) struct VersionStore {
@@ -34,12 +44,16 @@ pub(super) struct VersionStore {
     pub(super) ids: Arc<Coordinator>,
     pub(super) timestamps: Timestamps,
     horizon: Horizon,
-    /// What sessions left to all.
-    left: Mutex<Garbage>,
+    bins: Box<[Bin]>,
 }
 
-/// What no transaction needs, as far as a session has found out. It only grows, so a session that
-/// knows less is on the safe side.
+/// In lines of the cache of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Bin(Mutex<Garbage>);
+
+/// What no transaction needs, as far as it was found out. It only grows, so a thread that knows
+/// less is on the safe side.
 #[derive(Debug, Default)]
 struct Horizon {
     /// No transaction needs to tell ids below this one apart …
@@ -48,84 +62,194 @@ struct Horizon {
     timestamp: AtomicU64,
 }
 
+/// What is left to clean and to free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) keys: usize,
+    pub(super) bytes: usize,
+}
+
 impl VersionStore {
     pub(super) fn new(table: Table, ids: Arc<Coordinator>) -> VersionStore {
-        let timestamps = Timestamps::default();
-        VersionStore { table, ids, timestamps, horizon: Horizon::default(), left: Mutex::default() }
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let bins = (0..(4 * cpus).next_power_of_two().min(256)).map(|_| Bin::default()).collect();
+        VersionStore { table, ids, timestamps: Timestamps::default(), horizon: Horizon::default(), bins }
+    }
+
+    /// A bin that no other thread uses, the session's own if possible.
+    #[inline]
+    pub(super) fn bin(&self, session: usize) -> MutexGuard<'_, Garbage> {
+        let at = |index: usize| &self.bins[index & (self.bins.len() - 1)].0;
+        // The thread that has the lock may not run: another bin is as good.
+        (0..self.bins.len())
+            .find_map(|next| at(session + next).try_lock())
+            .unwrap_or_else(|| at(session).lock())
+    }
+
+    /// A transaction of this id has changed the keys, and has ended. Wakes the collector, if it
+    /// would not find them.
+    #[inline]
+    pub(super) fn discard(
+        self: &Arc<Self>,
+        session: usize,
+        id: u64,
+        keys: &mut Vec<Written>,
+        collector: &Collector,
+    ) {
+        let mut bin = self.bin(session);
+        bin.add(id, keys, self);
+        if std::mem::take(&mut bin.sleeps) {
+            drop(bin);
+            let its = Arc::clone(self);
+            collector.wake(move || its.collect());
+        }
     }
 
     /// Finds out what no transaction needs.
     #[cold]
     fn advance_horizon(&self) {
-        // Release, and Acquire below: a session that cleans by it does so behind all that was
-        // looked at.
+        // Release, and Acquire below: a thread that cleans by it does so behind all that was looked
+        // at.
         self.horizon.id.fetch_max(self.ids.oldest(), Ordering::Release);
         self.horizon.timestamp.fetch_max(self.timestamps.oldest(), Ordering::Release);
     }
+
+    /// Cleans and frees what no transaction needs and no thread reads, some of it if it is much.
+    pub(super) fn collect(&self) -> Look {
+        self.advance_horizon();
+        let (mut has_more, mut has_some) = (false, false);
+        for bin in &self.bins {
+            let Some(mut bin) = bin.0.try_lock() else {
+                has_some = true;
+                continue;
+            };
+            has_more |= bin.clean(COLLECTED, self);
+            bin.retired.seal(&crossbeam_epoch::pin());
+        }
+        pass_epochs();
+        for bin in &self.bins {
+            let Some(mut bin) = bin.0.try_lock() else { continue };
+            bin.retired.free(usize::MAX);
+            has_some |= !bin.is_empty();
+        }
+        match (has_more, has_some || !self.sleep()) {
+            (true, _) => Look::More,
+            (false, true) => Look::Later,
+            (false, false) => Look::Done,
+        }
+    }
+
+    /// The collector is about to sleep. Returns false if something has come.
+    fn sleep(&self) -> bool {
+        self.bins.iter().all(|bin| {
+            let mut bin = bin.0.lock();
+            bin.sleeps = bin.is_empty();
+            bin.sleeps
+        })
+    }
+
+    pub(super) fn left(&self) -> Left {
+        self.bins.iter().fold(Left::default(), |sum, bin| {
+            let bin = bin.0.lock();
+            Left { keys: sum.keys + bin.keys.len(), bytes: sum.bytes + bin.bytes() }
+        })
+    }
 }
 
-/// The keys that a session has changed, the oldest first.
-#[derive(Debug, Default)]
+/// Lets the epochs pass, as far as the threads that read allow it.
+fn pass_epochs() {
+    (0..EPOCHS).for_each(|_| crossbeam_epoch::pin().flush());
+}
+
+/// The keys that transactions have changed, the oldest first.
+#[derive(Debug)]
 pub(super) struct Garbage {
     keys: VecDeque<(u64, Written)>,
+    /// The horizon when a thread last looked at them, and how many it has not looked at.
+    seen: (u64, u64),
+    unseen: usize,
+    /// What was written over in `keys`, …
+    keys_bytes: usize,
+    /// … and since this bin's transactions last found out what is needed.
+    came_bytes: usize,
     /// What was cut off, and is to be freed.
     pub(super) retired: Retired<Version>,
+    /// Invariant 1. No thread of a new store looks.
+    sleeps: bool,
+}
+
+impl Default for Garbage {
+    fn default() -> Garbage {
+        Garbage {
+            keys: VecDeque::new(),
+            seen: (0, 0),
+            unseen: 0,
+            keys_bytes: 0,
+            came_bytes: 0,
+            retired: Retired::default(),
+            sleeps: true,
+        }
+    }
 }
 
 impl Garbage {
-    /// A transaction of this id has changed the keys.
-    pub(super) fn add(&mut self, id: u64, keys: &mut Vec<Written>, store: &VersionStore) {
+    fn add(&mut self, id: u64, keys: &mut Vec<Written>, store: &VersionStore) {
         let added = keys.len();
-        self.keys.extend(keys.drain(..).map(|key| (id, key)));
-        if id.is_multiple_of(ONE_OF) || added as u64 >= ONE_OF {
+        for key in keys.drain(..) {
+            self.keys_bytes += key.before_bytes;
+            self.came_bytes += key.before_bytes;
+            self.keys.push_back((id, key));
+        }
+        self.unseen += added;
+        let is_much = self.came_bytes > BYTES;
+        let mut cleaned = added + 1;
+        if is_much || id.is_multiple_of(ONE_OF) || added as u64 >= ONE_OF {
+            self.came_bytes = 0;
             store.advance_horizon();
-            // No session waits here: the session that has the lock cleans it.
-            if let Some(mut left) = store.left.try_lock() {
-                left.clean(SOME.max(added), store);
-            }
+            cleaned = cleaned.max(SOME);
         }
-        self.clean(added + 1, store);
-        if self.keys.len() > OWN_MAX {
-            store.left.lock().keys.append(&mut self.keys);
+        self.clean(cleaned, store);
+        if is_much {
+            self.retired.seal(&crossbeam_epoch::pin());
+            pass_epochs();
+            self.retired.free(SOME);
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.keys.len()
+    fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.retired.is_empty()
     }
 
-    /// Cleans at most `most` keys.
-    fn clean(&mut self, most: usize, store: &VersionStore) {
+    fn bytes(&self) -> usize {
+        self.keys_bytes + self.retired.bytes()
+    }
+
+    /// Cleans at most `most` keys. Returns whether there may be more to clean now.
+    fn clean(&mut self, most: usize, store: &VersionStore) -> bool {
         let oldest = store.horizon.id.load(Ordering::Acquire);
         let oldest_timestamp = store.horizon.timestamp.load(Ordering::Acquire);
+        if self.seen != (oldest, oldest_timestamp) {
+            self.seen = (oldest, oldest_timestamp);
+            self.unseen = self.keys.len();
+        }
         let guard = &crossbeam_epoch::pin();
-        for _ in 0..most.min(self.keys.len()) {
-            match self.keys.pop_front() {
-                Some((id, key)) if id < oldest => {
-                    if !store.table.clean(&key, oldest, oldest_timestamp, &mut self.retired, guard) {
-                        // A transaction may read at a timestamp.
-                        self.keys.push_back((id, key));
-                    }
-                }
-                Some(young) => {
-                    self.keys.push_front(young);
-                    break;
-                }
-                None => break,
+        for _ in 0..most.min(self.unseen) {
+            let Some((id, key)) = self.keys.pop_front() else { break };
+            if id >= oldest {
+                // So are those behind it, as good as all.
+                self.keys.push_front((id, key));
+                self.unseen = 0;
+                break;
+            }
+            self.unseen -= 1;
+            if store.table.clean(&key, oldest, oldest_timestamp, &mut self.retired, guard) {
+                self.keys_bytes -= key.before_bytes;
+            } else {
+                // A transaction may read at a timestamp.
+                self.keys.push_back((id, key));
             }
         }
         self.retired.free_some();
-    }
-
-    /// Its session ends: what is left is cleaned by others.
-    pub(super) fn leave(&mut self, store: &VersionStore) {
-        if self.keys.is_empty() && self.retired.is_empty() {
-            return;
-        }
-        let mut left = store.left.lock();
-        let added = self.keys.len();
-        left.keys.append(&mut self.keys);
-        left.retired.absorb(&mut self.retired, &crossbeam_epoch::pin());
-        left.clean(added + 1, store);
+        self.unseen > 0
     }
 }

@@ -12,12 +12,14 @@
 //! | `transaction.rs`, `scan.rs` | what a transaction sees and does |
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
+//! | `collector.rs` | the thread that frees what commits leave behind |
 //! | `timestamps.rs` | times that the user gives |
 //! | `durable/` | a data component in files (feature `durable`) |
 //! | `error.rs` | why a transaction could not go on |
 
 pub mod coordinator;
 platform::os_only! {
+    mod collector;
     mod data;
     #[cfg(feature = "durable")]
     pub mod durable;

@@ -5,8 +5,8 @@
 //! versions themselves, they free them in bursts: a thread that looks at the wrong moment frees up
 //! to five hundred, cold and of any size, in the middle of its transaction. That was one commit of
 //! a hundred, and with values of a kilobyte it took 50 to 300 µs. So the epochs get
-//! *batches*, for each of which they only set a number. Each session frees what it has cut off
-//! itself: two versions for each that comes, so that nothing piles up.
+//! *batches*, for each of which they only set a number. Each bin (`garbage.rs`) frees what was cut
+//! off there: two versions for each that comes, so that nothing piles up.
 //!
 //! Invariants:
 //! 1. Whatever is in a batch, or in an earlier one, was in no list any more when the epochs got
@@ -19,88 +19,114 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of versions in a batch.
+/// The number of versions in a batch, …
 const BATCH: usize = 16;
+/// … unless fewer have this number of bytes.
+const BATCH_BYTES: usize = 64 * 1024;
 
 /// See [the module](self).
 #[derive(Debug)]
 pub(super) struct Retired<V> {
     /// The batch, and what is in it; the oldest first.
     versions: VecDeque<(u64, Unlinked<V>)>,
+    /// Of all of them.
+    bytes: usize,
     /// The batch that is being filled, …
     batch: u64,
-    /// … and how many are in it.
+    /// … how many are in it, …
     filled: usize,
+    /// … and their bytes.
+    filled_bytes: usize,
     /// The number of versions that came since some were freed.
     came: usize,
     /// No thread reads any batch below this one.
     safe: Arc<AtomicU64>,
 }
 
-/// A version that is in no list.
+/// A version that is in no list, and its bytes.
 #[derive(Debug)]
-struct Unlinked<V>(*const V);
+struct Unlinked<V>(*const V, usize);
 
 // SAFETY: it can be dropped by any thread, as what is in it can.
 unsafe impl<V: Send> Send for Unlinked<V> {}
 
 impl<V> Default for Retired<V> {
     fn default() -> Retired<V> {
-        Retired { versions: VecDeque::new(), batch: 0, filled: 0, came: 0, safe: Arc::default() }
+        Retired {
+            versions: VecDeque::new(),
+            bytes: 0,
+            batch: 0,
+            filled: 0,
+            filled_bytes: 0,
+            came: 0,
+            safe: Arc::default(),
+        }
     }
 }
 
 impl<V> Retired<V> {
-    /// Takes a version.
+    /// Takes a version of this number of bytes.
     ///
     /// # Safety
     /// It is in no list any more, and no other code frees it.
-    pub(super) unsafe fn take(&mut self, version: Shared<'_, V>, guard: &Guard) {
-        self.push(Unlinked(version.as_raw()), guard);
-    }
-
-    fn push(&mut self, cut: Unlinked<V>, guard: &Guard) {
-        self.versions.push_back((self.batch, cut));
+    pub(super) unsafe fn take(&mut self, version: Shared<'_, V>, bytes: usize, guard: &Guard) {
+        self.versions.push_back((self.batch, Unlinked(version.as_raw(), bytes)));
+        self.bytes += bytes;
         self.came += 1;
         self.filled += 1;
-        if self.filled >= BATCH {
-            self.filled = 0;
-            self.batch += 1;
-            let (safe, batch) = (Arc::clone(&self.safe), self.batch);
-            // Release: a thread that sees it frees behind all reads. A maximum: batches of another
-            // thread's time with the session may come later (Invariant 1).
-            guard.defer(move || _ = safe.fetch_max(batch, Ordering::Release));
-            // Else it would wait on this thread for some tens of others.
-            guard.flush();
+        self.filled_bytes += bytes;
+        if self.filled >= BATCH || self.filled_bytes >= BATCH_BYTES {
+            self.seal(guard);
         }
+    }
+
+    /// Ends the batch that is being filled, so that what is in it can be freed.
+    pub(super) fn seal(&mut self, guard: &Guard) {
+        if self.filled == 0 {
+            return;
+        }
+        (self.filled, self.filled_bytes) = (0, 0);
+        self.batch += 1;
+        let (safe, batch) = (Arc::clone(&self.safe), self.batch);
+        // Release: a thread that sees it frees behind all reads. A maximum: batches of another
+        // thread's time with the bin may come later (Invariant 1).
+        guard.defer(move || _ = safe.fetch_max(batch, Ordering::Release));
+        // Else it would wait on this thread for some tens of others.
+        guard.flush();
     }
 
     /// Frees some that no thread reads any more: two for each that came since, and two more.
     pub(super) fn free_some(&mut self) {
         let most = 2 * (std::mem::take(&mut self.came) + 1);
+        self.free(most);
+    }
+
+    /// Frees up to `most` that no thread reads any more.
+    pub(super) fn free(&mut self, most: usize) {
         if self.versions.is_empty() {
             return;
         }
-        // Acquire: see `push`.
+        // Acquire: see `seal`.
         let safe = self.safe.load(Ordering::Acquire);
         for _ in 0..most {
             match self.versions.pop_front() {
-                // SAFETY: Invariants 1 and 2.
-                Some((batch, cut)) if batch < safe => unsafe { cut.free() },
+                Some((batch, cut)) if batch < safe => {
+                    self.bytes -= cut.1;
+                    // SAFETY: Invariants 1 and 2.
+                    unsafe { cut.free() }
+                }
                 Some(young) => return self.versions.push_front(young),
                 None => return,
             }
         }
     }
 
-    /// Takes all that another one has.
-    pub(super) fn absorb(&mut self, other: &mut Retired<V>, guard: &Guard) {
-        // Invariant 1: they are in no list, so they are as good as any that come now.
-        other.versions.drain(..).for_each(|(_, cut)| self.push(cut, guard));
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.versions.is_empty()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
@@ -116,8 +142,7 @@ impl<V> Unlinked<V> {
 impl<V> Drop for Retired<V> {
     fn drop(&mut self) {
         for (_, cut) in self.versions.drain(..) {
-            // SAFETY: a session's is emptied before it ends, so this is the store's own, and it
-            // goes with the store: no thread reads.
+            // SAFETY: it goes with the store: no thread reads.
             unsafe { cut.free() };
         }
     }
@@ -175,7 +200,7 @@ mod tests {
                 values.push(Arc::downgrade(&value));
                 let version = Owned::new(Version::first(1, Some(value))).into_shared(&guard);
                 // SAFETY: it was in no list, and is ours.
-                unsafe { retired.take(version, &guard) };
+                unsafe { retired.take(version, 8, &guard) };
             }
             values.clone()
         };

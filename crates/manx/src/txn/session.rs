@@ -144,12 +144,6 @@ impl Session {
         Ok(Transaction::begin(&self.store.0, &mut self.work, Isolation::Snapshot))
     }
 
-    /// Returns the number of this session's changes that are still to be cleaned up: they may have
-    /// left versions that no transaction needs. For monitoring.
-    pub fn unfinished(&self) -> usize {
-        self.work.garbage.len()
-    }
-
     /// The store.
     pub fn store(&self) -> &Store {
         &self.store
@@ -159,6 +153,5 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.work.close(&self.store.0);
-        self.work.garbage.leave(&self.store.0.versions);
     }
 }

@@ -1,5 +1,6 @@
 //! A store of transactions: what its sessions and transactions share.
 
+use super::collector::{Collector, Look};
 use super::coordinator::{Coordinator, Protocol};
 use super::data::Data;
 use super::error::Error;
@@ -32,6 +33,7 @@ pub struct Options {
     active_wait: Duration,
     pub(super) tries_max: u32,
     pub(super) sync: bool,
+    collect_every: Option<Duration>,
 }
 
 impl Options {
@@ -44,6 +46,7 @@ impl Options {
             active_wait: Duration::from_secs(1),
             tries_max: 1_000,
             sync: true,
+            collect_every: Some(Duration::from_millis(50)),
         }
     }
 
@@ -94,6 +97,27 @@ impl Options {
         self
     }
 
+    /// Sets how often a thread of the store frees what commits have left behind; the default is 50
+    /// ms. The thread sleeps while nothing is left. With `None` there is no thread: commits free as
+    /// much as they leave, and [`Store::collect`] frees the rest.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::new().collect_every(None));
+    /// for value in [b"1", b"2"] {
+    ///     store.run(Isolation::Snapshot, |it| it.put(b"key", value))?;
+    /// }
+    /// assert!(store.stats().garbage_bytes > 0);
+    /// store.collect();
+    /// assert_eq!(store.stats().garbage_bytes, 0);
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    pub const fn collect_every(mut self, period: Option<Duration>) -> Options {
+        self.collect_every = period;
+        self
+    }
+
     /// Sets what is done about a session in the middle of taking an id; the default is
     /// [`Protocol::Help`].
     // For the packages `serve` and `workload`, which compare the protocols.
@@ -135,6 +159,10 @@ pub struct Stats {
     pub oldest_timestamp: u64,
     /// Keys that have versions in memory.
     pub keys: usize,
+    /// Changes of keys that may have left versions that no transaction needs.
+    pub garbage_keys: usize,
+    /// The memory of these versions, and of those that are about to be freed, in bytes.
+    pub garbage_bytes: usize,
     /// Transactions that have committed what they wrote.
     pub committed: u64,
     /// Conflicts and deadlocks that transactions got.
@@ -168,7 +196,9 @@ pub struct Store(pub(super) Arc<Inner>);
 /// What all that use a store share.
 pub(super) struct Inner {
     pub(super) options: Options,
-    pub(super) versions: VersionStore,
+    /// Before the versions: its thread has them, and ends first.
+    pub(super) collector: Collector,
+    pub(super) versions: Arc<VersionStore>,
     pub(super) ranges: RangeLock<Vec<u8>>,
     active: AtomicU32,
     ended: Event,
@@ -242,10 +272,11 @@ impl Store {
     fn new(options: Options, data: Option<Box<dyn Data>>) -> Store {
         Store(Arc::new(Inner {
             options,
-            versions: VersionStore::new(
+            collector: Collector::new(options.collect_every),
+            versions: Arc::new(VersionStore::new(
                 Table::new(data),
                 Coordinator::with_protocol(options.protocol, options.sessions_max),
-            ),
+            )),
             ranges: RangeLock::with(range::Options::new().detecting_deadlocks()),
             active: AtomicU32::new(0),
             ended: Event::new(),
@@ -281,7 +312,13 @@ impl Store {
         self.0.versions.timestamps.set_oldest(timestamp);
     }
 
-    /// What it is like now.
+    /// Frees what commits have left behind, as far as no transaction needs it and no thread reads
+    /// it, for a store without a thread that does it ([`Options::collect_every`]).
+    pub fn collect(&self) {
+        while self.0.versions.collect() == Look::More {}
+    }
+
+    /// What it is like now. Looks at each session.
     ///
     /// ```
     /// use manx::txn::{Isolation, Options, Store};
@@ -294,11 +331,14 @@ impl Store {
     /// ```
     pub fn stats(&self) -> Stats {
         let inner = &*self.0;
+        let left = inner.versions.left();
         Stats {
             current_id: inner.versions.ids.current(),
             oldest_id: inner.versions.ids.oldest(),
             oldest_timestamp: inner.versions.timestamps.settled(),
             keys: inner.versions.table.keys.len(),
+            garbage_keys: left.keys,
+            garbage_bytes: left.bytes,
             committed: inner.committed.load(Ordering::Relaxed),
             refused: inner.refused.load(Ordering::Relaxed),
         }

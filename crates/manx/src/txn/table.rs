@@ -20,7 +20,7 @@
 use super::data::{Bounds, Data, DataError, Entry, Value};
 use super::point_index::PointIndex;
 use super::retired::Retired;
-use super::versions::{Refused, Version, Versions, View};
+use super::versions::{Before, Refused, Version, Versions, View};
 use crossbeam_epoch::Guard;
 use crossbeam_skiplist::SkipMap;
 use crossbeam_skiplist::map;
@@ -41,6 +41,16 @@ pub(super) struct Table {
 pub(super) struct Written {
     pub(super) key: Value,
     pub(super) versions: Arc<Versions>,
+    /// The memory of the version that was there before.
+    pub(super) before_bytes: usize,
+}
+
+/// What a write did.
+#[derive(Debug)]
+pub(super) struct Wrote<'g> {
+    /// What was written to, unless the transaction had written it before.
+    pub(super) written: Option<Written>,
+    pub(super) before: Before<'g>,
 }
 
 /// A key that has versions.
@@ -87,21 +97,23 @@ impl Table {
             .take_while(move |at| RangeBounds::<[u8]>::contains(&bounds, &**at.key()))
     }
 
-    /// Writes a version. Returns what was written to, unless the transaction had written it before.
-    pub(super) fn write(
+    /// Writes a version.
+    pub(super) fn write<'g>(
         &self,
         key: &[u8],
         id: u64,
         value: Option<&Value>,
         view: View<'_>,
-        retired: &mut Retired<Version>,
-        guard: &Guard,
-    ) -> Result<Option<Written>, WriteError> {
-        let found =
-            |key: &Value, versions: &Arc<Versions>| Written { key: key.clone(), versions: versions.clone() };
+        guard: &'g Guard,
+    ) -> Result<Wrote<'g>, WriteError> {
+        let found = |key: &Value, versions: &Arc<Versions>| Written {
+            key: key.clone(),
+            versions: versions.clone(),
+            before_bytes: 0,
+        };
         loop {
             let it = self.points.as_ref().and_then(|points| points.find(key, guard, found));
-            let it = it.unwrap_or_else(|| {
+            let mut it = it.unwrap_or_else(|| {
                 let entry = match self.keys.get(key) {
                     Some(entry) => entry,
                     None => self.keys.get_or_insert_with(key.into(), Arc::default),
@@ -128,13 +140,11 @@ impl Table {
                     }
                 }
             }
-            match versions.write(id, value.cloned(), view, retired, guard) {
-                Ok(true) => {
-                    // What it wrote over is its own, and may be as much as one likes.
-                    retired.free_some();
-                    return Ok(None);
+            match versions.write(id, value.cloned(), view, guard) {
+                Ok(before) => {
+                    it.before_bytes = before.bytes;
+                    return Ok(Wrote { written: before.own.is_none().then_some(it), before });
                 }
-                Ok(false) => return Ok(Some(it)),
                 Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
                 // The thread that closed it is about to remove it.
                 Err(Refused::Closed) => self.remove(&it),
@@ -166,7 +176,7 @@ impl Table {
     }
 
     /// Removes a key whose versions are closed.
-    fn remove(&self, Written { key, versions }: &Written) {
+    fn remove(&self, Written { key, versions, .. }: &Written) {
         // If others have replaced them, these are not the key's own any more.
         if let Some(entry) = self.keys.get(&**key)
             && Arc::ptr_eq(entry.value(), versions)

@@ -24,9 +24,8 @@
 use super::coordinator;
 use super::data::{Bounds, Change, Value};
 use super::error::Error;
-use super::garbage::Garbage;
 use super::store::Inner;
-use super::table::{Found, WriteError, Written};
+use super::table::{Found, WriteError, Written, Wrote};
 use super::versions::View;
 use crate::range::{LockError, Owner, Span};
 use crossbeam_epoch as epoch;
@@ -93,7 +92,6 @@ pub struct Committed {
 pub(super) struct Work {
     ids: coordinator::Session,
     written: Vec<Written>,
-    pub(super) garbage: Garbage,
     /// A transaction has begun and is not over: it was admitted, and may read at a timestamp.
     is_open: bool,
     pub(super) read_timestamp: Option<u64>,
@@ -101,8 +99,7 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) fn new(ids: coordinator::Session) -> Work {
-        let garbage = Garbage::default();
-        Work { ids, written: Vec::new(), garbage, is_open: false, read_timestamp: None }
+        Work { ids, written: Vec::new(), is_open: false, read_timestamp: None }
     }
 
     /// A transaction begins.
@@ -115,6 +112,14 @@ impl Work {
         Ok(())
     }
 
+    /// The transaction of this id, whatever it wrote, has an end.
+    fn end(&mut self, id: u64, inner: &Inner) {
+        self.ids.end();
+        inner.versions.discard(self.ids.slot(), id, &mut self.written, &inner.collector);
+        // A transaction of many keys shall not keep its memory for ever.
+        self.written.shrink_to(WRITTEN_KEPT);
+    }
+
     /// The transaction is over, if there is one. What it has written and not committed is gone, and
     /// no transaction sees it.
     #[inline]
@@ -123,11 +128,10 @@ impl Work {
             return;
         }
         if let Some(id) = self.ids.id() {
-            let guard = &crossbeam_epoch::pin();
-            let retired = &mut self.garbage.retired;
+            let guard = &epoch::pin();
+            let retired = &mut inner.versions.bin(self.ids.slot()).retired;
             self.written.iter().for_each(|it| it.versions.take_back(id, retired, guard));
-            self.ids.end();
-            self.garbage.add(id, &mut self.written, &inner.versions);
+            self.end(id, inner);
         }
         self.ids.unpin();
         if let Some(timestamp) = self.read_timestamp.take() {
@@ -249,7 +253,29 @@ impl<'s> Transaction<'s> {
     /// As [`Transaction::put`].
     pub fn put_shared(&mut self, key: &[u8], value: Value) -> Result<(), Error> {
         self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
-        self.write(key, Some(value))
+        self.write(key, Some(value), |_| ())
+    }
+
+    /// Sets the value of a key, as [`Transaction::put_shared`] does, and returns the value that it
+    /// had.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| {
+    ///     assert_eq!(it.replace(b"key", (*b"one").into())?, None);
+    ///     assert_eq!(it.replace(b"key", (*b"two").into())?.as_deref(), Some(&b"one"[..]));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn replace(&mut self, key: &[u8], value: Value) -> Result<Option<Value>, Error> {
+        self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
+        self.write(key, Some(value), |before| before.cloned())
     }
 
     /// The key has no value from now on. Returns whether it had one.
@@ -270,13 +296,34 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+        Ok(self.take(key)?.is_some())
+    }
+
+    /// The key has no value from now on. Returns the value that it had.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| {
+    ///     it.put(b"key", b"value")?;
+    ///     assert_eq!(it.take(b"key")?.as_deref(), Some(&b"value"[..]));
+    ///     assert_eq!(it.take(b"key")?, None);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn take(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
-        let was_there = self.inner.versions.table.get(key, self.view(), &epoch::pin())?.is_some();
-        if was_there {
-            self.write(key, None)?;
+        let was = self.inner.versions.table.get(key, self.view(), &epoch::pin())?;
+        if was.is_some() {
+            self.write(key, None, |_| ())?;
         }
-        Ok(was_there)
+        Ok(was)
     }
 
     /// No key of the range has a value from now on. Returns how many had one. At a lower isolation
@@ -312,7 +359,7 @@ impl<'s> Transaction<'s> {
         loop {
             let (entries, last) = self.entries((as_ref(&from), as_ref(&to)), false, BATCH)?;
             for (key, _) in &entries {
-                self.write(key, None)?;
+                self.write(key, None, |_| ())?;
             }
             deleted += entries.len();
             match last {
@@ -408,10 +455,8 @@ impl<'s> Transaction<'s> {
             let guard = &epoch::pin();
             self.work.written.iter().for_each(|it| it.versions.stamp(id, timestamp, guard));
         }
-        self.work.ids.end();
         self.inner.committed.fetch_add(1, Ordering::Relaxed);
-        let Work { written, garbage, .. } = &mut *self.work;
-        garbage.add(id, written, &self.inner.versions);
+        self.work.end(id, self.inner);
         Ok(Committed { id: Some(id) })
     }
 
@@ -493,7 +538,13 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    fn write(&mut self, key: &[u8], value: Option<Value>) -> Result<(), Error> {
+    /// Shows what the key had.
+    fn write<T>(
+        &mut self,
+        key: &[u8],
+        value: Option<Value>,
+        see: impl FnOnce(Option<&Value>) -> T,
+    ) -> Result<T, Error> {
         let id = self.work.ids.allocate();
         if let Some(owner) = &mut self.owner {
             // So that the error of a deadlock can name this transaction.
@@ -505,21 +556,22 @@ impl<'s> Transaction<'s> {
             Some(snapshot) => View::Of { snapshot, own: Some(id), timestamp: self.timestamp() },
             None => unreachable!("prepared"),
         };
-        match self.inner.versions.table.write(
-            key,
-            id,
-            value.as_ref(),
-            view,
-            &mut self.work.garbage.retired,
-            guard,
-        ) {
-            Ok(key) => self.work.written.extend(key),
-            Err(WriteError::Conflict(with)) => return Err(self.conflict(key, with)),
-            Err(WriteError::Data(error)) => {
-                return Err(self.fail(error.into()));
+        let versions = &self.inner.versions;
+        match versions.table.write(key, id, value.as_ref(), view, guard) {
+            Ok(Wrote { written, before }) => {
+                self.work.written.extend(written);
+                if let Some(own) = before.own {
+                    let retired = &mut versions.bin(self.work.ids.slot()).retired;
+                    // SAFETY: it is in the list no more, and is left to this caller alone.
+                    unsafe { retired.take(own, before.bytes, guard) };
+                    // It may write over its own as often as it likes.
+                    retired.free_some();
+                }
+                Ok(see(before.value))
             }
+            Err(WriteError::Conflict(with)) => Err(self.conflict(key, with)),
+            Err(WriteError::Data(error)) => Err(self.fail(error.into())),
         }
-        Ok(())
     }
 
     /// Some entries that it sees, and the last key that was looked at if there may be more.
@@ -554,6 +606,9 @@ impl Drop for Transaction<'_> {
         self.work.close(self.inner);
     }
 }
+
+/// What a session keeps of the memory for the keys that a transaction has written.
+const WRITTEN_KEPT: usize = 1_024;
 
 /// A scan looks for this number of entries at once.
 const BATCH: usize = 64;

@@ -43,6 +43,27 @@ impl Version {
     pub(super) fn first(id: u64, value: Option<Value>) -> Version {
         Version { id, timestamp: AtomicU64::new(0), value, next: Atomic::null() }
     }
+
+    /// The memory that it takes, if no reader has its value.
+    fn bytes(&self) -> usize {
+        size_of::<Version>() + self.value.as_ref().map_or(0, |value| COUNTS_BYTES + value.len())
+    }
+}
+
+/// What a value takes beside its bytes: how many have it.
+const COUNTS_BYTES: usize = 2 * size_of::<usize>();
+
+/// What a write found before the version that it wrote.
+#[derive(Debug)]
+pub(super) struct Before<'g> {
+    /// The value that the key had for the transaction.
+    pub(super) value: Option<&'g Value>,
+    /// The transaction itself had written it. Its version is in the list no more, and is the
+    /// caller's to free.
+    pub(super) own: Option<Shared<'g, Version>>,
+    /// The memory of the version that was written over, which is still in the list unless it is the
+    /// transaction's own.
+    pub(super) bytes: usize,
 }
 
 /// All versions of a key that a transaction may still see.
@@ -128,16 +149,15 @@ impl Versions {
         (!view.sees(first)).then_some(first.id)
     }
 
-    /// Writes a version, in place of one by the same transaction if there is one. Returns whether
-    /// there was.
-    pub(super) fn write(
+    /// Writes a version, in place of one by the same transaction if there is one. Returns what was
+    /// there.
+    pub(super) fn write<'g>(
         &self,
         id: u64,
         value: Option<Value>,
         view: View<'_>,
-        retired: &mut Retired<Version>,
-        guard: &Guard,
-    ) -> Result<bool, Refused> {
+        guard: &'g Guard,
+    ) -> Result<Before<'g>, Refused> {
         let mut version = Owned::new(Version::first(id, value));
         loop {
             let head = self.head.load(Ordering::Acquire, guard);
@@ -158,11 +178,11 @@ impl Versions {
             version.next.store(next, Ordering::Relaxed);
             match self.head.compare_exchange(head, version, Ordering::AcqRel, Ordering::Relaxed, guard) {
                 Ok(_) => {
-                    if is_own {
-                        // SAFETY: it is in the list no more.
-                        unsafe { retired.take(head, guard) };
-                    }
-                    return Ok(is_own);
+                    return Ok(Before {
+                        value: first.and_then(|first| first.value.as_ref()),
+                        own: is_own.then_some(head),
+                        bytes: first.map_or(0, Version::bytes),
+                    });
                 }
                 Err(error) => version = error.new,
             }
@@ -180,7 +200,7 @@ impl Versions {
         debug_assert!(taken.is_ok(), "somebody wrote over a transaction at work");
         if taken.is_ok() {
             // SAFETY: it is in the list no more.
-            unsafe { retired.take(head, guard) };
+            unsafe { retired.take(head, first.bytes(), guard) };
         }
     }
 
@@ -231,7 +251,7 @@ impl Versions {
                 while let Some(cut) = unsafe { behind.as_ref() } {
                     let next = cut.next.swap(Shared::null(), Ordering::AcqRel, guard);
                     // SAFETY: no longer in the list.
-                    unsafe { retired.take(behind, guard) };
+                    unsafe { retired.take(behind, cut.bytes(), guard) };
                     behind = next;
                 }
                 return (!is_kept).then_some((left, version.value.is_none()));

@@ -95,8 +95,13 @@ impl Session {
         }
     }
 
-    fn slot(&self) -> &SessionSlot {
+    fn shown(&self) -> &SessionSlot {
         self.coordinator.slots.at(self.slot)
+    }
+
+    /// Its number among the sessions that there are: small numbers are given again first.
+    pub(crate) fn slot(&self) -> usize {
+        self.slot
     }
 
     /// Which transactions are over now. It is *pinned*: what it shows is kept until
@@ -129,7 +134,7 @@ impl Session {
     #[inline]
     pub fn unpin(&mut self) {
         if std::mem::take(&mut self.is_pinned) {
-            pin::clear(&self.slot().pin);
+            pin::clear(&self.shown().pin);
         }
     }
 
