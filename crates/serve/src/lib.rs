@@ -4,6 +4,7 @@
 //! those of [`Server`], files are read, and signals stop it. What it does is in the package
 //! `server`.
 
+mod allocator;
 mod files;
 mod sizes;
 
@@ -151,6 +152,10 @@ pub fn main() -> ! {
 /// # Errors
 /// With code 2 if the options cannot be, 125 if the system refuses something.
 pub fn run(args: &Args) -> Result<u8, Failure> {
+    allocator::set_up().map_err(|error| {
+        let what = format!("the allocator cannot be set up: {error}");
+        Failure::new(BROKEN, what, "build manx-serve again, without changes of its dependencies")
+    })?;
     // Before anything that may take long, so that no signal is lost.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| {
         let what = format!("signals cannot be handled: {}", reason(&error));
@@ -189,6 +194,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         tls,
         exposed: args.without_password,
         durable: args.data.is_some(),
+        allocated_bytes: Some(allocator::allocated_bytes),
         slo: args.slo,
         ..Options::default()
     };

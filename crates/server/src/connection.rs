@@ -122,7 +122,10 @@ impl Connection {
         if received == Turn::Over {
             return Turn::Over;
         }
-        match self.send() {
+        let sent = self.send();
+        self.input.rest();
+        self.out.rest();
+        match sent {
             Turn::Read => received,
             // Invariant 4. What piles up meanwhile has its bound.
             Turn::Write if received == Turn::Again => Turn::Again,
@@ -150,6 +153,7 @@ impl Connection {
     fn answer(&mut self) -> bool {
         let mut commands = 0;
         let mut goes_on = true;
+        self.out.begin();
         while goes_on && !self.client.is_leaving {
             let Connection { shared, input, parser, client, session, out, .. } = self;
             let limits =

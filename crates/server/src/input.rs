@@ -1,12 +1,21 @@
 //! Bytes that were received and not yet understood.
 //!
 //! The buffer grows with what has come, never with what a length only announces, so a client pays
-//! for the memory that it takes.
+//! for the memory that it takes. A connection has a buffer only while something is in it: between
+//! two turns of connections the thread keeps one for the next.
 
-/// What a connection has at least …
+use std::cell::RefCell;
+
+/// What a buffer has at least, …
 const LEAST: usize = 16 * 1024;
-/// … and keeps at most when nothing is in it.
+/// … what is kept of one at most when nothing is in it, …
 const KEPT: usize = 256 * 1024;
+/// … and from here on it grows by a quarter, not to the double.
+const LARGE: usize = 1 << 20;
+
+thread_local! {
+    static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A buffer.
 pub(crate) struct Input {
@@ -45,11 +54,29 @@ impl Input {
                 self.end -= self.start;
                 self.start = 0;
             } else {
-                let length = (self.bytes.len() * 2).max(LEAST);
-                self.bytes.resize(length, 0);
+                self.grow();
             }
         }
         &mut self.bytes[self.end..]
+    }
+
+    fn grow(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = SPARE.take();
+        }
+        if self.end == self.bytes.len() {
+            let had = self.bytes.len();
+            let more = if had >= LARGE { had / 4 } else { had.max(LEAST) };
+            self.bytes.reserve_exact(more);
+            self.bytes.resize(had + more, 0);
+        }
+    }
+
+    /// A turn is over: a buffer with nothing in it is left to the thread.
+    pub(crate) fn rest(&mut self) {
+        if self.end == 0 && !self.bytes.is_empty() {
+            SPARE.set(std::mem::take(&mut self.bytes));
+        }
     }
 
     /// Takes over this number of bytes, which were put into the room.
@@ -84,6 +111,21 @@ mod tests {
             input.take(some);
         }
         assert!(taken > 2_000_000);
+    }
+
+    #[test]
+    fn an_empty_one_leaves_its_memory_to_the_next() {
+        let (mut one, mut other) = (Input::new(), Input::new());
+        one.room()[..3].copy_from_slice(b"abc");
+        one.came(3);
+        one.rest();
+        assert_eq!(one.received(), b"abc");
+        one.take(3);
+        let place = one.bytes.as_ptr();
+        one.rest();
+        assert!(one.bytes.is_empty());
+        assert_eq!(other.room().as_ptr(), place);
+        assert_eq!(one.room().len(), LEAST);
     }
 
     #[test]

@@ -74,6 +74,9 @@ pub struct Options {
     pub exposed: bool,
     /// Whether the store's commits wait for a disk, so that others work meanwhile.
     pub durable: bool,
+    /// Returns how many bytes the process has allocated. Without it the server counts what it
+    /// stores.
+    pub allocated_bytes: Option<fn() -> u64>,
     /// How late an answer may be: the locks on a request's way take it into account.
     pub slo: Option<Slo>,
     /// How long a shutdown waits for clients that do not read their answers.
@@ -93,6 +96,7 @@ impl Default for Options {
             tls: None,
             exposed: false,
             durable: false,
+            allocated_bytes: None,
             slo: None,
             shutdown_timeout: Duration::from_secs(5),
         }

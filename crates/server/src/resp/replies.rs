@@ -4,6 +4,8 @@
 //! RESP 2 gets the nearest that it has. Answers pile up here until they are sent; where a command
 //! has to be done again, what it has answered is cut off.
 
+use std::cell::RefCell;
+
 /// The protocol that a client speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
@@ -40,6 +42,11 @@ pub struct Replies {
 /// What is kept of the memory when nothing is in it.
 const KEPT_BYTES: usize = 64 * 1024;
 
+thread_local! {
+    /// Memory for the next answers: connections without any have none.
+    static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Replies {
     /// Nothing yet. More than `bytes_max` are too many ([`Replies::is_over`]).
     pub fn new(bytes_max: usize) -> Replies {
@@ -61,6 +68,20 @@ impl Replies {
         } else if self.sent > KEPT_BYTES && self.sent > self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
             self.sent = 0;
+        }
+    }
+
+    /// Answers are about to come.
+    pub(crate) fn begin(&mut self) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = SPARE.take();
+        }
+    }
+
+    /// A turn is over: memory with nothing in it is left to the thread.
+    pub(crate) fn rest(&mut self) {
+        if self.bytes.is_empty() && self.bytes.capacity() > 0 {
+            SPARE.set(std::mem::take(&mut self.bytes));
         }
     }
 

@@ -1,0 +1,52 @@
+//! The allocator of `manx-serve`: jemalloc, as in Redis.
+//!
+//! Values come from one thread and are freed by another, in all sizes. The C library's allocator
+//! then keeps what one of its arenas has had at most, for ever: a server that had 160 MiB of values
+//! of 16 MiB kept 2 GiB. jemalloc gives memory back to the system a moment after it was freed, also
+//! if no thread allocates any more, and counts what is in use.
+
+use tikv_jemalloc_ctl::{background_thread, epoch, raw, stats};
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+/// Memory that was freed goes back to the system after this time, little by little.
+const DECAY_MS: isize = 200;
+
+/// Makes it give memory back in time. To be called before there are other threads.
+///
+/// # Errors
+/// It is not the allocator that this was written for.
+pub(super) fn set_up() -> Result<(), tikv_jemalloc_ctl::Error> {
+    background_thread::write(true)?;
+    for setting in [&b"arenas.dirty_decay_ms\0"[..], b"arena.0.dirty_decay_ms\0"] {
+        // SAFETY: both are of the type `ssize_t`.
+        unsafe { raw::write(setting, DECAY_MS) }?;
+    }
+    Ok(())
+}
+
+/// Returns the number of bytes that the program has allocated and not freed.
+pub(super) fn allocated_bytes() -> u64 {
+    // The figures are those of the last epoch.
+    let allocated = epoch::advance().and_then(|_| stats::allocated::read());
+    allocated.map_or(0, |bytes| bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_allocated_is_counted_and_what_is_freed_is_not() {
+        set_up().expect("it is the allocator");
+        assert!(background_thread::read().expect("it is the allocator"));
+        const LARGE: u64 = 64 << 20;
+        let before = allocated_bytes();
+        let large = std::hint::black_box(vec![1_u8; LARGE as usize]);
+        assert!((before + LARGE..before + LARGE + LARGE / 4).contains(&allocated_bytes()));
+        drop(large);
+        assert!(allocated_bytes() < before + LARGE / 4);
+    }
+}
