@@ -1,18 +1,21 @@
-//! Periodic work: connections that are idle for too long are closed, and expired keys and members
-//! of dead collections are deleted.
+//! Periodic work: connections that are idle for too long are closed, and expired keys, keys from
+//! before the last FLUSHALL and members of dead collections are deleted.
 //!
 //! Readers report the expired keys that they find. Keys that no client reads are found in rounds
 //! through all keys, once any key had an expiry. Each tick scans keys for a short time. While many
 //! of them have expired, it goes on, for half of the time at most. So expired keys cannot pile up
 //! for long, and a server where nothing expires is hardly disturbed.
 
+mod counting;
 mod rounds;
 
-use crate::ops::Enough;
+pub(crate) use counting::count_keys;
+
+use crate::ops::{Enough, Ops};
 use crate::resp::Replies;
 use crate::shared::{Shared, count};
 use crate::transact::transact;
-use manx::txn::Session;
+use manx::txn::{Error, Session};
 use rounds::{Looked, Rounds};
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -24,8 +27,6 @@ const TICK: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(10);
 /// The shortest pause, in which other threads work.
 const PAUSE: Duration = Duration::from_millis(1);
-/// The maximum number of purges of dead collections in a tick.
-const PURGES: usize = 64;
 
 /// Goes on until the server stops.
 pub(crate) fn keep(shared: &Arc<Shared>) {
@@ -37,25 +38,42 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
         pause = tick;
         disconnect_idle(shared);
         let keyspace = &shared.keyspace;
-        if !keyspace.expired.has_some() && !keyspace.may_have_expiries() && !keyspace.may_have_collections() {
+        let has_expired = keyspace.expired.has_some() || keyspace.may_have_expiries();
+        let was_flushed = keyspace.generation() > 0;
+        if !has_expired && !was_flushed && !keyspace.may_have_collections() {
             continue;
         }
         if session.is_none() {
             session = shared.store.session().ok();
         }
         let Some(session) = &mut session else { continue };
-        if delete_expired(shared, session, &mut rounds) == Enough::No {
+        if has_expired && delete_expired(shared, session, &mut rounds) == Enough::No {
             pause = PAUSE;
         }
-        if keyspace.may_have_collections() {
-            for _ in 0..PURGES {
-                let purged = transact(shared, session, &mut Replies::new(0), |ops, _| ops.purge());
-                if !matches!(purged, Ok(true)) {
-                    break;
-                }
-            }
+        if was_flushed && purge(shared, session, |ops| ops.purge_keys()) == Enough::No {
+            pause = PAUSE;
+        }
+        if keyspace.may_have_collections() && purge(shared, session, |ops| ops.purge()) == Enough::No {
+            pause = PAUSE;
         }
     }
+}
+
+/// Deletes for a while what no client sees any more, in steps that say whether there may be more,
+/// and pauses for as long. Returns whether that is enough until the next tick.
+fn purge(
+    shared: &Shared,
+    session: &mut Session,
+    step: impl Fn(&mut Ops<'_, '_>) -> Result<bool, Error>,
+) -> Enough {
+    let began = Instant::now();
+    let mut has_more = true;
+    while has_more && began.elapsed() < LOOK {
+        let purged = transact(shared, session, &mut Replies::new(0), |ops, _| step(ops));
+        // What fails now is tried again with the next tick.
+        has_more = matches!(purged, Ok(true));
+    }
+    if !has_more || shared.stop.wait(began.elapsed()) { Enough::Yes } else { Enough::No }
 }
 
 fn disconnect_idle(shared: &Shared) {

@@ -2,7 +2,8 @@
 
 use crate::cursors::Cursors;
 use crate::expired::Expired;
-use crate::names::{self, LANES, MEMBERS, TOMBSTONES};
+use crate::key_count::{KeyCount, Outcome};
+use crate::names::{self, GENERATION, LANES, MEMBERS, TOMBSTONES};
 use manx::txn::{Error, Isolation, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +14,9 @@ pub(crate) struct Keyspace {
     /// The next stamp, or the next incarnation. Begins at the time in nanoseconds, so that a
     /// restart repeats none.
     stamps: AtomicU64,
+    /// Of the keys that there are (`names.rs`).
+    generation: AtomicU64,
+    pub(crate) count: KeyCount,
     pub(crate) cursors: Cursors,
     pub(crate) expired: Expired,
     /// Whether any key may have an expiry.
@@ -26,6 +30,7 @@ impl Keyspace {
     pub(crate) fn new(store: &Store, may_have_keys: bool) -> Result<Keyspace, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let newest = newest_incarnation(store)?;
+        let generation = generation(store)?;
         // Also if the clock was set back: an incarnation that begins anew would find the members of
         // the old one.
         let first = u64::try_from(now.as_nanos())
@@ -33,6 +38,8 @@ impl Keyspace {
             .max(newest.map_or(0, |newest| newest.saturating_add(1)));
         Ok(Keyspace {
             stamps: AtomicU64::new(first),
+            generation: AtomicU64::new(generation),
+            count: KeyCount::new(generation, !may_have_keys),
             cursors: Cursors::new(u64::try_from(now.as_micros()).unwrap_or(0)),
             expired: Expired::default(),
             expires: AtomicBool::new(may_have_keys),
@@ -45,6 +52,26 @@ impl Keyspace {
     pub(crate) fn stamp(&self) -> u64 {
         // Relaxed: each stamp is taken once, which is all that is asked of it.
         self.stamps.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Which generation the keys are of that a transaction sees that begins now.
+    ///
+    /// FLUSHALL commits the next one before it is here, and answers afterwards. So a transaction
+    /// that still gets the old one has begun before FLUSHALL was over, and counts as one that was
+    /// before it: no later one sees what it does.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        // Acquire: with the generation come its numbers.
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// A transaction with this outcome is committed.
+    #[inline]
+    pub(crate) fn committed(&self, outcome: Outcome) {
+        self.count.committed(outcome);
+        if outcome.is_new {
+            self.generation.fetch_max(outcome.generation, Ordering::Release);
+        }
     }
 
     /// Whether any key may have an expiry.
@@ -87,4 +114,11 @@ fn newest_incarnation(store: &Store) -> Result<Option<u64>, Error> {
         newest = newest.max(last.and_then(|(name, _)| names::incarnation_in(&name)));
     }
     Ok(newest)
+}
+
+/// Returns the generation that the store's keys are of.
+fn generation(store: &Store) -> Result<u64, Error> {
+    let mut session = store.session()?;
+    let mut transaction = session.begin(Isolation::Snapshot)?;
+    Ok(transaction.get(GENERATION)?.map_or(0, |value| names::number(&value)))
 }

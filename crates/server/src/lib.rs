@@ -23,7 +23,7 @@
 //! | `resp/` | the protocol |
 //! | `command/` | the commands |
 //! | `transact.rs`, `retry_locks.rs`, `ops.rs`, `fault.rs` | commands in transactions |
-//! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs` | what is stored, and how |
+//! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs`, `key_count.rs` | what is stored, and how |
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `transport.rs` | one connection, and its bytes |
 //! | `model/` | the threads that serve connections |
@@ -42,6 +42,7 @@ mod fault;
 mod glob;
 mod housekeeping;
 mod input;
+mod key_count;
 mod keyspace;
 mod model;
 mod names;

@@ -1,5 +1,5 @@
-//! The names under which the store keeps the data of clients, in five *spaces*. The first byte of a
-//! name is its space.
+//! The names under which the store keeps the data of clients, in seven *spaces*. The first byte of
+//! a name is its space.
 //!
 //! | space | behind the first byte | what it has |
 //! | --- | --- | --- |
@@ -8,6 +8,12 @@
 //! | [`ORDER`] | an incarnation, a score, a member | nothing: it is there |
 //! | [`LANES`] | an incarnation, a lane | how many members a lane has, and a stamp (`collection/lanes.rs`) |
 //! | [`TOMBSTONES`] | an incarnation | nothing: its members are to be deleted |
+//! | [`LATER_KEYS`] | a generation, a key | as [`KEYS`] |
+//! | [`GENERATION`] | nothing | the generation |
+//!
+//! A *generation* is what all keys are of from one FLUSHALL to the next. Those of the first one are
+//! in [`KEYS`]. So a store that no client has flushed has short names, and FLUSHALL only changes a
+//! number: keys of generations before are no keys any more.
 //!
 //! An *incarnation* is what a collection is from when its key gets it until the key is deleted or
 //! gets something else; its number is never used again. So members that are still there when their
@@ -22,6 +28,9 @@ pub(crate) const MEMBERS: u8 = 2;
 pub(crate) const ORDER: u8 = 3;
 pub(crate) const LANES: u8 = 4;
 pub(crate) const TOMBSTONES: u8 = 5;
+const LATER_KEYS: u8 = 6;
+/// The name of the generation.
+pub(crate) const GENERATION: &[u8] = &[7];
 
 /// A name. Those of usual keys need no memory of their own.
 pub(crate) type Name = SmallVec<[u8; 64]>;
@@ -42,13 +51,27 @@ fn name(space: u8, parts: &[&[u8]]) -> Name {
 
 /// Of what a key has.
 #[inline]
-pub(crate) fn key(key: &[u8]) -> Name {
-    name(KEYS, &[key])
+pub(crate) fn key(generation: u64, key: &[u8]) -> Name {
+    match generation {
+        0 => name(KEYS, &[key]),
+        later => name(LATER_KEYS, &[&later.to_be_bytes(), key]),
+    }
 }
 
-/// The key in a name of [`KEYS`].
-pub(crate) fn key_in(name: &[u8]) -> &[u8] {
-    &name[1..]
+/// The key in a name of a key; none if no server has written it.
+pub(crate) fn key_in(name: &[u8]) -> Option<&[u8]> {
+    name.get(if name.first() == Some(&KEYS) { 1 } else { MEMBER }..)
+}
+
+/// All names of a generation's keys.
+pub(crate) fn keys(generation: u64) -> Range<Name> {
+    if generation == 0 { all(KEYS) } else { all_of(LATER_KEYS, generation) }
+}
+
+/// All names of the keys of the generations before this one.
+pub(crate) fn keys_before(generation: u64) -> [Range<Name>; 2] {
+    let first = if generation == 0 { Name::new()..Name::new() } else { all(KEYS) };
+    [first, key(1, &[])..name(LATER_KEYS, &[&generation.max(1).to_be_bytes()])]
 }
 
 /// All names of a space.
@@ -97,7 +120,7 @@ pub(crate) fn tombstone(incarnation: u64) -> Name {
     name(TOMBSTONES, &[&incarnation.to_be_bytes()])
 }
 
-/// The incarnation in a name of any space but [`KEYS`].
+/// The incarnation in a name of any space but those of keys.
 pub(crate) fn incarnation_in(name: &[u8]) -> Option<u64> {
     name.get(1..MEMBER).map(number)
 }
@@ -119,8 +142,8 @@ mod tests {
     #[test]
     fn names_are_told_apart_and_in_order() {
         let names = [
-            key(b""),
-            key(b"\xff\xff"),
+            key(0, b""),
+            key(0, b"\xff\xff"),
             member(7, b""),
             member(7, b"\xff"),
             member(8, b"a"),
@@ -130,15 +153,27 @@ mod tests {
             lane(7, 1),
             lane(7, 256),
             tombstone(7),
+            key(1, b""),
+            key(1, b"\xff"),
+            key(2, b"a"),
+            Name::from_slice(GENERATION),
         ];
         assert!(names.is_sorted());
         assert!(all_of(MEMBERS, 7).contains(&names[3]) && !all_of(MEMBERS, 7).contains(&names[4]));
         assert!(all(KEYS).contains(&names[1]) && !all(KEYS).contains(&names[2]));
+        for (generation, of_it) in [(0, 0..2), (1, 11..13), (2, 13..14)] {
+            let is_of = |name: &Name| keys(generation).contains(name);
+            let found: Vec<_> = (0..names.len()).filter(|&at| is_of(&names[at])).collect();
+            assert_eq!(found, of_it.clone().collect::<Vec<_>>());
+            let is_before = |name: &Name| keys_before(generation).iter().any(|range| range.contains(name));
+            let before: Vec<_> = (0..of_it.start).filter(|at| *at < 2 || *at > 10).collect();
+            assert_eq!((0..names.len()).filter(|&at| is_before(&names[at])).collect::<Vec<_>>(), before);
+        }
     }
 
     #[test]
     fn the_parts_of_a_name_are_found_in_it() {
-        assert_eq!(key_in(&key(b"k")), b"k");
+        assert_eq!([0, 1, u64::MAX].map(|of| key_in(&key(of, b"k")).unwrap().to_vec()), [b"k", b"k", b"k"]);
         assert_eq!(member_in(&member(7, b"m")), Some(&b"m"[..]));
         assert_eq!(ordered_in(&ordered(7, 9, b"m")), Some((9, &b"m"[..])));
         assert_eq!((member_in(&[MEMBERS; 8]), ordered_in(&[ORDER; 16])), (None, None));

@@ -10,6 +10,9 @@
 //! writes the names that it has only read, unchanged ([`Ops::promote`]): then one of the two begins
 //! again.
 //!
+//! FLUSHALL begins a new *generation* of keys (`names.rs`): it writes one number, however many keys
+//! there are. The housekeeping deletes the keys of the generations before ([`Ops::purge_keys`]).
+//!
 //! When a collection's key is deleted, gets another value, or expires, its members are left without
 //! a collection. A few are deleted at once. For more, the same transaction only writes a
 //! *tombstone*, which takes the same time for millions. The housekeeping finds tombstones, also
@@ -18,8 +21,9 @@
 
 use crate::cursors::Cursors;
 use crate::fault::{Fault, WRONG_TYPE};
+use crate::key_count::{Change, Outcome};
 use crate::keyspace::Keyspace;
-use crate::names::{self, KEYS, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
+use crate::names::{self, GENERATION, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
 use crate::value::{self, Found, Header, Kind};
 use manx::txn::{DataError, Error, Scan, Transaction, Value};
 use std::cell::RefCell;
@@ -49,6 +53,12 @@ thread_local! {
 pub(crate) struct Ops<'o, 's> {
     txn: &'o mut Transaction<'s>,
     keyspace: &'o Keyspace,
+    /// Which its keys are of.
+    generation: u64,
+    /// It has begun it.
+    is_new_generation: bool,
+    /// How many keys of the generation it has added.
+    added: Change,
     now_ms: Option<u64>,
     /// The names that were read, and whether they were written too, if that is to be known.
     read: Option<HashMap<Name, bool>>,
@@ -62,7 +72,37 @@ impl<'o, 's> Ops<'o, 's> {
         keyspace: &'o Keyspace,
         value_bytes_max: usize,
     ) -> Ops<'o, 's> {
-        Ops { txn, keyspace, now_ms: None, read: None, value_bytes_max }
+        let generation = keyspace.generation();
+        Ops {
+            txn,
+            keyspace,
+            generation,
+            is_new_generation: false,
+            added: Change::default(),
+            now_ms: None,
+            read: None,
+            value_bytes_max,
+        }
+    }
+
+    /// What is to be done once the transaction is committed.
+    #[inline]
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome { generation: self.generation, is_new: self.is_new_generation, added: self.added }
+    }
+
+    /// The name of what a key has.
+    #[inline]
+    pub(crate) fn name(&self, key: &[u8]) -> Name {
+        names::key(self.generation, key)
+    }
+
+    /// A key had this and has something else now, with an expiry or not, or nothing.
+    #[inline]
+    fn note(&mut self, before: Option<&Value>, after: Option<bool>) {
+        let had_expiry = before.is_some_and(|value| value::has_expiry(value));
+        self.added.keys += i64::from(after.is_some()) - i64::from(before.is_some());
+        self.added.expiries += i64::from(after == Some(true)) - i64::from(had_expiry);
     }
 
     /// Milliseconds since 1970: the same for all that the transaction does.
@@ -119,7 +159,7 @@ impl<'o, 's> Ops<'o, 's> {
 
     /// What the key has, of any kind.
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<Found>, Error> {
-        let name = names::key(key);
+        let name = self.name(key);
         self.was_read(&name);
         match self.txn.get(&name)? {
             None => Ok(None),
@@ -156,19 +196,20 @@ impl<'o, 's> Ops<'o, 's> {
         expires_ms: Option<u64>,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Error> {
-        let name = names::key(key);
-        self.drop_members(&name)?;
-        self.write(&name, expires_ms, |value, stamp| {
+        let name = self.name(key);
+        let before = self.write(&name, expires_ms, |value, stamp| {
             value::begin_string(value, stamp, expires_ms);
             write(value);
-        })
+        })?;
+        self.drop_members(before)
     }
 
     /// Gives the key a new collection, whatever it had.
     pub(crate) fn put_collection(&mut self, key: &[u8], kind: Kind, header: Header) -> Result<(), Error> {
-        let name = names::key(key);
-        self.drop_members(&name)?;
-        self.write(&name, None, |value, stamp| value::collection(value, kind, stamp, None, header))
+        let name = self.name(key);
+        let before =
+            self.write(&name, None, |value, stamp| value::collection(value, kind, stamp, None, header))?;
+        self.drop_members(before)
     }
 
     /// Writes the header of a collection that the key has.
@@ -179,10 +220,9 @@ impl<'o, 's> Ops<'o, 's> {
         expires_ms: Option<u64>,
         header: Header,
     ) -> Result<(), Error> {
-        let name = names::key(key);
-        self.write(&name, expires_ms, |value, stamp| {
-            value::collection(value, kind, stamp, expires_ms, header)
-        })
+        let name = self.name(key);
+        let write = |value: &mut Vec<u8>, stamp| value::collection(value, kind, stamp, expires_ms, header);
+        self.write(&name, expires_ms, write).map(drop)
     }
 
     /// Gives what the key has another expiry.
@@ -198,15 +238,10 @@ impl<'o, 's> Ops<'o, 's> {
         }
     }
 
-    /// Deletes the members of the collection that the key has, if it has one, or writes a
-    /// tombstone.
+    /// Deletes the members of the collection that a key had, if it was one, or writes a tombstone.
     #[inline]
-    fn drop_members(&mut self, name: &[u8]) -> Result<(), Error> {
-        // So a server that has only strings does not read the value that it overwrites.
-        if self.keyspace.may_have_collections()
-            && let Some(found) = self.txn.get(name)?
-            && let Some(header) = Found::read(found).and_then(|found| found.header())
-        {
+    fn drop_members(&mut self, had: Option<Value>) -> Result<(), Error> {
+        if let Some(header) = had.and_then(Found::read).and_then(|found| found.header()) {
             let Header { incarnation, count, is_wide } = header;
             if is_wide || count > AT_ONCE_MAX {
                 return self.store(&names::tombstone(incarnation), b"");
@@ -218,6 +253,22 @@ impl<'o, 's> Ops<'o, 's> {
             }
         }
         Ok(())
+    }
+
+    /// Deletes some keys of the generations before. Returns whether there may be more.
+    pub(crate) fn purge_keys(&mut self) -> Result<bool, Error> {
+        for range in names::keys_before(self.generation) {
+            let entries = self.entries(&range, false).take(PURGE_MAX);
+            let names: Vec<Value> = entries.map(|entry| Ok(entry?.0)).collect::<Result<_, Error>>()?;
+            for name in &names {
+                let had = self.txn.take(name)?;
+                self.drop_members(had)?;
+            }
+            if !names.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Deletes some members of dead collections. Returns whether there may be more.
@@ -244,55 +295,94 @@ impl<'o, 's> Ops<'o, 's> {
         Ok(names.len())
     }
 
+    /// Gives a name of a key what `write` appends. Returns what it had.
     #[inline]
     fn write(
         &mut self,
         name: &[u8],
         expires_ms: Option<u64>,
         write: impl FnOnce(&mut Vec<u8>, u64),
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Value>, Error> {
         let stamp = self.keyspace.stamp();
         if expires_ms.is_some() {
             self.keyspace.note_expiry();
         }
-        SCRATCH.with_borrow_mut(|scratch| {
+        let before = SCRATCH.with_borrow_mut(|scratch| {
             write(scratch, stamp);
-            let written = self.txn.put(name, scratch);
+            let before = self.txn.replace(name, scratch[..].into());
             // A large value shall not keep its memory for ever.
             scratch.clear();
             scratch.shrink_to(SCRATCH_BYTES);
-            written
+            before
         })?;
         self.was_written(name);
+        self.note(before.as_ref(), Some(expires_ms.is_some()));
+        Ok(before)
+    }
+
+    /// Deletes the header of a collection whose members are all deleted.
+    pub(crate) fn remove_header(&mut self, key: &[u8]) -> Result<(), Error> {
+        let name = self.name(key);
+        let had = self.txn.take(&name)?;
+        self.was_written(&name);
+        self.note(had.as_ref(), None);
         Ok(())
+    }
+
+    /// Deletes what a key has under this name, and the members of it.
+    pub(crate) fn remove_key(&mut self, name: &[u8]) -> Result<(), Error> {
+        let had = self.txn.take(name)?;
+        self.was_written(name);
+        self.note(had.as_ref(), None);
+        self.drop_members(had)
     }
 
     /// Deletes the key. Returns whether it was there.
     pub(crate) fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
-        let name = names::key(key);
+        let name = self.name(key);
         self.was_read(&name);
         let Some(value) = self.txn.get(&name)? else { return Ok(false) };
         let was = self.alive(key, value)?.is_some();
-        self.drop_members(&name)?;
-        self.remove(&name)?;
+        self.remove_key(&name)?;
         Ok(was)
     }
 
     /// Deletes the key if it has expired.
     pub(crate) fn delete_expired(&mut self, key: &[u8]) -> Result<(), Error> {
-        let (now, name) = (self.now_ms(), names::key(key));
+        let (now, name) = (self.now_ms(), self.name(key));
         if let Some(value) = self.txn.get(&name)?
             && Found::read(value).and_then(|found| found.expires_ms()).is_some_and(|expires| expires <= now)
         {
-            self.drop_members(&name)?;
-            self.remove(&name)?;
+            self.remove_key(&name)?;
         }
         Ok(())
     }
 
-    /// Deletes everything.
+    /// Deletes everything: the next generation begins.
     pub(crate) fn clear(&mut self) -> Result<(), Error> {
-        self.txn.delete_range::<[u8], _>(..).map(drop)
+        // Another FLUSHALL may be committed and not yet known.
+        let stored = self.txn.get(GENERATION)?.map_or(0, |value| names::number(&value));
+        self.generation = self.generation.max(stored) + 1;
+        self.txn.put(GENERATION, &self.generation.to_be_bytes())?;
+        self.is_new_generation = true;
+        self.added = Change::default();
+        Ok(())
+    }
+
+    /// How many keys there are, and how many of them have an expiry: what others have committed by
+    /// now, and what this transaction has done.
+    pub(crate) fn count_keys(&mut self) -> Result<(u64, u64), Error> {
+        let others = if self.is_new_generation { Some((0, 0)) } else { self.keyspace.count.get() };
+        if let Some((keys, expiries)) = others {
+            let Change { keys: added, expiries: expiries_added } = self.added;
+            return Ok((keys.saturating_add_signed(added), expiries.saturating_add_signed(expiries_added)));
+        }
+        let mut counted = (0, 0);
+        for entry in self.entries(&names::keys(self.generation), false) {
+            counted.0 += 1;
+            counted.1 += u64::from(value::has_expiry(&entry?.1));
+        }
+        Ok(counted)
     }
 
     /// Shows keys behind `from` and what they have, in their order, until `see` says that it has
@@ -318,15 +408,15 @@ impl<'o, 's> Ops<'o, 's> {
         from: Bound<&[u8]>,
         mut see: impl FnMut(&[u8], Option<&Found>) -> Enough,
     ) -> Result<(), Error> {
-        let (now, end) = (self.now_ms(), names::all(KEYS).end);
-        let from = from.map(names::key);
+        let (now, all) = (self.now_ms(), names::keys(self.generation));
+        let from = from.map(|key| self.name(key));
         let from = match &from {
-            Bound::Unbounded => Bound::Included(&[KEYS][..]),
+            Bound::Unbounded => Bound::Included(&all.start[..]),
             from => from.as_ref().map(|name| &name[..]),
         };
-        for entry in self.txn.scan::<[u8], _>((from, Bound::Excluded(&end[..]))) {
+        for entry in self.txn.scan::<[u8], _>((from, Bound::Excluded(&all.end[..]))) {
             let (name, value) = entry?;
-            let key = names::key_in(&name);
+            let key = names::key_in(&name).ok_or_else(|| foreign(&name))?;
             let found = Found::read(value).ok_or_else(|| foreign(key))?;
             let is_alive = found.expires_ms().is_none_or(|expires| expires > now);
             if see(key, is_alive.then_some(&found)) == Enough::Yes {

@@ -11,7 +11,7 @@ use mio::Waker;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 /// The number of sessions of its store that a server takes beside one for each connection: for the
@@ -110,6 +110,16 @@ impl Server {
         let waker = Waker::new(poll.registry(), LISTENER).map_err(StartError::System)?;
         shared.stop.wakes(waker);
         let mut server = Server { shared, threads: Vec::new() };
+        if server.shared.options.durable {
+            let (begun, has_begun) = mpsc::channel();
+            let shared = Arc::clone(&server.shared);
+            server.spawn("manx-count", move || {
+                // If the data cannot be read, clients are told so when they read it.
+                let _ = housekeeping::count_keys(&shared, || _ = begun.send(()));
+            })?;
+            // An error if it could not begin.
+            let _ = has_begun.recv();
+        }
         let shared = Arc::clone(&server.shared);
         server.spawn("manx-keep", move || housekeeping::keep(&shared))?;
         let shared = Arc::clone(&server.shared);

@@ -83,13 +83,18 @@ fn once<R>(
     let mut transaction = session.begin(Isolation::Snapshot)?;
     let mut ops = Ops::new(&mut transaction, &shared.keyspace, shared.options.input_bytes_max);
     let result = work(&mut ops, out)?;
+    let outcome = ops.outcome();
     if !shared.options.durable || transaction.id().is_none() {
         transaction.commit()?;
+        shared.keyspace.committed(outcome);
         return Ok(result);
     }
     // While this thread waits for a disk, another thread of the pool may run.
     match block_in_place(|| transaction.commit()) {
-        Ok(_) => shared.writing.write_succeeded(),
+        Ok(_) => {
+            shared.writing.write_succeeded();
+            shared.keyspace.committed(outcome);
+        }
         Err(error) => {
             if let Error::Data(error) = &error {
                 shared.writing.write_failed(error);

@@ -107,6 +107,12 @@ impl Found {
     }
 }
 
+/// Whether what the store had for a key expires.
+#[inline]
+pub(crate) fn has_expiry(value: &[u8]) -> bool {
+    value.first().is_some_and(|first| first & EXPIRES != 0)
+}
+
 fn begin(into: &mut Vec<u8>, first: u8, stamp: u64, expires_ms: Option<u64>) {
     into.clear();
     into.push(first | if expires_ms.is_some() { EXPIRES } else { 0 });

@@ -99,6 +99,73 @@ fn a_watched_key_that_changed_refuses_the_transaction() {
 }
 
 #[test]
+fn flushall_within_a_transaction_deletes_what_was_before_it() {
+    for_each_model(|server| {
+        let (it, other) = (&mut Client::to(server), &mut Client::to(server));
+        it.expect_ok("MSET a 1 b 2 c 3");
+        it.expect_ok("MULTI");
+        for line in ["SET a 4", "FLUSHALL", "DBSIZE", "EXISTS a b", "SET b 5", "SET d 6 EX 100", "DBSIZE"] {
+            it.expect(line, queued());
+        }
+        let answers = vec![ok(), ok(), int(0), int(0), ok(), ok(), int(2)];
+        it.expect("EXEC", Array(answers));
+        other.expect("KEYS *", Array(vec![bulk("b"), bulk("d")]));
+        other.expect("DBSIZE", int(2));
+        let text = String::from_utf8(other.ask("INFO keyspace").as_bytes().unwrap().to_vec()).unwrap();
+        assert!(text.contains("db0:keys=2,expires=1,"), "{text}");
+        // Two in one transaction.
+        it.expect_ok("MULTI");
+        for line in ["FLUSHALL", "SET a 1", "FLUSHALL", "SET e 1"] {
+            it.expect(line, queued());
+        }
+        it.expect("EXEC", Array(vec![ok(), ok(), ok(), ok()]));
+        other.expect("KEYS *", Array(vec![bulk("e")]));
+        other.expect("DBSIZE", int(1));
+    });
+}
+
+/// FLUSHALL conflicts with no writer, and what is counted is what is there.
+#[test]
+fn clients_that_write_and_clients_that_flush_agree_on_what_is_there() {
+    const CLIENTS: usize = 6;
+    const TIMES: usize = 200;
+    for_each_model(|server| {
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                scope.spawn(move || {
+                    let it = &mut Client::to(server);
+                    for time in 0..TIMES {
+                        match (client + time) % 5 {
+                            0 => it.expect_ok("FLUSHALL"),
+                            1 => it.expect_ok(&format!("SET own:{client} {time} EX 100")),
+                            2 => drop(it.ask(&format!("HSET hash:{} {client} 1", time % 3))),
+                            3 => drop(it.ask(&format!("DEL own:{client} hash:0"))),
+                            _ => {
+                                it.expect_ok("MULTI");
+                                for line in ["FLUSHALL", "SET only 1", "DBSIZE", "KEYS *"] {
+                                    it.expect(line, queued());
+                                }
+                                let only = Array(vec![bulk("only")]);
+                                it.expect("EXEC", Array(vec![ok(), ok(), int(1), only]));
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let it = &mut Client::to(server);
+        let Array(keys) = it.ask("KEYS *") else { panic!("an array") };
+        it.expect("DBSIZE", int(keys.len() as i64));
+        let expiries = keys.iter().filter(|key| key.as_bytes().unwrap().starts_with(b"own")).count();
+        let text = String::from_utf8(it.ask("INFO keyspace").as_bytes().unwrap().to_vec()).unwrap();
+        let expected = format!("db0:keys={},expires={expiries},", keys.len());
+        assert!(keys.is_empty() || text.contains(&expected), "{text}, not {expected}");
+        it.expect_ok("FLUSHALL");
+        it.expect("DBSIZE", int(0));
+    });
+}
+
+#[test]
 fn increments_of_many_clients_sum_up() {
     const CLIENTS: usize = 8;
     const TIMES: usize = 300;

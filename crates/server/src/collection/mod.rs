@@ -194,7 +194,7 @@ impl<'k> Collection<'k> {
         }
         if self.header.count == 0 {
             // Invariant 1. A new collection was never there; but something that has expired may be.
-            return if self.is_new { Ok(()) } else { ops.remove(&names::key(self.key)) };
+            return if self.is_new { Ok(()) } else { ops.remove_header(self.key) };
         }
         if !self.header.is_wide && self.header.count > SMALL_MAX {
             self.header.count = lanes::widen(ops, self.header.incarnation)?;

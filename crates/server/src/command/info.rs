@@ -2,12 +2,10 @@
 
 use super::definition::Call;
 use super::syntax::is;
-use crate::ops::Enough;
 use crate::resp::{Args, Replies};
 use crate::shared::Shared;
 use crate::transact::transact;
 use std::fmt::Write as _;
-use std::ops::Bound;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -28,11 +26,8 @@ const SECTIONS: [Section; 6] = [
 pub(super) fn info(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     let all = args.len() == 1
         || args.from(1).any(|word| ["all", "default", "everything"].iter().any(|known| is(word, known)));
-    let names_all = args.from(1).any(|word| is(word, "all") || is(word, "everything"));
     let mut text = String::new();
     for (name, write) in SECTIONS {
-        // Keys have to be counted, so the keyspace is left out unless the client names it.
-        let all = all && (name != "keyspace" || names_all);
         if all || args.from(1).any(|word| is(word, name)) {
             let (first, rest) = name.split_at(1);
             if !text.is_empty() {
@@ -104,19 +99,12 @@ fn transactions(shared: &Shared, text: &mut String) {
 }
 
 fn keyspace(shared: &Shared, text: &mut String) {
-    let counted = shared.store.session().and_then(|mut session| {
-        transact(shared, &mut session, &mut Replies::new(0), |ops, _| {
-            let (mut keys, mut expires) = (0, 0);
-            ops.scan(Bound::Unbounded, |_, found| {
-                keys += 1;
-                expires += u64::from(found.expires_ms().is_some());
-                Enough::No
-            })?;
-            Ok((keys, expires))
-        })
+    let counted = shared.keyspace.count.get().or_else(|| {
+        let mut session = shared.store.session().ok()?;
+        transact(shared, &mut session, &mut Replies::new(0), |ops, _| ops.count_keys()).ok()
     });
     // As in Redis, an empty database is not mentioned.
-    if let Ok((keys @ 1.., expires)) = counted {
+    if let Some((keys @ 1.., expires)) = counted {
         let _ = write!(text, "db0:keys={keys},expires={expires},avg_ttl=0\r\n");
     }
 }

@@ -1,5 +1,4 @@
-//! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; each of these sees one
-//! moment.
+//! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; SCAN and KEYS see one moment.
 
 use super::syntax::{SYNTAX, integer, is};
 use crate::fault::Fault;
@@ -130,7 +129,7 @@ pub(super) fn scan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
     let mut steps = Steps::new(&options);
     let behind = ops.behind_cursor(number, KEYS)?;
     let from = match &behind {
-        Some(name) => Bound::Excluded(names::key_in(name)),
+        Some(name) => Bound::Excluded(names::key_in(name).unwrap_or_default()),
         None => Bound::Included(steps.prefix()),
     };
     let mut found: Vec<Box<[u8]>> = Vec::new();
@@ -144,7 +143,7 @@ pub(super) fn scan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
         }
         Enough::No
     })?;
-    let next = steps.goes_on_behind().map_or(0, |last| ops.cursors().behind(&names::key(last)));
+    let next = steps.goes_on_behind().map_or(0, |last| ops.cursors().behind(&names::key(0, last)));
     out.array(2);
     out.bulk(itoa::Buffer::new().format(next).as_bytes());
     out.array(found.len());
@@ -175,12 +174,8 @@ pub(super) fn keys(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
 }
 
 pub(super) fn dbsize(ops: &mut Ops<'_, '_>, _: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let mut count = 0;
-    ops.scan(Bound::Unbounded, |_, _| {
-        count += 1;
-        Enough::No
-    })?;
-    out.count(count);
+    let (keys, _) = ops.count_keys()?;
+    out.integer(i64::try_from(keys).unwrap_or(i64::MAX));
     Ok(())
 }
 
