@@ -45,7 +45,7 @@ commands! {
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands";
     "command" Plain(command) -1 0, NONE, "2.8.13" "server" "Get array of command details";
     "config" Plain(config::config) -2 ADMIN, NONE, "2.0.0" "server" "A container for server configuration commands";
-    "dbsize" Data(scan::dbsize) 1 READ, NONE, "1.0.0" "server" "Return the number of keys in the selected database";
+    "dbsize" Data(scan::dbsize) 1 READ | FAST, NONE, "1.0.0" "server" "Return the number of keys in the selected database";
     "decr" Data(counters::add; -1) 2 WRITE | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by one";
     "decrby" Data(counters::decr_by) 3 WRITE | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by the given number";
     "del" Data(keys::del) -2 WRITE, ALL, "1.0.0" "generic" "Delete a key";
