@@ -11,9 +11,9 @@ use crate::peer::Peer;
 use crate::shared::{Shared, count};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Socket, TcpKeepalive};
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -43,7 +43,7 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
         while !shared.stop.is_over() {
             match listener.accept() {
                 Ok((socket, address)) => {
-                    admit(shared, model, next_id, socket, address);
+                    admit(shared, model, next_id, socket.into(), address);
                     next_id += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -60,16 +60,19 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
     drain(shared, model);
 }
 
-fn admit(shared: &Arc<Shared>, model: &Serving, id: u64, socket: TcpStream, address: SocketAddr) {
+fn admit(shared: &Arc<Shared>, model: &Serving, id: u64, socket: Socket, address: SocketAddr) {
     count(&shared.counts.connections);
     if shared.peers.count() >= shared.options.connections_max {
         count(&shared.counts.rejected);
         return refuse(&socket, "ERR max number of clients reached");
     }
     // What fails here fails later as well, or does not matter.
-    let _ = socket.set_nodelay(true);
-    let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-    let peer = Arc::new(Peer::new(id, socket, address));
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+    let local_address = socket.local_addr().ok().and_then(|address| address.as_socket());
+    let local_address = local_address.map_or_else(String::new, |address| address.to_string());
+    let peer = Peer::new(id, socket, address.to_string().into(), local_address.into());
+    let peer = Arc::new(peer);
     shared.peers.add(Arc::clone(&peer));
     if let Err(why) = model.adopt(Arc::clone(&peer)) {
         count(&shared.counts.rejected);
@@ -79,7 +82,7 @@ fn admit(shared: &Arc<Shared>, model: &Serving, id: u64, socket: TcpStream, addr
 }
 
 /// Tells the client why, if it takes that at once.
-fn refuse(mut socket: &TcpStream, why: &str) {
+fn refuse(mut socket: &Socket, why: &str) {
     if socket.set_nonblocking(true).is_ok() {
         let _ = socket.write_all(format!("-{}\r\n", why.replace(['\r', '\n'], " ")).as_bytes());
     }
@@ -100,7 +103,7 @@ fn drain(shared: &Shared, model: &Serving) {
         let _ = peer.socket.shutdown(Shutdown::Both);
     }
     let deadline = Instant::now() + LINGER;
-    let mut open: Vec<&TcpStream> = peers.iter().map(|peer| &peer.socket).collect();
+    let mut open: Vec<&Socket> = peers.iter().map(|peer| &peer.socket).collect();
     open.retain(|socket| socket.set_nonblocking(true).is_ok());
     while !(open.is_empty() && shared.peers.count() == 0) && Instant::now() < deadline {
         open.retain(|socket| !is_closed(socket));
@@ -110,7 +113,7 @@ fn drain(shared: &Shared, model: &Serving) {
 }
 
 /// Whether the client has closed its side; what it sent before is thrown away.
-fn is_closed(mut socket: &TcpStream) -> bool {
+fn is_closed(mut socket: &Socket) -> bool {
     let mut bytes = [0; 4096];
     loop {
         match socket.read(&mut bytes) {

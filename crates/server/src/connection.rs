@@ -151,6 +151,9 @@ impl Connection {
         let mut commands = 0;
         let mut goes_on = true;
         while goes_on && !self.client.is_leaving {
+            if self.client.peer.is_killed() {
+                return false;
+            }
             let Connection { shared, input, parser, client, session, out, .. } = self;
             let limits =
                 Limits { command_bytes_max: shared.options.input_bytes_max, stranger: !client.is_trusted };
@@ -165,7 +168,9 @@ impl Connection {
                 Ok(Step::More(_)) => break,
                 Err(error) => {
                     count(&shared.counts.malformed);
+                    let mark = out.mark();
                     out.error(&format!("ERR {error}"));
+                    client.silence(out, mark);
                     client.is_leaving = true;
                     0
                 }
