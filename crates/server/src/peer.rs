@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A connection.
 pub(crate) struct Peer {
@@ -17,6 +17,10 @@ pub(crate) struct Peer {
     pub(crate) address: Box<str>,
     /// … and the server's.
     pub(crate) local_address: Box<str>,
+    /// It came through a file: what it sends is not seen outside of this machine.
+    pub(crate) is_unix: bool,
+    /// It has identified itself: TLS is agreed on, and a password was said if one is needed.
+    is_established: AtomicBool,
     /// CLIENT KILL has ended it: what it still sends is not done.
     is_killed: AtomicBool,
     name: Mutex<Box<[u8]>>,
@@ -34,12 +38,19 @@ fn is_name(name: &[u8]) -> bool {
 }
 
 impl Peer {
-    pub(crate) fn new(id: u64, socket: Socket, address: Box<str>, local_address: Box<str>) -> Peer {
+    pub(crate) fn new(
+        id: u64,
+        socket: Socket,
+        (address, local_address): (Box<str>, Box<str>),
+        is_unix: bool,
+    ) -> Peer {
         Peer {
             id,
             socket,
             address,
             local_address,
+            is_unix,
+            is_established: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             name: Mutex::default(),
             since: Instant::now(),
@@ -63,6 +74,16 @@ impl Peer {
     /// For how long it has sent nothing.
     pub(crate) fn idle_ms(&self) -> u64 {
         self.age_ms().saturating_sub(self.heard_ms.load(Relaxed))
+    }
+
+    /// It has identified itself, and may stay.
+    pub(crate) fn establish(&self) {
+        self.is_established.store(true, Relaxed);
+    }
+
+    /// Whether it has not identified itself in this time.
+    pub(crate) fn is_late(&self, limit: Duration) -> bool {
+        !self.is_established.load(Relaxed) && self.since.elapsed() > limit
     }
 
     /// Ends its connection: nothing of what it has sent is begun any more, and nothing is answered.
@@ -164,6 +185,11 @@ impl Peers {
     /// The one of this id.
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Peer>> {
         self.locked().get(&id).cloned()
+    }
+
+    /// Those that fit.
+    pub(crate) fn filter(&self, fits: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
+        self.locked().values().filter(|peer| fits(peer)).cloned().collect()
     }
 
     /// All of them, now.

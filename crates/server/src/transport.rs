@@ -58,6 +58,11 @@ impl Transport {
         self.tls.is_none()
     }
 
+    /// Whether TLS is still to be agreed on.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
     /// Reads some bytes; none at the end.
     ///
     /// # Errors
