@@ -1,5 +1,5 @@
-//! The one door for developers: `cargo xtask setup | build | test | demo | bench | soak | guest |
-//! tidy | man | install | dist`.
+//! The one door for developers: `cargo xtask setup | build | test | demo | bench | soak | fuzz |
+//! guest | tidy | man | install | dist`.
 //!
 //! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where
 //! things are) and [`steps`] (a list of timed steps with a verdict). The tool is built before
@@ -12,6 +12,7 @@ mod bench;
 mod build;
 mod demo;
 mod dist;
+mod fuzz;
 mod glibc;
 mod guest;
 mod install;
@@ -62,6 +63,8 @@ enum Command {
     },
     /// Run a dozen programs and servers at once under `manx run` for an hour, and check each result
     Soak(soak::Options),
+    /// Give a part that reads bytes from outside inputs that are drawn from a seed
+    Fuzz(fuzz::Options),
     /// Boot a kernel with cgroup v2 in an emulator and see whether the CPU budget is right there;
     /// no part of CI
     Guest(guest::Options),
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Demo(options) => demo::run(&options),
         Command::Bench { arguments } => bench::run(&arguments),
         Command::Soak(options) => soak::run(&options),
+        Command::Fuzz(options) => fuzz::run(&options),
         Command::Guest(options) => guest::run(&options),
         Command::Tidy => tidy::run(),
         Command::Man { out } => man::run(&out),

@@ -37,6 +37,14 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379", value_parser = parse_address)]
     listen: SocketAddr,
 
+    /// A file in which clients on this machine find it too, without TLS [default: none]
+    #[arg(long, value_name = "PATH")]
+    unix_socket: Option<PathBuf>,
+
+    /// The permissions of that file, as 770; a client needs the one to write [default: by umask]
+    #[arg(long, value_name = "MODE", requires = "unix_socket", value_parser = parse_mode)]
+    unix_socket_permissions: Option<u32>,
+
     /// What serves a connection: the workers of a pool, or a thread for each [possible values:
     /// pool, threads]
     #[arg(long, value_name = "MODEL", default_value_t)]
@@ -65,6 +73,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_ns)]
     idle_timeout: Option<u64>,
 
+    /// A client that has not agreed on TLS, or has not said the password that it needs, in this time
+    /// is disconnected
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
+    handshake_timeout: u64,
+
     /// Clients have to say the password in this file's first line
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
@@ -76,6 +89,10 @@ pub struct Args {
     /// The certificate's key, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+
+    /// Clients need a certificate that one of the certificates in this file has signed, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
 
     /// Let everybody who reaches the machine connect without a password
     #[arg(long)]
@@ -128,6 +145,19 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| example.to_owned())
 }
 
+/// Reads permissions of a file, in octal digits.
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "write three octal digits, as 770".into())
+}
+
+fn parse_time(text: &str) -> Result<u64, String> {
+    match parse_ns(text)? {
+        0 => Err("no client could connect: write a longer time, as 10s".into()),
+        time => Ok(time),
+    }
+}
+
 fn parse_target(text: &str) -> Result<Slo, String> {
     let slo = parse_slo(text)?;
     if slo.id.is_some() {
@@ -176,7 +206,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let password = args.password_file.as_deref().map(files::password).transpose()?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => {
-            let tls = Tls::new(&files::read(certificate)?, &files::read(key)?);
+            let client_ca = args.tls_client_ca.as_deref().map(files::read).transpose()?;
+            let tls = Tls::new(&files::read(certificate)?, &files::read(key)?, client_ca.as_deref());
             let help = "give it a certificate, and the key that belongs to it";
             let wrong = |why| Failure::new(USAGE, format!("{}: {why}", certificate.display()), help);
             Some(tls.map_err(wrong)?)
@@ -185,11 +216,14 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     let options = Options {
         listen: args.listen,
+        unix_socket: args.unix_socket.clone(),
+        unix_socket_permissions: args.unix_socket_permissions,
         model: args.model,
         connections_max: args.connections_max,
         input_bytes_max: args.input_bytes_max,
         output_bytes_max: args.output_bytes_max,
         idle_timeout: args.idle_timeout.map(Duration::from_nanos),
+        handshake_timeout: Duration::from_nanos(args.handshake_timeout),
         password,
         tls,
         exposed: args.without_password,
@@ -250,7 +284,7 @@ fn cannot_start(error: StartError) -> Failure {
             (USAGE, "set one with --password-file, or say --without-password if that is meant")
         }
         StartError::NoConnections | StartError::TooSmall(_) => (USAGE, "raise it"),
-        StartError::Listen(..) => (USAGE, "take another address or port with --listen"),
+        StartError::Listen(..) => (USAGE, "take another place with --listen or --unix-socket"),
         StartError::System(_) => (BROKEN, "see its limits of threads and open files (ulimit -a)"),
         StartError::Store(_) => (BROKEN, "see that its folder can be read, and name one of manx serve"),
     };
@@ -274,6 +308,7 @@ fn print(server: &Server, args: &Args) -> Result<(), Failure> {
         Some(folder) => format!("data in {}", folder.display()),
         None => "data in memory".into(),
     };
-    let text = format!("manx: listening on {}, {} model, {where_to}\n", server.address(), args.model);
+    let also = args.unix_socket.as_ref().map_or_else(String::new, |path| format!(" and {}", path.display()));
+    let text = format!("manx: listening on {}{also}, {} model, {where_to}\n", server.address(), args.model);
     sigpipe::print(&text)
 }

@@ -60,3 +60,23 @@ fn a_signal_ends_it_while_it_serves() {
         }
     }
 }
+
+#[test]
+fn the_file_of_its_socket_is_gone_after_its_end_and_replaced_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let arguments = ["--unix-socket", path.to_str().unwrap(), "--unix-socket-permissions", "700"];
+    let mut killed = serve(&arguments);
+    let line = killed.0.line().unwrap();
+    assert!(line.contains(&format!(" and {}, pool model", path.display())), "{line}");
+    killed.signal("-KILL");
+    killed.end();
+    assert!(path.exists());
+    let mut served = serve(&arguments);
+    served.0.line().unwrap();
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&path).unwrap());
+    assert_eq!(mode & 0o777, 0o700);
+    served.signal("-TERM");
+    assert_eq!(served.end().code(), Some(0));
+    assert!(!path.exists());
+}

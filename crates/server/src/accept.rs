@@ -6,46 +6,34 @@
 //! clients have closed theirs: closing a socket with unread bytes would discard answers that are
 //! under way.
 
+use crate::listeners::Listeners;
 use crate::model::Serving;
 use crate::peer::Peer;
 use crate::shared::{Shared, count};
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
-use socket2::{SockRef, TcpKeepalive};
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd as _;
+use socket2::Socket;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A client that is silent for this time gets TCP keepalive probes, as from Redis.
-const KEEPALIVE: Duration = Duration::from_secs(300);
 /// How long the end waits for clients to close.
 const LINGER: Duration = Duration::from_millis(500);
 /// The time between two checks at the end.
 const LOOK: Duration = Duration::from_millis(2);
 /// The pause before the next try if there are no descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Also the token of `Stop`'s waker: the loop reads `Stop` after each event.
-pub(crate) const LISTENER: Token = Token(0);
 
 /// Accepts until it is over, and then ends the server.
-pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll, model: &Serving) {
-    let mut events = Events::with_capacity(4);
-    let mut next_id = 1;
+pub(crate) fn accept(shared: &Arc<Shared>, mut listeners: Listeners, model: &Serving) {
     while !shared.stop.is_over() {
-        match poll.poll(&mut events, None) {
-            Err(error) if error.kind() != ErrorKind::Interrupted => break,
-            _ => {}
+        if listeners.wait().is_err() {
+            break;
         }
         // Edges: until no client is left.
         while !shared.stop.is_over() {
-            match listener.accept() {
-                Ok((socket, address)) => {
-                    admit(shared, model, next_id, socket, address);
-                    next_id += 1;
-                }
+            match listeners.accept() {
+                Ok(peer) => admit(shared, model, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error)
                     if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
@@ -56,20 +44,17 @@ pub(crate) fn accept(shared: &Arc<Shared>, listener: TcpListener, mut poll: Poll
         }
     }
     shared.stop.stop();
-    drop(listener);
+    drop(listeners);
     drain(shared, model);
 }
 
-fn admit(shared: &Arc<Shared>, model: &Serving, id: u64, socket: TcpStream, address: SocketAddr) {
+fn admit(shared: &Arc<Shared>, model: &Serving, peer: Peer) {
     count(&shared.counts.connections);
     if shared.peers.count() >= shared.options.connections_max {
         count(&shared.counts.rejected);
-        return refuse(&socket, "ERR max number of clients reached");
+        return refuse(&peer.socket, "ERR max number of clients reached");
     }
-    // What fails here fails later as well, or does not matter.
-    let _ = socket.set_nodelay(true);
-    let _ = SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-    let peer = Arc::new(Peer::new(id, socket, address));
+    let peer = Arc::new(peer);
     shared.peers.add(Arc::clone(&peer));
     if let Err(why) = model.adopt(Arc::clone(&peer)) {
         count(&shared.counts.rejected);
@@ -79,7 +64,7 @@ fn admit(shared: &Arc<Shared>, model: &Serving, id: u64, socket: TcpStream, addr
 }
 
 /// Tells the client why, if it takes that at once.
-fn refuse(mut socket: &TcpStream, why: &str) {
+fn refuse(mut socket: &Socket, why: &str) {
     if socket.set_nonblocking(true).is_ok() {
         let _ = socket.write_all(format!("-{}\r\n", why.replace(['\r', '\n'], " ")).as_bytes());
     }
@@ -100,7 +85,7 @@ fn drain(shared: &Shared, model: &Serving) {
         let _ = peer.socket.shutdown(Shutdown::Both);
     }
     let deadline = Instant::now() + LINGER;
-    let mut open: Vec<&TcpStream> = peers.iter().map(|peer| &peer.socket).collect();
+    let mut open: Vec<&Socket> = peers.iter().map(|peer| &peer.socket).collect();
     open.retain(|socket| socket.set_nonblocking(true).is_ok());
     while !(open.is_empty() && shared.peers.count() == 0) && Instant::now() < deadline {
         open.retain(|socket| !is_closed(socket));
@@ -110,7 +95,7 @@ fn drain(shared: &Shared, model: &Serving) {
 }
 
 /// Whether the client has closed its side; what it sent before is thrown away.
-fn is_closed(mut socket: &TcpStream) -> bool {
+fn is_closed(mut socket: &Socket) -> bool {
     let mut bytes = [0; 4096];
     loop {
         match socket.read(&mut bytes) {
@@ -120,17 +105,4 @@ fn is_closed(mut socket: &TcpStream) -> bool {
             Err(error) => return error.kind() != ErrorKind::WouldBlock,
         }
     }
-}
-
-/// A socket that listens, and what waits for it.
-///
-/// # Errors
-/// The system's.
-pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, Poll)> {
-    let listener = TcpListener::bind(address)?;
-    listener.set_nonblocking(true)?;
-    let poll = Poll::new()?;
-    let socket = listener.as_raw_fd();
-    poll.registry().register(&mut SourceFd(&socket), LISTENER, Interest::READABLE)?;
-    Ok((listener, poll))
 }

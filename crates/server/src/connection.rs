@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     out: Replies,
     /// The client has closed its side, so there is more to read than bytes.
     expects_end: bool,
+    /// The peer has been told ([`Peer::establish`]).
+    is_established: bool,
     /// The last field: when the last registration is dropped, no connection has the store any more.
     _registration: Registration,
 }
@@ -62,12 +64,13 @@ impl Connection {
     /// A connection that is served from now on; or an error for the client.
     pub(crate) fn new(shared: Arc<Shared>, peer: Arc<Peer>) -> Result<Connection, String> {
         let session = shared.store.session().map_err(|error| format!("ERR {error}"))?;
-        let transport = Transport::new(Arc::clone(&peer), shared.options.tls.as_ref());
+        let transport =
+            Transport::new(Arc::clone(&peer), shared.options.tls.as_ref().filter(|_| !peer.is_unix));
         let transport = transport.map_err(|error| format!("ERR {error}"))?;
         let registration = Registration::new(&shared.peers, &peer);
         let client = Client::new(peer, shared.options.password.is_none());
         let out = Replies::new(shared.options.output_bytes_max);
-        Ok(Connection {
+        let mut connection = Connection {
             shared,
             transport,
             input: Input::new(),
@@ -76,8 +79,11 @@ impl Connection {
             session,
             out,
             expects_end: false,
+            is_established: false,
             _registration: registration,
-        })
+        };
+        connection.establish();
+        Ok(connection)
     }
 
     /// Reads once, does what has come, and answers: [`Connection::receive`] and
@@ -103,17 +109,29 @@ impl Connection {
             }
             Ok(got) => got,
             Err(error) if error.kind() == ErrorKind::Interrupted => return Turn::Again,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.establish();
+                return Turn::Read;
+            }
             Err(_) => return Turn::Over,
         };
         self.input.came(got);
         if !self.answer() {
             return Turn::Over;
         }
+        self.establish();
         if got == asked || self.expects_end || !self.transport.short_read_is_all() {
             Turn::Again
         } else {
             Turn::Read
+        }
+    }
+
+    /// Notes that the client has identified itself, once it has.
+    fn establish(&mut self) {
+        if !self.is_established && self.client.is_trusted && !self.transport.is_handshaking() {
+            self.is_established = true;
+            self.client.peer.establish();
         }
     }
 
@@ -155,6 +173,9 @@ impl Connection {
         let mut goes_on = true;
         self.out.begin();
         while goes_on && !self.client.is_leaving {
+            if self.client.peer.is_killed() {
+                return false;
+            }
             let Connection { shared, input, parser, client, session, out, .. } = self;
             let limits =
                 Limits { command_bytes_max: shared.options.input_bytes_max, stranger: !client.is_trusted };
@@ -169,7 +190,9 @@ impl Connection {
                 Ok(Step::More(_)) => break,
                 Err(error) => {
                     count(&shared.counts.malformed);
+                    let mark = out.mark();
                     out.error(&format!("ERR {error}"));
+                    client.silence(out, mark);
                     client.is_leaving = true;
                     0
                 }

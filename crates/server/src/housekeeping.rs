@@ -1,5 +1,5 @@
-//! Periodic work: connections that are idle for too long are closed, and expired keys, keys from
-//! before the last FLUSHALL and members of dead collections are deleted.
+//! Periodic work: connections that are idle, or do not identify themselves, for too long are closed;
+//! expired keys, keys from before the last FLUSHALL and members of dead collections are deleted.
 //!
 //! Readers report the expired keys that they find. Keys that no client reads are found in rounds
 //! through all keys, once any key had an expiry. Each tick scans keys for a short time. While many
@@ -12,6 +12,7 @@ mod rounds;
 pub(crate) use counting::count_keys;
 
 use crate::ops::{Enough, Ops};
+use crate::peer::Peer;
 use crate::resp::Replies;
 use crate::shared::{Shared, count};
 use crate::transact::transact;
@@ -32,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) fn keep(shared: &Arc<Shared>) {
     let (mut session, mut rounds) = (None, Rounds::default());
     let half_idle = shared.options.idle_timeout.map_or(TICK, |time| time / 2);
-    let tick = TICK.min(half_idle).max(PAUSE);
+    let tick = TICK.min(half_idle).min(shared.options.handshake_timeout / 2).max(PAUSE);
     let mut pause = tick;
     while !shared.stop.wait(pause) {
         pause = tick;
@@ -77,13 +78,12 @@ fn purge(
 }
 
 fn disconnect_idle(shared: &Shared) {
-    let Some(limit) = shared.options.idle_timeout else { return };
-    for peer in shared.peers.snapshot() {
-        if u128::from(peer.idle_ms()) > limit.as_millis() {
-            count(&shared.counts.idle);
-            // It fails if the client has already disconnected.
-            let _ = peer.socket.shutdown(Shutdown::Both);
-        }
+    let (handshake, idle) = (shared.options.handshake_timeout, shared.options.idle_timeout);
+    let is_idle = |peer: &Peer| idle.is_some_and(|limit| u128::from(peer.idle_ms()) > limit.as_millis());
+    for peer in shared.peers.filter(|peer| peer.is_late(handshake) || is_idle(peer)) {
+        count(&shared.counts.idle);
+        // It fails if the client has already disconnected.
+        let _ = peer.socket.shutdown(Shutdown::Both);
     }
 }
 

@@ -27,7 +27,7 @@
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `transport.rs` | one connection, and its bytes |
 //! | `model/` | the threads that serve connections |
-//! | `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
+//! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
 //! | `peer.rs`, `shared.rs` | the clients, and what all parts of a server share |
 
@@ -44,6 +44,7 @@ mod housekeeping;
 mod input;
 mod key_count;
 mod keyspace;
+mod listeners;
 mod model;
 mod names;
 mod numbers;
@@ -60,6 +61,7 @@ mod stop;
 mod tls;
 mod transact;
 mod transport;
+mod unix_socket;
 mod value;
 
 pub use options::{Model, Options};

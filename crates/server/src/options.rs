@@ -5,6 +5,7 @@ use crate::tls::Tls;
 use manx::slo::Slo;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -51,6 +52,10 @@ impl FromStr for Model {
 pub struct Options {
     /// Where clients find it; port 0 is any that is free.
     pub listen: SocketAddr,
+    /// A file in which clients on this machine find it too, without TLS.
+    pub unix_socket: Option<PathBuf>,
+    /// The permissions of that file; those that the process gives to each file, if none.
+    pub unix_socket_permissions: Option<u32>,
     /// What serves a connection.
     pub model: Model,
     /// The maximum number of clients; further connections are refused with an error. The process's
@@ -66,6 +71,9 @@ pub struct Options {
     pub output_bytes_max: usize,
     /// A client that sends nothing for this time is disconnected.
     pub idle_timeout: Option<Duration>,
+    /// A client that has not identified itself after this time is disconnected: TLS is not agreed
+    /// on, or the password that it needs was not said.
+    pub handshake_timeout: Duration,
     /// What clients have to say first.
     pub password: Option<Password>,
     /// Clients speak TLS.
@@ -87,11 +95,14 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             listen: SocketAddr::from(([127, 0, 0, 1], 6379)),
+            unix_socket: None,
+            unix_socket_permissions: None,
             model: Model::default(),
             connections_max: 10_000,
             input_bytes_max: 64 << 20,
             output_bytes_max: 128 << 20,
             idle_timeout: None,
+            handshake_timeout: Duration::from_secs(10),
             password: None,
             tls: None,
             exposed: false,

@@ -2,18 +2,27 @@
 //! idle, and for the end.
 
 use crate::resp::Version;
+use socket2::Socket;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A connection.
 pub(crate) struct Peer {
     pub(crate) id: u64,
-    pub(crate) socket: TcpStream,
-    address: SocketAddr,
+    pub(crate) socket: Socket,
+    /// As CLIENT LIST shows it: the client's …
+    pub(crate) address: Box<str>,
+    /// … and the server's.
+    pub(crate) local_address: Box<str>,
+    /// It came through a file: what it sends is not seen outside of this machine.
+    pub(crate) is_unix: bool,
+    /// It has identified itself: TLS is agreed on, and a password was said if one is needed.
+    is_established: AtomicBool,
+    /// CLIENT KILL has ended it: what it still sends is not done.
+    is_killed: AtomicBool,
     name: Mutex<Box<[u8]>>,
     since: Instant,
     /// When it last sent something, in milliseconds after `since`.
@@ -29,11 +38,20 @@ fn is_name(name: &[u8]) -> bool {
 }
 
 impl Peer {
-    pub(crate) fn new(id: u64, socket: TcpStream, address: SocketAddr) -> Peer {
+    pub(crate) fn new(
+        id: u64,
+        socket: Socket,
+        (address, local_address): (Box<str>, Box<str>),
+        is_unix: bool,
+    ) -> Peer {
         Peer {
             id,
             socket,
             address,
+            local_address,
+            is_unix,
+            is_established: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
             name: Mutex::default(),
             since: Instant::now(),
             heard_ms: AtomicU64::new(0),
@@ -42,7 +60,7 @@ impl Peer {
         }
     }
 
-    fn age_ms(&self) -> u64 {
+    pub(crate) fn age_ms(&self) -> u64 {
         u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -56,6 +74,28 @@ impl Peer {
     /// For how long it has sent nothing.
     pub(crate) fn idle_ms(&self) -> u64 {
         self.age_ms().saturating_sub(self.heard_ms.load(Relaxed))
+    }
+
+    /// It has identified itself, and may stay.
+    pub(crate) fn establish(&self) {
+        self.is_established.store(true, Relaxed);
+    }
+
+    /// Whether it has not identified itself in this time.
+    pub(crate) fn is_late(&self, limit: Duration) -> bool {
+        !self.is_established.load(Relaxed) && self.since.elapsed() > limit
+    }
+
+    /// Ends its connection: nothing of what it has sent is begun any more, and nothing is answered.
+    pub(crate) fn kill(&self) {
+        self.is_killed.store(true, Relaxed);
+        // It fails if the client has already disconnected.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    #[inline]
+    pub(crate) fn is_killed(&self) -> bool {
+        self.is_killed.load(Relaxed)
     }
 
     fn locked_name(&self) -> MutexGuard<'_, Box<[u8]>> {
@@ -79,9 +119,10 @@ impl Peer {
     pub(crate) fn line(&self) -> String {
         let name = String::from_utf8_lossy(&self.name()).into_owned();
         format!(
-            "id={} addr={} name={name} age={} idle={} db=0 tot-cmds={} resp={}\n",
+            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-cmds={} resp={}\n",
             self.id,
             self.address,
+            self.local_address,
             self.age_ms() / 1000,
             self.idle_ms() / 1000,
             self.commands.load(Relaxed),
@@ -141,16 +182,18 @@ impl Peers {
         here + self.left_commands.load(Relaxed)
     }
 
+    /// The one of this id.
+    pub(crate) fn get(&self, id: u64) -> Option<Arc<Peer>> {
+        self.locked().get(&id).cloned()
+    }
+
+    /// Those that fit.
+    pub(crate) fn filter(&self, fits: impl Fn(&Peer) -> bool) -> Vec<Arc<Peer>> {
+        self.locked().values().filter(|peer| fits(peer)).cloned().collect()
+    }
+
     /// All of them, now.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Peer>> {
         self.locked().values().cloned().collect()
-    }
-
-    pub(crate) fn list(&self) -> String {
-        let mut text = String::new();
-        for peer in self.snapshot() {
-            let _ = text.write_str(&peer.line());
-        }
-        text
     }
 }

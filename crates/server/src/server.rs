@@ -1,13 +1,13 @@
 //! A server, from its start to its end.
 
-use crate::accept::{self, LISTENER};
+use crate::accept;
 use crate::descriptors;
 use crate::housekeeping;
+use crate::listeners::{Listeners, Refused};
 use crate::model::Serving;
 use crate::options::Options;
 use crate::shared::Shared;
 use manx::txn::Store;
-use mio::Waker;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -49,8 +49,8 @@ pub enum StartError {
     NoConnections,
     /// A bound too small for any command.
     TooSmall(usize),
-    /// It cannot listen there.
-    Listen(SocketAddr, io::Error),
+    /// It cannot listen there: at an address, or in a file.
+    Listen(String, io::Error),
     /// The system has no thread, or no descriptor, for it.
     System(io::Error),
     /// The store cannot be read.
@@ -67,7 +67,7 @@ impl fmt::Display for StartError {
             StartError::TooSmall(bytes) => {
                 write!(to, "a bound of {bytes} bytes is too small for any command: 1024 are the least")
             }
-            StartError::Listen(address, error) => write!(to, "{address}: cannot listen there: {error}"),
+            StartError::Listen(place, error) => write!(to, "{place}: cannot listen there: {error}"),
             StartError::System(error) => write!(to, "the system refuses what a server needs: {error}"),
             StartError::Store(error) => write!(to, "the store cannot be read: {error}"),
         }
@@ -101,14 +101,12 @@ impl Server {
             return Err(StartError::TooSmall(least));
         }
         let connections_max = descriptors::connections(options.connections_max);
-        let refused = |error| StartError::Listen(options.listen, error);
-        let (listener, poll) = accept::listen(options.listen).map_err(refused)?;
-        let address = listener.local_addr().map_err(refused)?;
+        let refused = |Refused { place, error }| StartError::Listen(place, error);
+        let (listeners, address) = Listeners::new(&options).map_err(refused)?;
         let options = Options { listen: address, connections_max, ..options };
         let shared = Arc::new(Shared::new(options, store).map_err(StartError::Store)?);
         let model = Serving::new(Arc::clone(&shared)).map_err(StartError::System)?;
-        let waker = Waker::new(poll.registry(), LISTENER).map_err(StartError::System)?;
-        shared.stop.wakes(waker);
+        shared.stop.wakes(listeners.waker().map_err(StartError::System)?);
         let mut server = Server { shared, threads: Vec::new() };
         if server.shared.options.durable {
             let (begun, has_begun) = mpsc::channel();
@@ -123,7 +121,7 @@ impl Server {
         let shared = Arc::clone(&server.shared);
         server.spawn("manx-keep", move || housekeeping::keep(&shared))?;
         let shared = Arc::clone(&server.shared);
-        server.spawn("manx-accept", move || accept::accept(&shared, listener, poll, &model))?;
+        server.spawn("manx-accept", move || accept::accept(&shared, listeners, &model))?;
         Ok(server)
     }
 

@@ -7,9 +7,8 @@
 use crate::peer::Peer;
 use crate::tls::Tls;
 use rustls::ServerConnection;
-use socket2::SockRef;
+use socket2::Socket;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
 
 /// What TLS keeps of answers that are not yet encrypted or sent, at most.
@@ -22,18 +21,18 @@ pub(crate) struct Transport {
 }
 
 /// A socket whose writes never wait.
-struct Socket<'a>(&'a TcpStream);
+struct Unwaiting<'a>(&'a Socket);
 
-impl Read for Socket<'_> {
+impl Read for Unwaiting<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut socket = self.0;
         socket.read(into)
     }
 }
 
-impl Write for Socket<'_> {
+impl Write for Unwaiting<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        SockRef::from(self.0).send_with_flags(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+        self.0.send_with_flags(bytes, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -59,12 +58,17 @@ impl Transport {
         self.tls.is_none()
     }
 
+    /// Whether TLS is still to be agreed on.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
     /// Reads some bytes; none at the end.
     ///
     /// # Errors
     /// `WouldBlock` if there are none now; anything else ends the connection.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let mut socket = Socket(&self.peer.socket);
+        let mut socket = Unwaiting(&self.peer.socket);
         let Some(tls) = &mut self.tls else { return socket.read(into) };
         loop {
             match tls.reader().read(into) {
@@ -88,7 +92,7 @@ impl Transport {
     /// # Errors
     /// `WouldBlock` if that is none; anything else ends the connection.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut socket = Socket(&self.peer.socket);
+        let mut socket = Unwaiting(&self.peer.socket);
         let Some(tls) = &mut self.tls else { return socket.write(bytes) };
         let taken = tls.writer().write(bytes)?;
         push(tls, &mut socket)?;
@@ -99,7 +103,7 @@ impl Transport {
     pub(crate) fn is_behind(&mut self) -> bool {
         let Some(tls) = &mut self.tls else { return false };
         // A failure is seen by the next read.
-        let _ = push(tls, &mut Socket(&self.peer.socket));
+        let _ = push(tls, &mut Unwaiting(&self.peer.socket));
         tls.wants_write()
     }
 
@@ -107,7 +111,7 @@ impl Transport {
     pub(crate) fn end(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            let _ = push(tls, &mut Socket(&self.peer.socket));
+            let _ = push(tls, &mut Unwaiting(&self.peer.socket));
         }
         // It fails if the client is gone, which is as good.
         let _ = self.peer.socket.shutdown(std::net::Shutdown::Write);
@@ -115,7 +119,7 @@ impl Transport {
 }
 
 /// Sends what TLS has ready, as far as the kernel takes it.
-fn push(tls: &mut ServerConnection, socket: &mut Socket<'_>) -> io::Result<()> {
+fn push(tls: &mut ServerConnection, socket: &mut Unwaiting<'_>) -> io::Result<()> {
     while tls.wants_write() {
         match tls.write_tls(socket) {
             Ok(_) => {}

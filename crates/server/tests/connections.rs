@@ -6,6 +6,7 @@ use server::resp::Reply::{self, Array, Bulk, Null, Simple};
 use server::{Options, Password, Server, StartError};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::*;
@@ -215,6 +216,75 @@ fn a_password_comes_first() {
             assert!(matches!(it.next(), Some(Reply::Error(text)) if text.contains("unauthenticated")));
             assert_eq!(it.next(), None);
         }
+    }
+}
+
+#[test]
+fn a_client_that_does_not_say_the_password_in_time_is_disconnected() {
+    for model in MODELS {
+        let password = Some(Password::new(b"secret").unwrap());
+        let handshake_timeout = Duration::from_millis(300);
+        let server = start(Options { password, handshake_timeout, ..options(model) });
+        let (it, silent, busy) =
+            (&mut Client::to(&server), &mut Client::to(&server), &mut Client::to(&server));
+        it.expect_ok("AUTH secret");
+        busy.expect_error("AUTH wrong", "WRONGPASS");
+        assert_eq!((silent.next(), busy.next()), (None, None));
+        // A client that has said it may stay, also if it forgets it.
+        it.expect("PING", Simple("PONG".into()));
+        it.expect("RESET", Simple("RESET".into()));
+        std::thread::sleep(handshake_timeout * 3);
+        it.expect_ok("AUTH secret");
+        // Where none is needed, silence is no offence.
+        let server = start(Options { handshake_timeout: Duration::from_millis(1), ..options(model) });
+        let it = &mut Client::to(&server);
+        std::thread::sleep(Duration::from_millis(50));
+        it.expect("PING", Simple("PONG".into()));
+    }
+}
+
+#[test]
+fn clients_find_it_in_a_file_too() {
+    let password = || Some(Password::new(b"secret").unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    for model in MODELS {
+        let asked = || Options {
+            unix_socket: Some(path.clone()),
+            unix_socket_permissions: Some(0o600),
+            password: password(),
+            ..options(model)
+        };
+        let server = start(asked());
+        let stream = UnixStream::connect(&path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let it = &mut support::Client::over(stream);
+        it.expect_error("GET k", "NOAUTH");
+        it.expect_ok("AUTH secret");
+        it.expect_ok("SET k v");
+        let other = &mut Client::to(&server);
+        other.expect_ok("AUTH secret");
+        other.expect("GET k", bulk("v"));
+        it.expect("CONFIG GET unixsocketperm", Array(vec![bulk("unixsocketperm"), bulk("600")]));
+        let Bulk(line) = it.ask("CLIENT INFO") else { panic!() };
+        let line = String::from_utf8(line).unwrap();
+        let place = path.display();
+        assert!(line.contains(&format!(" addr={place}:0 laddr={place}:0 ")), "{line}");
+        // As many answers as a client over the network may ask for.
+        let value = vec![b'x'; 1_000_000];
+        assert_eq!(it.ask_bytes(&[b"SET", b"k", &value]), ok());
+        it.send(&frame(&[b"GET", b"k"]).repeat(20));
+        for _ in 0..20 {
+            assert!(it.next() == Some(Bulk(value.clone())));
+        }
+        other.expect(&format!("CLIENT KILL ADDR {place}:0"), int(1));
+        assert_eq!(it.next(), None);
+        // It finds out that the file is in use by connecting.
+        let store = manx::txn::Store::in_memory(manx::txn::Options::default());
+        assert!(matches!(Server::start(asked(), store), Err(StartError::Listen(..))));
+        server.stop();
+        server.wait();
+        assert!(!path.exists());
     }
 }
 

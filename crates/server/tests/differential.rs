@@ -7,64 +7,8 @@ mod support;
 
 use fastrand::Rng;
 use server::resp::Reply::{self, Array, Bulk};
-use std::net::{SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use support::redis::Redis;
 use support::*;
-
-/// A server of Redis that ends with the test.
-struct Redis {
-    process: Child,
-    address: SocketAddr,
-    _folder: tempfile::TempDir,
-}
-
-impl Redis {
-    /// None, and the test is skipped, where there is none.
-    fn start() -> Option<Redis> {
-        Redis::try_start().map_err(testing::skip).ok()
-    }
-
-    fn try_start() -> Result<Redis, &'static str> {
-        // The port is free now, and most likely still is when Redis takes it.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let process = Command::new("redis-server")
-            .args([
-                "--port",
-                &address.port().to_string(),
-                "--bind",
-                "127.0.0.1",
-                "--save",
-                "",
-                "--databases",
-                "1",
-            ])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let process = process.map_err(|_| "redis-server is not installed")?;
-        let mut redis = Redis { process, address, _folder: folder };
-        for _ in 0..1_000 {
-            if std::net::TcpStream::connect(address).is_ok() {
-                return Ok(redis);
-            }
-            if redis.process.try_wait().unwrap().is_some() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        Err("redis-server does not start here")
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// What says the same in another order is the same: keys come in Redis's order of hashes, and here
 /// in their own.
@@ -220,7 +164,7 @@ fn commands_are_described_as_those_of_redis() {
             let Array(details) = &found[0] else { panic!("{found:?}") };
             let Array(flags) = &details[2] else { panic!() };
             // Keys are counted here, which takes its time.
-            let compared = ["write", "readonly", "fast", "no_auth"];
+            let compared = ["write", "readonly", "fast", "no_auth", "admin"];
             let mut flags: Vec<_> = flags.iter().map(|flag| flag.as_bytes().unwrap().to_vec()).collect();
             flags.retain(|flag| name != b"dbsize" && compared.iter().any(|name| name.as_bytes() == flag));
             flags.sort();

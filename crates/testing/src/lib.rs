@@ -1,11 +1,13 @@
 //! What tests of several packages share. Only tests depend on it.
 
 pub mod future;
+mod fuzz;
 pub mod process;
 mod settings;
 mod skip;
 mod until;
 
+pub use fuzz::{fuzz, mutate};
 pub use settings::{full, setting};
 pub use skip::{SKIPS, skip};
 pub use until::{LONG, Stop, eventually, until};

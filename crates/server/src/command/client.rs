@@ -1,30 +1,34 @@
-//! CLIENT: names of connections, and which there are.
+//! CLIENT: names of connections, which there are, and their end.
 
-use super::definition::Call;
-use super::syntax::{help, is, wrong_subcommand};
+use super::definition::{Answers, Call};
+use super::syntax::{NOT_INTEGER, SYNTAX, help, is};
+use crate::numbers::integer;
+use crate::peer::Peer;
 use crate::resp::{Args, Replies};
+use std::sync::Arc;
 
 pub(super) const BAD_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 
 pub(super) fn client(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     let peer = &call.client.peer;
-    let wanted = |count: usize| args.len() == count;
-    match &args[1] {
-        word if is(word, "setname") && wanted(3) => {
+    match &*args[1].to_ascii_lowercase() {
+        b"setname" => {
             if peer.set_name(&args[2]) {
                 out.ok();
             } else {
                 out.error(BAD_NAME);
             }
         }
-        word if is(word, "getname") && wanted(2) => match peer.name() {
+        b"getname" => match peer.name() {
             name if name.is_empty() => out.null(),
             name => out.bulk(&name),
         },
-        word if is(word, "id") && wanted(2) => out.integer(peer.id as i64),
-        word if is(word, "info") && wanted(2) => out.verbatim(&peer.line()),
-        word if is(word, "list") => out.verbatim(&call.shared.peers.list()),
-        word if is(word, "setinfo") && wanted(4) => {
+        b"id" => out.integer(peer.id as i64),
+        b"info" => out.verbatim(&peer.line()),
+        b"list" => list(call, args, out),
+        b"kill" => kill(call, args, out),
+        b"reply" => reply(call, args, out),
+        b"setinfo" => {
             // What the client's library is called: no command here asks for it.
             let is_known = is(&args[2], "lib-name") || is(&args[2], "lib-ver");
             if is_known {
@@ -34,26 +38,183 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
                 out.error(&format!("ERR Unrecognized option '{name}'"));
             }
         }
-        word if is(word, "no-evict") && wanted(3) => out.ok(),
-        word if is(word, "help") && wanted(2) => help("CLIENT", &HELP, out),
-        _ => {
-            let known = ["setname", "getname", "id", "info", "setinfo", "no-evict", "help"];
-            wrong_subcommand("CLIENT", &known, args, out);
-        }
+        // No client is evicted here, and reading a key leaves no trace.
+        b"no-evict" | b"no-touch" if is(&args[2], "on") || is(&args[2], "off") => out.ok(),
+        b"no-evict" | b"no-touch" => out.error(SYNTAX),
+        b"unblock" => unblock(args, out),
+        _ => help("CLIENT", &HELP, out),
     }
 }
 
-const HELP: [&str; 12] = [
+/// Each connection is a normal one, in Redis's words: whether that is asked for.
+///
+/// # Errors
+/// There is no such type.
+fn is_normal(word: &[u8]) -> Result<bool, String> {
+    match &*word.to_ascii_lowercase() {
+        b"normal" => Ok(true),
+        b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
+        _ => Err(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(word))),
+    }
+}
+
+fn list(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    let peers = &call.shared.peers;
+    let found: Result<Vec<Arc<Peer>>, String> = match args.get(2) {
+        None => Ok(peers.snapshot()),
+        Some(word) if is(word, "type") && args.len() == 4 => {
+            is_normal(&args[3]).map(|is_normal| if is_normal { peers.snapshot() } else { Vec::new() })
+        }
+        Some(word) if is(word, "id") && args.len() > 3 => {
+            let ids: Option<Vec<u64>> =
+                args.from(3).map(|id| integer(id).and_then(|id| id.try_into().ok())).collect();
+            let ids = ids.ok_or_else(|| "ERR Invalid client ID".into());
+            ids.map(|ids| ids.into_iter().filter_map(|id| peers.get(id)).collect())
+        }
+        Some(_) => Err(SYNTAX.into()),
+    };
+    match found {
+        Ok(found) => {
+            let there = found.iter().filter(|peer| !peer.is_killed());
+            out.verbatim(&there.map(|peer| peer.line()).collect::<String>());
+        }
+        Err(why) => out.error(&why),
+    }
+}
+
+/// Which connections CLIENT KILL ends: those that have all of this.
+#[derive(Default)]
+struct Filter<'a> {
+    id: Option<u64>,
+    address: Option<&'a [u8]>,
+    local_address: Option<&'a [u8]>,
+    is_abnormal: bool,
+    age_s: Option<u64>,
+    spares_caller: bool,
+}
+
+impl<'a> Filter<'a> {
+    /// Reads pairs of words.
+    ///
+    /// # Errors
+    /// The answer to what is no filter.
+    fn read(args: Args<'a>) -> Result<Filter<'a>, String> {
+        let mut filter = Filter { spares_caller: true, ..Filter::default() };
+        let mut words = args.from(2);
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(SYNTAX)?;
+            let positive = || integer(value).and_then(|number| u64::try_from(number).ok());
+            match &*word.to_ascii_lowercase() {
+                b"id" => {
+                    let id = positive().filter(|id| *id > 0);
+                    filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
+                }
+                b"type" => filter.is_abnormal = !is_normal(value)?,
+                b"addr" => filter.address = Some(value),
+                b"laddr" => filter.local_address = Some(value),
+                b"maxage" => {
+                    integer(value).ok_or("ERR maxage is not an integer or out of range")?;
+                    let age_s = positive().filter(|age_s| *age_s > 0);
+                    filter.age_s = Some(age_s.ok_or("ERR maxage should be greater than 0")?);
+                }
+                b"skipme" if is(value, "yes") => filter.spares_caller = true,
+                b"skipme" if is(value, "no") => filter.spares_caller = false,
+                _ => return Err(SYNTAX.into()),
+            }
+        }
+        Ok(filter)
+    }
+
+    fn fits(&self, peer: &Peer, caller: &Peer) -> bool {
+        let is = |wanted: Option<&[u8]>, text: &str| wanted.is_none_or(|wanted| wanted == text.as_bytes());
+        self.id.is_none_or(|id| peer.id == id)
+            && is(self.address, &peer.address)
+            && is(self.local_address, &peer.local_address)
+            && !self.is_abnormal
+            && !peer.is_killed()
+            && self.age_s.is_none_or(|age_s| peer.age_ms() / 1000 >= age_s)
+            && !(self.spares_caller && peer.id == caller.id)
+    }
+}
+
+fn kill(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    // The old form is an address alone, and its caller is not spared.
+    let is_old = args.len() == 3;
+    let filter =
+        if is_old { Ok(Filter { address: Some(&args[2]), ..Filter::default() }) } else { Filter::read(args) };
+    let filter = match filter {
+        Ok(filter) => filter,
+        Err(why) => return out.error(&why),
+    };
+    let mut killed = 0;
+    for peer in call.shared.peers.snapshot() {
+        if !filter.fits(&peer, &call.client.peer) {
+            continue;
+        }
+        killed += 1;
+        if peer.id == call.client.peer.id {
+            // It gets its answer first.
+            call.client.is_leaving = true;
+        } else {
+            peer.kill();
+        }
+    }
+    match killed {
+        0 if is_old => out.error("ERR No such client"),
+        _ if is_old => out.ok(),
+        killed => out.integer(killed),
+    }
+}
+
+fn reply(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    let answers = &mut call.client.answers;
+    match &*args[2].to_ascii_lowercase() {
+        b"on" => {
+            *answers = Answers::All;
+            out.ok();
+        }
+        b"off" => *answers = Answers::None,
+        b"skip" if *answers == Answers::None => {}
+        b"skip" => *answers = Answers::SkipNext,
+        _ => out.error(SYNTAX),
+    }
+}
+
+/// No command here blocks.
+fn unblock(args: Args<'_>, out: &mut Replies) {
+    let is_reason = |word| is(word, "timeout") || is(word, "error");
+    if args.len() > 4 {
+        out.error(SYNTAX);
+    } else if args.get(3).is_some_and(|word| !is_reason(word)) {
+        out.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+    } else if integer(&args[2]).is_none() {
+        out.error(NOT_INTEGER);
+    } else {
+        out.integer(0);
+    }
+}
+
+const HELP: [&str; 22] = [
     "GETNAME",
     "    Return the name of the current connection.",
     "ID",
     "    Return the ID of the current connection.",
     "INFO",
     "    Return information about the current client connection.",
-    "LIST",
+    "KILL <ip:port>",
+    "    Kill connection made from <ip:port>.",
+    "KILL <option> <value> [<option> <value> [...]]",
+    "    Kill connections: ADDR, LADDR, ID, MAXAGE, TYPE, USER, SKIPME (yes|no).",
+    "LIST [TYPE <type> | ID <id> [<id> ...]]",
     "    Return information about client connections.",
+    "NO-EVICT (ON|OFF), NO-TOUCH (ON|OFF)",
+    "    Accepted, and of no effect.",
+    "REPLY (ON|OFF|SKIP)",
+    "    Control the replies sent to the current connection.",
     "SETNAME <name>",
     "    Assign the name <name> to the current connection.",
     "SETINFO <option> <value>",
     "    Accepted, and not kept.",
+    "UNBLOCK <clientid> [TIMEOUT|ERROR]",
+    "    No command blocks, so none is unblocked.",
 ];

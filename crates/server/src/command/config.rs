@@ -2,14 +2,14 @@
 //! can be changed.
 
 use super::definition::Call;
-use super::syntax::{help, is, wrong_subcommand};
+use super::syntax::help;
 use crate::glob;
 use crate::resp::{Args, Replies};
 use crate::shared::Shared;
 
 pub(super) fn config(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
-    match &args[1] {
-        word if is(word, "get") && args.len() > 2 => {
+    match &*args[1].to_ascii_lowercase() {
+        b"get" => {
             let settings = settings(call.shared);
             let is_wanted = |name: &str| {
                 args.from(2).any(|pattern| glob::matches(&pattern.to_ascii_lowercase(), name.as_bytes()))
@@ -21,19 +21,18 @@ pub(super) fn config(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
                 out.bulk(value.as_bytes());
             }
         }
-        word if is(word, "set") && args.len() > 3 => {
+        b"set" => {
             let name = String::from_utf8_lossy(&args[2]);
             out.error(&format!("ERR CONFIG SET failed - {name} is said at the start: see manx serve --help"));
         }
-        word if is(word, "resetstat") && args.len() == 2 => {
+        b"resetstat" => {
             call.shared.counts.reset();
             out.ok();
         }
-        word if is(word, "rewrite") && args.len() == 2 => {
+        b"rewrite" => {
             out.error("ERR The server is running without a config file");
         }
-        word if is(word, "help") && args.len() == 2 => help("CONFIG", &HELP, out),
-        _ => wrong_subcommand("CONFIG", &["get", "set", "resetstat", "rewrite", "help"], args, out),
+        _ => help("CONFIG", &HELP, out),
     }
 }
 
@@ -45,6 +44,8 @@ fn settings(shared: &Shared) -> Vec<(&'static str, String)> {
         ("appendfsync", "always".into()),
         ("bind", shared.address.ip().to_string()),
         ("port", shared.address.port().to_string()),
+        ("unixsocket", options.unix_socket.as_ref().map_or_else(String::new, |at| at.display().to_string())),
+        ("unixsocketperm", format!("{:o}", options.unix_socket_permissions.unwrap_or(0))),
         ("databases", "1".into()),
         ("maxclients", options.connections_max.to_string()),
         ("maxmemory", "0".into()),

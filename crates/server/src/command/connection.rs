@@ -1,7 +1,7 @@
 //! PING, HELLO, AUTH and the end of a connection.
 
 use super::client::BAD_NAME;
-use super::definition::Call;
+use super::definition::{Answers, Call};
 use super::info::REDIS_VERSION;
 use super::syntax::{NOT_INTEGER, SYNTAX, is, wrong_number};
 use crate::numbers::integer;
@@ -114,6 +114,7 @@ pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     call.client.watched.clear();
     call.client.is_trusted = call.shared.options.password.is_none();
     call.client.peer.set_name(b"");
+    call.client.answers = Answers::All;
     out.set_version(Version::Two);
     out.simple("RESET");
 }

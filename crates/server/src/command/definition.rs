@@ -8,6 +8,7 @@ use crate::peer::Peer;
 use crate::resp::{Args, Kept, Replies};
 use crate::shared::Shared;
 use manx::txn::{Error, Session};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What the server remembers of a client between two commands.
@@ -22,6 +23,18 @@ pub(crate) struct Client {
     pub(crate) watched: Vec<Watched>,
     /// Nothing more is read from it.
     pub(crate) is_leaving: bool,
+    pub(super) answers: Answers,
+}
+
+/// Which commands are answered (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    All,
+    /// Neither this command nor the next one.
+    SkipNext,
+    /// Not this command.
+    Skip,
+    None,
 }
 
 /// What came since MULTI.
@@ -48,7 +61,26 @@ impl Watched {
 
 impl Client {
     pub(crate) fn new(peer: Arc<Peer>, is_trusted: bool) -> Client {
-        Client { peer, is_trusted, multi: None, watched: Vec::new(), is_leaving: false }
+        Client {
+            peer,
+            is_trusted,
+            multi: None,
+            watched: Vec::new(),
+            is_leaving: false,
+            answers: Answers::All,
+        }
+    }
+
+    /// Takes back what was answered since, if the client wants no answer.
+    #[inline]
+    pub(crate) fn silence(&mut self, out: &mut Replies, mark: usize) {
+        self.answers = match self.answers {
+            Answers::All => return,
+            Answers::SkipNext => Answers::Skip,
+            Answers::Skip => Answers::All,
+            Answers::None => Answers::None,
+        };
+        out.cut(mark);
     }
 
     /// A command was refused before it was queued.
@@ -88,39 +120,87 @@ pub(crate) struct Command {
     /// The number of arguments, its name included; if negative, the least number.
     pub(super) arity: i32,
     /// [`WRITE`] and the like.
-    pub(super) flags: u8,
+    pub(super) flags: u16,
     /// Which arguments are keys: the first, the last (-1: of all), and each how many.
     pub(super) keys: (i32, i32, i32),
     /// Since which version Redis has had it, and to which of its groups it belongs.
     pub(super) since: &'static str,
     pub(super) group: &'static str,
     pub(super) summary: &'static str,
+    pub(super) subcommands: &'static [Subcommand],
+}
+
+/// One of the commands that share a name, as CLIENT ID and CLIENT LIST do.
+pub(crate) struct Subcommand {
+    /// In small letters.
+    pub(super) name: &'static str,
+    /// As of a [`Command`]; both names are included.
+    pub(super) arity: i32,
+    pub(super) flags: u16,
 }
 
 /// It changes data.
-pub(super) const WRITE: u8 = 1;
+pub(super) const WRITE: u16 = 1;
 /// It reads data.
-pub(super) const READ: u8 = 2;
+pub(super) const READ: u16 = 2;
 /// It takes about the same time whatever there is.
-pub(super) const FAST: u8 = 4;
+pub(super) const FAST: u16 = 4;
 /// A client that has not said the password may use it.
-pub(super) const NO_AUTH: u8 = 8;
+pub(super) const NO_AUTH: u16 = 8;
 /// It cannot be queued.
-pub(super) const NO_MULTI: u8 = 16;
+pub(super) const NO_MULTI: u16 = 16;
 /// It is done at once between MULTI and EXEC.
-pub(super) const AT_ONCE: u8 = 32;
+pub(super) const AT_ONCE: u16 = 32;
 /// It is for the operators of the server.
-pub(super) const ADMIN: u8 = 64;
+pub(super) const ADMIN: u16 = 64;
+/// It is about the connection, though it stands elsewhere in Redis's groups.
+pub(super) const CONNECTION: u16 = 128;
 
 impl Command {
-    pub(super) fn has(&self, flag: u8) -> bool {
+    pub(super) fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 
-    /// Returns whether it takes this number of arguments.
-    pub(super) fn takes(&self, count: usize) -> bool {
-        let wanted = self.arity.unsigned_abs() as usize;
-        if self.arity < 0 { count >= wanted } else { count == wanted }
+    /// The keys among the arguments of a command.
+    pub(super) fn keys_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
+        let (first, last, step) = self.keys;
+        let last = if last < 0 { args.len() as i32 + last } else { last };
+        let count = if first == 0 { 0 } else { (last - first + 1).max(0) as usize };
+        args.from(first as usize).take(count).step_by(step.max(1) as usize)
+    }
+
+    /// Returns the subcommand that the arguments name: none, if they name none and need not.
+    ///
+    /// # Errors
+    /// There is no such subcommand.
+    #[inline]
+    pub(super) fn subcommand(&self, args: Args<'_>) -> Result<Option<&'static Subcommand>, Unknown> {
+        match args.get(1) {
+            Some(word) if !self.subcommands.is_empty() => {
+                let is_it = |known: &&Subcommand| word.eq_ignore_ascii_case(known.name.as_bytes());
+                self.subcommands.iter().find(is_it).map(Some).ok_or(Unknown)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// There is no such subcommand.
+#[derive(Debug)]
+pub(super) struct Unknown;
+
+/// Returns whether a command of this arity takes this number of arguments.
+#[inline]
+pub(super) fn takes(arity: i32, count: usize) -> bool {
+    let wanted = arity.unsigned_abs() as usize;
+    if arity < 0 { count >= wanted } else { count == wanted }
+}
+
+/// The whole name, as in `client|id`.
+pub(super) fn full_name(command: &Command, subcommand: Option<&Subcommand>) -> Cow<'static, str> {
+    match subcommand {
+        None => command.name.into(),
+        Some(subcommand) => format!("{}|{}", command.name, subcommand.name).into(),
     }
 }
 

@@ -1,29 +1,47 @@
 //! What came from a client, done as the table says.
 
-use super::definition::{AT_ONCE, Call, NO_AUTH, Run, perform};
+use super::definition::{AT_ONCE, Call, NO_AUTH, Run, full_name, perform, takes};
 use super::multi;
-use super::syntax::wrong_number;
+use super::syntax::{is, unknown_subcommand, wrong_number};
 use super::table::find;
 use crate::resp::{Args, Replies};
+use crate::shared::count;
 use crate::transact::{failed, transact};
 use manx::txn::Session;
 
 /// Does a command, or queues it, and answers.
 pub(crate) fn execute(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut Replies) {
+    let mark = out.mark();
+    answer(call, session, args, out);
+    call.client.silence(out, mark);
+}
+
+fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut Replies) {
     let Some(command) = find(&args[0]) else {
+        if is_http(&args[0]) {
+            count(&call.shared.counts.malformed);
+            call.client.is_leaving = true;
+            return;
+        }
         call.client.refuse();
         return out.error(&unknown(args));
     };
-    if !command.takes(args.len()) {
+    let Ok(subcommand) = command.subcommand(args) else {
         call.client.refuse();
-        return out.error(&wrong_number(command.name));
+        return unknown_subcommand(command.name, args, out);
+    };
+    let arity = subcommand.map_or(command.arity, |subcommand| subcommand.arity);
+    if !takes(arity, args.len()) {
+        call.client.refuse();
+        return out.error(&wrong_number(&full_name(command, subcommand)));
     }
     if !call.client.is_trusted && !command.has(NO_AUTH) {
         call.client.refuse();
         return out.error("NOAUTH Authentication required.");
     }
     if call.client.multi.is_some() && !command.has(AT_ONCE) {
-        return multi::queue(call, command, args, out);
+        let flags = command.flags | subcommand.map_or(0, |subcommand| subcommand.flags);
+        return multi::queue(call, (command, flags), args, out);
     }
     match command.run {
         Run::Plain(run) => run(call, args, out),
@@ -34,6 +52,12 @@ pub(crate) fn execute(call: &mut Call<'_>, session: &mut Session, args: Args<'_>
             }
         }
     }
+}
+
+/// The beginning of a request of HTTP, or of one of its headers: a web page has made its browser
+/// send it here, and the commands of the page's author follow. Nothing of it is answered or done.
+fn is_http(name: &[u8]) -> bool {
+    is(name, "post") || is(name, "host:")
 }
 
 fn unknown(args: Args<'_>) -> String {

@@ -15,6 +15,7 @@
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
 //! | `config.rs`, `info.rs` | the server about itself: CONFIG, INFO, TIME |
 //! | `definition.rs`, `syntax.rs` | what a command is, and what commands have in common |
+//! | `subcommands.rs` | the second words of CLIENT and others |
 //! | `table.rs` | all of them, and COMMAND, which describes them |
 //! | `execute.rs` | from arguments to an answer |
 
@@ -35,6 +36,7 @@ mod set;
 mod sorted_ranges;
 mod sorted_sets;
 mod strings;
+mod subcommands;
 mod syntax;
 mod table;
 

@@ -29,10 +29,15 @@ pub(super) fn discard(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
 }
 
 /// Queues a command between MULTI and EXEC, which runs it.
-pub(super) fn queue(call: &mut Call<'_>, command: &'static Command, args: Args<'_>, out: &mut Replies) {
+pub(super) fn queue(
+    call: &mut Call<'_>,
+    (command, flags): (&'static Command, u16),
+    args: Args<'_>,
+    out: &mut Replies,
+) {
     let bytes_max = call.shared.options.input_bytes_max;
     let Some(multi) = &mut call.client.multi else { return };
-    if command.has(NO_MULTI) {
+    if flags & NO_MULTI != 0 {
         multi.is_broken = true;
         return out.error("ERR Command not allowed inside a transaction");
     }

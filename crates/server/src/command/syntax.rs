@@ -23,19 +23,10 @@ pub(super) fn wrong_number(name: &str) -> String {
     format!("ERR wrong number of arguments for '{name}' command")
 }
 
-/// Answers to a subcommand that does not exist, or not with this number of arguments. `known` are
-/// the subcommands, in small letters.
-pub(super) fn wrong_subcommand(command: &str, known: &[&str], args: Args<'_>, out: &mut Replies) {
-    let word = String::from_utf8_lossy(&args[1]).to_ascii_lowercase();
-    if known.contains(&&*word) {
-        out.error(&wrong_number(&format!("{}|{word}", command.to_ascii_lowercase())));
-    } else {
-        unknown_subcommand(command, args, out);
-    }
-}
-
+/// Answers to a subcommand that does not exist.
 pub(super) fn unknown_subcommand(command: &str, args: Args<'_>, out: &mut Replies) {
     let given = String::from_utf8_lossy(&args[1][..args[1].len().min(128)]);
+    let command = command.to_ascii_uppercase();
     out.error(&format!("ERR unknown subcommand '{given}'. Try {command} HELP."));
 }
 

@@ -1,12 +1,14 @@
 //! All commands, sorted by name, and COMMAND, which describes them.
 
-use super::definition::{ADMIN, AT_ONCE, Call, Command, FAST, NO_AUTH, NO_MULTI, READ, Run, WRITE};
+use super::definition::{
+    ADMIN, AT_ONCE, CONNECTION, Call, Command, FAST, NO_AUTH, NO_MULTI, READ, Run, Subcommand, WRITE, takes,
+};
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sorted_ranges::By;
-use super::syntax::{help, is, unknown_subcommand};
+use super::syntax::help;
 use super::{
     client, config, connection, counters, expiry, hashes, info, keys, member_scan, multi, scan, set,
-    sorted_ranges, sorted_sets, strings,
+    sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::resp::{Args, Replies};
 
@@ -23,8 +25,17 @@ macro_rules! run {
     };
 }
 
+macro_rules! subcommands {
+    () => {
+        &[]
+    };
+    ($list:ident) => {
+        subcommands::$list
+    };
+}
+
 macro_rules! commands {
-    ($($name:literal $kind:ident($($run:tt)+) $arity:literal $flags:expr, $keys:ident, $since:literal $group:literal $summary:literal;)*) => {
+    ($($name:literal $kind:ident($($run:tt)+) $arity:literal $flags:expr, $keys:ident, $since:literal $group:literal $summary:literal $(=> $list:ident)?;)*) => {
         /// Sorted by name.
         static COMMANDS: &[Command] = &[$(Command {
             name: $name,
@@ -35,6 +46,7 @@ macro_rules! commands {
             since: $since,
             group: $group,
             summary: $summary,
+            subcommands: subcommands!($($list)?),
         }),*];
     };
 }
@@ -42,9 +54,9 @@ macro_rules! commands {
 commands! {
     "append" Data(strings::append) 3 WRITE | FAST, ONE, "2.0.0" "string" "Append a value to a key";
     "auth" Plain(connection::auth) -2 FAST | NO_AUTH, NONE, "1.0.0" "connection" "Authenticate to the server";
-    "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands";
-    "command" Plain(command) -1 0, NONE, "2.8.13" "server" "Get array of command details";
-    "config" Plain(config::config) -2 ADMIN, NONE, "2.0.0" "server" "A container for server configuration commands";
+    "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands" => CLIENT;
+    "command" Plain(command) -1 CONNECTION, NONE, "2.8.13" "server" "Get array of command details" => COMMAND;
+    "config" Plain(config::config) -2 0, NONE, "2.0.0" "server" "A container for server configuration commands" => CONFIG;
     "dbsize" Data(scan::dbsize) 1 READ | FAST, NONE, "1.0.0" "server" "Return the number of keys in the selected database";
     "decr" Data(counters::add; -1) 2 WRITE | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by one";
     "decrby" Data(counters::decr_by) 3 WRITE | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by the given number";
@@ -142,17 +154,18 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
 }
 
 fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
-    match args.get(1) {
+    let word = args.get(1).map(<[u8]>::to_ascii_lowercase);
+    match word.as_deref() {
         None => {
             out.array(COMMANDS.len());
             COMMANDS.iter().for_each(|command| details(command, out));
         }
-        Some(word) if is(word, "count") && args.len() == 2 => out.count(COMMANDS.len()),
-        Some(word) if is(word, "list") && args.len() == 2 => {
+        Some(b"count") => out.count(COMMANDS.len()),
+        Some(b"list") => {
             out.set(COMMANDS.len());
             COMMANDS.iter().for_each(|command| out.bulk(command.name.as_bytes()));
         }
-        Some(word) if is(word, "info") => {
+        Some(b"info") => {
             let wanted: Vec<_> = if args.len() == 2 {
                 COMMANDS.iter().map(Some).collect()
             } else {
@@ -166,7 +179,7 @@ fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
                 }
             }
         }
-        Some(word) if is(word, "docs") => {
+        Some(b"docs") => {
             let wanted: Vec<_> = if args.len() == 2 {
                 COMMANDS.iter().collect()
             } else {
@@ -175,33 +188,55 @@ fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
             out.map(wanted.len());
             wanted.into_iter().for_each(|command| docs(command, out));
         }
-        Some(word) if is(word, "help") && args.len() == 2 => help("COMMAND", &HELP, out),
-        Some(_) => unknown_subcommand("COMMAND", args, out),
+        Some(b"getkeys") => get_keys(args.behind(2), out),
+        Some(_) => help("COMMAND", &HELP, out),
     }
 }
 
+fn get_keys(args: Args<'_>, out: &mut Replies) {
+    let Some(command) = find(&args[0]) else { return out.error("ERR Invalid command specified") };
+    let keys: Vec<_> = command.keys_in(args).collect();
+    if command.keys == NONE {
+        out.error("ERR The command has no key arguments");
+    } else if !takes(command.arity, args.len()) {
+        out.error("ERR Invalid number of arguments specified for command");
+    } else {
+        out.array(keys.len());
+        keys.into_iter().for_each(|key| out.bulk(key));
+    }
+}
+
+const FLAGS: [(u16, &str); 6] = [
+    (WRITE, "write"),
+    (READ, "readonly"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+    (NO_MULTI, "no_multi"),
+    (ADMIN, "admin"),
+];
+
 fn details(command: &Command, out: &mut Replies) {
-    const NAMES: [(u8, &str); 6] = [
-        (WRITE, "write"),
-        (READ, "readonly"),
-        (FAST, "fast"),
-        (NO_AUTH, "no_auth"),
-        (NO_MULTI, "no_multi"),
-        (ADMIN, "admin"),
-    ];
+    one(command.name, command.arity, command.flags, command.keys, out);
+    out.array(command.subcommands.len());
+    for Subcommand { name, arity, flags } in command.subcommands {
+        one(&format!("{}|{name}", command.name), *arity, *flags, NONE, out);
+        out.array(0);
+    }
+}
+
+/// All that is said of a command but for its subcommands.
+fn one(name: &str, arity: i32, flags: u16, (first, last, step): (i32, i32, i32), out: &mut Replies) {
     out.array(10);
-    out.bulk(command.name.as_bytes());
-    out.integer(i64::from(command.arity));
-    let flags: Vec<_> = NAMES.iter().filter(|(flag, _)| command.has(*flag)).collect();
+    out.bulk(name.as_bytes());
+    out.integer(i64::from(arity));
+    let flags: Vec<_> = FLAGS.iter().filter(|(flag, _)| flags & flag != 0).collect();
     out.set(flags.len());
     flags.iter().for_each(|(_, name)| out.simple(name));
-    let (first, last, step) = command.keys;
     for number in [first, last, step] {
         out.integer(i64::from(number));
     }
-    // Categories of access, hints, key specifications, subcommands: there are none.
+    // Categories of access, hints, key specifications: there are none.
     out.set(0);
-    out.array(0);
     out.array(0);
     out.array(0);
 }
@@ -215,13 +250,15 @@ fn docs(command: &Command, out: &mut Replies) {
     }
 }
 
-const HELP: [&str; 10] = [
+const HELP: [&str; 12] = [
     "(no subcommand)",
     "    Return details about all commands.",
     "COUNT",
     "    Return the total number of commands in this server.",
     "DOCS [<command-name> ...]",
     "    Return documentation of commands.",
+    "GETKEYS <full-command>",
+    "    Return the keys from a full command.",
     "INFO [<command-name> ...]",
     "    Return details about commands.",
     "LIST",

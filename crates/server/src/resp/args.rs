@@ -32,6 +32,11 @@ impl<'a> Args<'a> {
         self.ranges.get(index..).unwrap_or_default().iter().map(move |range| &bytes[range.clone()])
     }
 
+    /// The same without the first ones; at least one is left.
+    pub(crate) fn behind(&self, count: usize) -> Args<'a> {
+        Args { bytes: self.bytes, ranges: &self.ranges[count..] }
+    }
+
     /// How many bytes they have together.
     pub fn bytes_len(&self) -> usize {
         self.ranges.iter().map(|range| range.len()).sum()

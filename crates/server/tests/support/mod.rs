@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
+pub mod redis;
+
 use manx::txn::Store;
 use server::resp::Reply;
 use server::{Model, Options, Server};

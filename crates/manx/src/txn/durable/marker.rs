@@ -42,7 +42,7 @@ pub(super) enum State {
 }
 
 /// The whole marker.
-fn text(state: State, secret: Secret) -> Vec<u8> {
+pub(super) fn text(state: State, secret: Secret) -> Vec<u8> {
     let word = match state {
         State::New => "new",
         State::Ready => "ready",
@@ -53,7 +53,7 @@ fn text(state: State, secret: Secret) -> Vec<u8> {
 }
 
 /// What a marker says, if it is whole.
-fn parse(bytes: &[u8]) -> Option<(State, Secret)> {
+pub(super) fn parse(bytes: &[u8]) -> Option<(State, Secret)> {
     let secret = Secret::of_text(bytes.get(SECRET_AT..SECRET_AT + secret::TEXT)?)?;
     let state = [State::New, State::Ready].into_iter().find(|state| bytes == text(*state, secret))?;
     Some((state, secret))
@@ -148,7 +148,7 @@ fn foreign(folder: &str, place: &str, bytes: &[u8]) -> DataError {
 
 /// Whether it is what may be left of a first marker whose writing was cut off: a beginning, and
 /// zeroes.
-fn is_unfinished(bytes: &[u8]) -> bool {
+pub(super) fn is_unfinished(bytes: &[u8]) -> bool {
     let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let (known, drawn) = bytes[..written].split_at(written.min(SECRET_AT));
     let any = text(State::New, Secret { start: [0; 8], sum: 0 });

@@ -30,6 +30,8 @@ mod base;
 mod disk;
 mod failure;
 mod folder;
+#[cfg(test)]
+mod fuzz;
 mod group;
 mod log;
 mod marker;

@@ -1,0 +1,270 @@
+//! Fuzzing of what is on the disk, by seeds: `cargo xtask fuzz record`, `log`, `marker` and
+//! `checkpoint`. A few inputs each time; by hand as many as one likes.
+//!
+//! 1. No bytes make the reading of a file panic.
+//! 2. Bytes are a record only if a writer that had the store's secret wrote them.
+//! 3. What is replayed from a damaged log is what was written to it, from its beginning, or an
+//!    error.
+//! 4. A damaged checkpoint is an error, or has all that was in it.
+
+use super::base::{Base, Position};
+use super::disk::Medium;
+use super::log::{Log, Part, replay};
+use super::record::{self, HEADER, Head};
+use super::secret::Secret;
+use super::marker;
+use crate::txn::{Change, DataError, Entry};
+use fastrand::Rng;
+use std::io;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, PoisonError};
+use testing::{fuzz, mutate};
+
+const SECRET: Secret = Secret { start: *b"\xABsecret!", sum: 0x0102_0304 };
+
+/// A file in memory.
+#[derive(Clone, Debug, Default)]
+struct Memory(Arc<Mutex<Vec<u8>>>);
+
+impl Memory {
+    fn with(bytes: Vec<u8>) -> Memory {
+        Memory(Arc::new(Mutex::new(bytes)))
+    }
+
+    fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Medium for Memory {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.bytes().len() as u64)
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let bytes = self.bytes();
+        let at = usize::try_from(offset).map_err(io::Error::other)?;
+        let found = at.checked_add(into.len()).and_then(|end| bytes.get(at..end));
+        into.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
+        let mut bytes = self.bytes();
+        let at = usize::try_from(offset).map_err(io::Error::other)?;
+        let end = at.checked_add(from.len()).ok_or(io::ErrorKind::StorageFull)?;
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[at..end].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        // What a damaged file asks for is not always there.
+        let length = usize::try_from(length).ok().filter(|length| *length <= 1 << 28);
+        self.bytes().resize(length.ok_or(io::ErrorKind::StorageFull)?, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn some_bytes(dice: &mut Rng, most: usize) -> Vec<u8> {
+    (0..dice.usize(..=most)).map(|_| dice.u8(..)).collect()
+}
+
+fn some_changes(dice: &mut Rng) -> Vec<Change> {
+    let change = |dice: &mut Rng| {
+        let key = some_bytes(dice, 12).into();
+        if dice.u8(..4) == 0 {
+            return Change::Delete { key };
+        }
+        // A client that knows everything of a record but the secret.
+        let value = if dice.u8(..3) == 0 { forged(dice) } else { some_bytes(dice, 24) };
+        Change::Put { key, value: value.into() }
+    };
+    (0..dice.usize(..4)).map(|_| change(dice)).collect()
+}
+
+fn some_head(dice: &mut Rng) -> Head {
+    let number = |dice: &mut Rng| if dice.bool() { dice.u64(..8) } else { dice.u64(..) };
+    Head { generation: number(dice), sequence: number(dice), durable: number(dice) }
+}
+
+/// A record of another store, whose secret differs in one part or in both.
+fn forged(dice: &mut Rng) -> Vec<u8> {
+    let other = match dice.u8(..3) {
+        0 => Secret { start: *b"\xABsecret?", ..SECRET },
+        1 => Secret { sum: SECRET.sum ^ 1 << dice.u8(..32), ..SECRET },
+        _ => Secret { start: *b"\xABmanxlog", sum: 0 },
+    };
+    let mut bytes = Vec::new();
+    let change = Change::Put { key: some_bytes(dice, 8).into(), value: some_bytes(dice, 16).into() };
+    record::encode(other, some_head(dice), &[&[change]], &mut bytes);
+    bytes
+}
+
+/// What stands at the beginning of what is decoded is what a writer would have written.
+fn is_canonical(bytes: &[u8]) -> bool {
+    let Some((head, changes, length)) = record::decode(SECRET, bytes) else { return true };
+    let mut again = Vec::new();
+    record::encode(SECRET, head, &[&changes], &mut again);
+    again == bytes[..length]
+}
+
+#[test]
+fn record() {
+    fuzz("record", 20_000, |dice| {
+        let changes = some_changes(dice);
+        let head = some_head(dice);
+        let mut bytes = Vec::new();
+        record::encode(SECRET, head, &[&changes], &mut bytes);
+        assert_eq!(record::decode(SECRET, &bytes), Some((head, changes, bytes.len())));
+        let whole = bytes.clone();
+        // A number of the header, or any bytes.
+        if dice.bool() {
+            let at = dice.usize(..HEADER);
+            bytes[at] = dice.u8(..);
+        } else {
+            mutate(dice, &mut bytes, &[&SECRET.start, &[0; 8], &[0xFF; 4], &whole[..HEADER]]);
+        }
+        // Wherever the reader begins.
+        for at in [0, dice.usize(..=bytes.len())] {
+            assert!(is_canonical(&bytes[at..]), "{} from {at}", bytes.escape_ascii());
+        }
+        // Without the secret there is none, even if all else is right.
+        let mut bytes = forged(dice);
+        assert_eq!(record::decode(SECRET, &bytes), None);
+        let last = bytes.len() - 1;
+        bytes[dice.usize(8..=last)] = dice.u8(..);
+        assert_eq!(record::decode(SECRET, &bytes), None, "{}", bytes.escape_ascii());
+    });
+}
+
+fn replayed(files: &[Memory; 2], generation: u64, applied: u64) -> Result<Vec<Vec<Change>>, DataError> {
+    let part = |number: usize| Part { file: Box::new(files[number].clone()), place: number.to_string() };
+    let mut all = Vec::new();
+    let each = |changes| {
+        all.push(changes);
+        Ok(())
+    };
+    replay(&[part(0), part(1)], SECRET, generation, applied, each).map(|_| all)
+}
+
+#[test]
+fn log() {
+    fuzz("log", 5_000, |dice| {
+        let files = [Memory::default(), Memory::default()];
+        let part = |number: usize| Part { file: Box::new(files[number].clone()), place: number.to_string() };
+        let (generation, applied) = (dice.u64(1..4), dice.u64(..4));
+        let mut log = Log::new([part(0), part(1)], SECRET, 1 << 20, generation, applied);
+        let mut written = Vec::new();
+        let seal_at = dice.usize(..6);
+        for number in 0..dice.usize(..6) {
+            if number == seal_at {
+                log.seal().expect("sealed");
+            }
+            let changes = some_changes(dice);
+            log.append(&[&changes], dice.bool()).expect("appended");
+            written.push(changes);
+        }
+        assert_eq!(replayed(&files, generation, applied), Ok(written.clone()));
+        let both = [files[0].bytes().clone(), files[1].bytes().clone()];
+        let which = dice.usize(..2);
+        {
+            let mut bytes = files[which].bytes();
+            let token = forged(dice);
+            // Pieces of the log itself are what a lost write leaves.
+            let from = &both[dice.usize(..2)];
+            let piece = &from[dice.usize(..=from.len())..];
+            mutate(dice, &mut bytes, &[&token, piece, &[0; 64], &SECRET.start]);
+        }
+        if let Ok(read) = replayed(&files, generation, applied) {
+            assert!(written.starts_with(&read), "{read:?} of {written:?}");
+        }
+        // Of another checkpoint: never what was not written.
+        let other = (dice.u64(..5), dice.u64(..8));
+        if let Ok(read) = replayed(&files, other.0, other.1) {
+            assert!(read.iter().all(|group| written.contains(group)), "{read:?} of {written:?}");
+        }
+    });
+}
+
+#[test]
+fn marker() {
+    fuzz("marker", 20_000, |dice| {
+        let secret = Secret { start: dice.u64(..).to_le_bytes(), sum: dice.u32(..) };
+        let state = if dice.bool() { marker::State::New } else { marker::State::Ready };
+        let whole = marker::text(state, secret);
+        assert_eq!(marker::parse(&whole), Some((state, secret)));
+        let mut bytes = whole.clone();
+        mutate(dice, &mut bytes, &[b"new", b"ready", b"\n", b"\xC3\xA9", b"0000000000000000"]);
+        if let Some((state, secret)) = marker::parse(&bytes) {
+            assert_eq!(marker::text(state, secret), bytes);
+        }
+        // What a marker that was not written whole looks like, or something else, is neither.
+        let _ = marker::is_unfinished(&bytes);
+    });
+}
+
+fn everything(base: &Base) -> Result<Vec<Entry>, DataError> {
+    base.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX)
+}
+
+#[test]
+fn checkpoint() {
+    // A checkpoint of a few pages, with older pages behind it.
+    let file = Memory::default();
+    let at = Position { applied: 7, generation: 3 };
+    let open = |file: &Memory, check| Base::open(Box::new(file.clone()), "base".into(), 1 << 16, check);
+    let entries = {
+        let (base, _) = open(&file, false).expect("a new one");
+        for round in 0..3_u8 {
+            let put = |number: u8| Change::Put { key: [number, round].into(), value: [number; 40].into() };
+            let changes: Vec<_> = (0..50).map(put).collect();
+            base.checkpoint(&[&changes], at).expect("durable");
+        }
+        base.finish();
+        everything(&base).expect("read")
+    };
+    let whole = file.bytes().clone();
+    // What is free is not looked at: the pages that are used are at the beginning.
+    let used = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let mut refused = 0_u64;
+    fuzz("checkpoint", 200, |dice| {
+        let mut bytes = whole.clone();
+        for _ in 0..dice.usize(1..=3) {
+            let at = dice.usize(..used.min(bytes.len()));
+            match dice.u8(..5) {
+                0 => bytes[at] ^= 1 << dice.u8(..8),
+                1 => bytes[at] = dice.u8(..),
+                2 => {
+                    let end = (at + dice.usize(1..=4096)).min(bytes.len());
+                    bytes[at..end].fill(if dice.bool() { 0 } else { 0xFF });
+                }
+                // A page that was not written, or in the place of another one.
+                3 => {
+                    let (from, to) = (at / 4096 * 4096, dice.usize(..used) / 4096 * 4096);
+                    let length = (bytes.len() - from.max(to).min(bytes.len())).min(4096);
+                    if length > 0 {
+                        bytes.copy_within(from..from + length, to);
+                    }
+                }
+                _ => bytes.truncate(at.max(1)),
+            }
+        }
+        match open(&Memory::with(bytes), true) {
+            Ok((base, found)) => match everything(&base) {
+                // An older checkpoint may be what is left.
+                Ok(read) if found == at && read == entries => {}
+                Ok(read) => assert!(read.iter().all(|entry| entries.contains(entry)), "{found:?}: {read:?}"),
+                Err(_) => refused += 1,
+            },
+            Err(_) => refused += 1,
+        }
+    });
+    println!("{refused} were refused");
+}

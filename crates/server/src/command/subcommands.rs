@@ -1,0 +1,44 @@
+//! The subcommands of the commands that have some. A word that is not here is refused before the
+//! command sees it, and so is a wrong number of arguments.
+
+use super::definition::{ADMIN, CONNECTION, NO_MULTI, Subcommand};
+
+const fn subcommand(name: &'static str, arity: i32, flags: u16) -> Subcommand {
+    Subcommand { name, arity, flags }
+}
+
+/// EXEC may have to run commands again: what would then do more or answer otherwise cannot be
+/// queued.
+const CONTROL: u16 = ADMIN | CONNECTION | NO_MULTI;
+
+pub(super) const CLIENT: &[Subcommand] = &[
+    subcommand("getname", 2, CONNECTION),
+    subcommand("help", 2, CONNECTION),
+    subcommand("id", 2, CONNECTION),
+    subcommand("info", 2, CONNECTION),
+    subcommand("kill", -3, CONTROL),
+    subcommand("list", -2, ADMIN | CONNECTION),
+    subcommand("no-evict", 3, ADMIN | CONNECTION),
+    subcommand("no-touch", 3, CONNECTION),
+    subcommand("reply", 3, CONNECTION | NO_MULTI),
+    subcommand("setinfo", 4, CONNECTION),
+    subcommand("setname", 3, CONNECTION),
+    subcommand("unblock", -3, ADMIN | CONNECTION),
+];
+
+pub(super) const COMMAND: &[Subcommand] = &[
+    subcommand("count", 2, CONNECTION),
+    subcommand("docs", -2, CONNECTION),
+    subcommand("getkeys", -4, CONNECTION),
+    subcommand("help", 2, CONNECTION),
+    subcommand("info", -2, CONNECTION),
+    subcommand("list", -2, CONNECTION),
+];
+
+pub(super) const CONFIG: &[Subcommand] = &[
+    subcommand("get", -3, ADMIN),
+    subcommand("help", 2, 0),
+    subcommand("resetstat", 2, ADMIN),
+    subcommand("rewrite", 2, ADMIN),
+    subcommand("set", -4, ADMIN),
+];
