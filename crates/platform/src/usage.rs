@@ -59,6 +59,18 @@ pub fn process_cpu_ns_of(pid: u32) -> Option<u64> {
     Some(crate::clock::nanoseconds(&time))
 }
 
+/// The memory of the process that is in RAM, in bytes, with what it shares with others; `None` if
+/// there is no `/proc`.
+///
+/// ```
+/// assert!(platform::usage::resident_bytes() > Some(100_000));
+/// ```
+pub fn resident_bytes() -> Option<u64> {
+    let sizes = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = sizes.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * crate::memory::page_bytes() as u64)
+}
+
 fn switches(who: i32) -> Switches {
     let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
     let place = usage.as_mut_ptr().addr();

@@ -18,7 +18,7 @@ use manx::txn::coordinator::Protocol;
 use manx::txn::durable::{Durable, DurableOptions};
 use manx::txn::{self, Store};
 use manx::wait::Adaptive;
-use server::{Model, Options, SESSIONS_BESIDE, Server, StartError, Stopper, Tls};
+use server::{Eviction, Model, Options, SESSIONS_BESIDE, Server, StartError, Stopper, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use sizes::parse_bytes;
@@ -68,6 +68,22 @@ pub struct Args {
     /// disconnected
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_bytes)]
     output_bytes_max: usize,
+
+    /// The most memory it may use, clients' buffers included; what becomes of data beyond it is said
+    /// by --eviction [default: all there is]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "data")]
+    memory_max: Option<usize>,
+
+    /// Which keys go if it would use more: none (commands that need memory get an error), or as
+    /// Redis names them [possible values: noeviction, allkeys-lru, allkeys-lfu, allkeys-random,
+    /// volatile-lru, volatile-lfu, volatile-random, volatile-ttl]
+    #[arg(long, value_name = "POLICY", default_value_t, requires = "memory_max")]
+    eviction: Eviction,
+
+    /// The most memory for the buffers of all clients together; beyond it the client with the most
+    /// is disconnected [default: all there is]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    buffers_max: Option<usize>,
 
     /// A client that sends nothing for so long is disconnected, as 300s [default: never]
     #[arg(long, value_name = "TIME", value_parser = parse_ns)]
@@ -228,6 +244,9 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         tls,
         exposed: args.without_password,
         durable: args.data.is_some(),
+        memory_bytes_max: args.memory_max.map(|bytes| bytes as u64),
+        eviction: args.eviction,
+        buffers_bytes_max: args.buffers_max.map(|bytes| bytes as u64),
         allocated_bytes: Some(allocator::allocated_bytes),
         slo: args.slo,
         ..Options::default()

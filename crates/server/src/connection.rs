@@ -143,6 +143,7 @@ impl Connection {
         let sent = self.send();
         self.input.rest();
         self.out.rest();
+        self.record_buffers();
         match sent {
             Turn::Read => received,
             // Invariant 4. What piles up meanwhile has its bound.
@@ -206,6 +207,13 @@ impl Connection {
         goes_on
     }
 
+    fn record_buffers(&self) {
+        let queued = self.client.multi.as_ref().map_or(0, |multi| multi.bytes);
+        let bytes = self.input.memory_bytes() + self.out.memory_bytes() + queued;
+        let Shared { buffers, peers, counts, .. } = &*self.shared;
+        buffers.record(self.peer(), bytes as u64, peers, &counts.evicted_clients);
+    }
+
     /// Sends what the client takes.
     fn send(&mut self) -> Turn {
         // Before anything is written: the kernel may take so much that what is left would not be
@@ -248,6 +256,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.shared.buffers.forget(self.peer());
         self.transport.end();
     }
 }

@@ -38,6 +38,7 @@ pub(crate) fn keep(shared: &Arc<Shared>) {
     while !shared.stop.wait(pause) {
         pause = tick;
         disconnect_idle(shared);
+        shared.memory.ask(&shared.store);
         let keyspace = &shared.keyspace;
         let has_expired = keyspace.expired.has_some() || keyspace.may_have_expiries();
         let was_flushed = keyspace.generation() > 0;

@@ -72,6 +72,11 @@ impl Input {
         }
     }
 
+    /// The memory that it has, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// A turn is over: a buffer with nothing in it is left to the thread.
     pub(crate) fn rest(&mut self) {
         if self.end == 0 && !self.bytes.is_empty() {

@@ -27,6 +27,8 @@ pub(crate) struct Outcome {
     /// It has begun that generation: it has flushed all.
     pub(crate) is_new: bool,
     pub(crate) added: Change,
+    /// What its writes have added to the memory, in bytes.
+    pub(crate) bytes: i64,
 }
 
 /// See [the module](self).
@@ -48,7 +50,7 @@ impl KeyCount {
     /// A transaction with this outcome is committed.
     #[inline]
     pub(crate) fn committed(&self, outcome: Outcome) {
-        let Outcome { generation, is_new, added } = outcome;
+        let Outcome { generation, is_new, added, .. } = outcome;
         for (number, added) in [(&self.keys, added.keys), (&self.expiries, added.expiries)] {
             if is_new {
                 number.begin(generation, added);
@@ -60,7 +62,7 @@ impl KeyCount {
 
     /// At the start the generation had this.
     pub(crate) fn know(&self, generation: u64, added: Change) {
-        self.committed(Outcome { generation, is_new: false, added });
+        self.committed(Outcome { generation, is_new: false, added, bytes: 0 });
         // Release: a thread that sees it sees the numbers.
         self.is_known.store(true, Ordering::Release);
     }
@@ -112,11 +114,11 @@ mod tests {
     use super::*;
 
     fn add(count: &KeyCount, generation: u64, keys: i64, expiries: i64) {
-        count.committed(Outcome { generation, is_new: false, added: Change { keys, expiries } });
+        count.committed(Outcome { generation, is_new: false, added: Change { keys, expiries }, bytes: 0 });
     }
 
     fn begin(count: &KeyCount, generation: u64, keys: i64, expiries: i64) {
-        count.committed(Outcome { generation, is_new: true, added: Change { keys, expiries } });
+        count.committed(Outcome { generation, is_new: true, added: Change { keys, expiries }, bytes: 0 });
     }
 
     #[test]

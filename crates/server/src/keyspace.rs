@@ -1,15 +1,16 @@
 //! What all transactions of a server share: stamps, cursors, and what the housekeeping has to know.
 
+use crate::access::Access;
 use crate::cursors::Cursors;
 use crate::expired::Expired;
 use crate::key_count::{KeyCount, Outcome};
 use crate::names::{self, GENERATION, LANES, MEMBERS, TOMBSTONES};
+use crate::options::Options;
 use manx::txn::{Error, Isolation, Store};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// See [the module](self).
-#[derive(Debug)]
 pub(crate) struct Keyspace {
     /// The next stamp, or the next incarnation. Begins at the time in nanoseconds, so that a
     /// restart repeats none.
@@ -19,6 +20,8 @@ pub(crate) struct Keyspace {
     pub(crate) count: KeyCount,
     pub(crate) cursors: Cursors,
     pub(crate) expired: Expired,
+    /// How keys are used, if eviction goes by that.
+    pub(crate) access: Option<Access>,
     /// Whether any key may have an expiry.
     expires: AtomicBool,
     /// Whether there may be collections, or what is left of some.
@@ -26,8 +29,9 @@ pub(crate) struct Keyspace {
 }
 
 impl Keyspace {
-    /// Of a store that may have something already, or not.
-    pub(crate) fn new(store: &Store, may_have_keys: bool) -> Result<Keyspace, Error> {
+    /// Of a store, which may have something already if it is durable.
+    pub(crate) fn new(store: &Store, options: &Options) -> Result<Keyspace, Error> {
+        let may_have_keys = options.durable;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let newest = newest_incarnation(store)?;
         let generation = generation(store)?;
@@ -42,6 +46,7 @@ impl Keyspace {
             count: KeyCount::new(generation, !may_have_keys),
             cursors: Cursors::new(u64::try_from(now.as_micros()).unwrap_or(0)),
             expired: Expired::default(),
+            access: options.memory_bytes_max.and_then(|max| Access::new(options.eviction, max)),
             expires: AtomicBool::new(may_have_keys),
             collections: AtomicBool::new(newest.is_some()),
         })

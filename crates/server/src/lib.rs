@@ -25,18 +25,23 @@
 //! | `transact.rs`, `retry_locks.rs`, `ops.rs`, `fault.rs` | commands in transactions |
 //! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs`, `key_count.rs` | what is stored, and how |
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
-//! | `connection.rs`, `input.rs`, `transport.rs` | one connection, and its bytes |
+//! | `connection.rs`, `input.rs`, `transport.rs`, `buffers.rs` | one connection, its bytes, and those of all |
+//! | `memory.rs`, `eviction.rs`, `candidates.rs`, `access.rs` | how much memory is used, and which keys go |
 //! | `model/` | the threads that serve connections |
 //! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
 //! | `peer.rs`, `shared.rs` | the clients, and what all parts of a server share |
 
 mod accept;
+mod access;
+mod buffers;
+mod candidates;
 mod collection;
 mod command;
 mod connection;
 mod cursors;
 mod descriptors;
+mod eviction;
 mod expired;
 mod fault;
 mod glob;
@@ -45,6 +50,7 @@ mod input;
 mod key_count;
 mod keyspace;
 mod listeners;
+mod memory;
 mod model;
 mod names;
 mod numbers;
@@ -64,7 +70,7 @@ mod transport;
 mod unix_socket;
 mod value;
 
-pub use options::{Model, Options};
+pub use options::{Eviction, Model, Options};
 pub use password::Password;
 pub use server::{SESSIONS_BESIDE, Server, StartError, Stopper};
 pub use tls::Tls;

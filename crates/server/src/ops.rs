@@ -23,6 +23,7 @@ use crate::cursors::Cursors;
 use crate::fault::{Fault, WRONG_TYPE};
 use crate::key_count::{Change, Outcome};
 use crate::keyspace::Keyspace;
+use crate::memory;
 use crate::names::{self, GENERATION, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
 use crate::value::{self, Found, Header, Kind};
 use manx::txn::{DataError, Error, Scan, Transaction, Value};
@@ -59,6 +60,8 @@ pub(crate) struct Ops<'o, 's> {
     is_new_generation: bool,
     /// How many keys of the generation it has added.
     added: Change,
+    /// What its writes have added to the memory.
+    bytes: i64,
     now_ms: Option<u64>,
     /// The names that were read, and whether they were written too, if that is to be known.
     read: Option<HashMap<Name, bool>>,
@@ -79,6 +82,7 @@ impl<'o, 's> Ops<'o, 's> {
             generation,
             is_new_generation: false,
             added: Change::default(),
+            bytes: 0,
             now_ms: None,
             read: None,
             value_bytes_max,
@@ -88,7 +92,12 @@ impl<'o, 's> Ops<'o, 's> {
     /// What is to be done once the transaction is committed.
     #[inline]
     pub(crate) fn outcome(&self) -> Outcome {
-        Outcome { generation: self.generation, is_new: self.is_new_generation, added: self.added }
+        Outcome {
+            generation: self.generation,
+            is_new: self.is_new_generation,
+            added: self.added,
+            bytes: self.bytes,
+        }
     }
 
     /// The name of what a key has.
@@ -99,8 +108,14 @@ impl<'o, 's> Ops<'o, 's> {
 
     /// A key had this and has something else now, with an expiry or not, or nothing.
     #[inline]
-    fn note(&mut self, before: Option<&Value>, after: Option<bool>) {
+    fn note(&mut self, name: &[u8], before: Option<&Value>, after: Option<bool>) {
         let had_expiry = before.is_some_and(|value| value::has_expiry(value));
+        if let Some(access) = &self.keyspace.access
+            && before.is_none()
+            && after.is_some()
+        {
+            access.begin(names::key_in(name).unwrap_or_default(), now_ms());
+        }
         self.added.keys += i64::from(after.is_some()) - i64::from(before.is_some());
         self.added.expiries += i64::from(after == Some(true)) - i64::from(had_expiry);
     }
@@ -180,6 +195,9 @@ impl<'o, 's> Ops<'o, 's> {
         if found.expires_ms().is_some_and(|expires| expires <= self.now_ms()) {
             self.keyspace.expired.report(key);
             return Ok(None);
+        }
+        if let Some(access) = &self.keyspace.access {
+            access.touch(key, self.now_ms());
         }
         Ok(Some(found))
     }
@@ -261,7 +279,7 @@ impl<'o, 's> Ops<'o, 's> {
             let entries = self.entries(&range, false).take(PURGE_MAX);
             let names: Vec<Value> = entries.map(|entry| Ok(entry?.0)).collect::<Result<_, Error>>()?;
             for name in &names {
-                let had = self.txn.take(name)?;
+                let had = take(self.txn, &mut self.bytes, name)?;
                 self.drop_members(had)?;
             }
             if !names.is_empty() {
@@ -309,31 +327,31 @@ impl<'o, 's> Ops<'o, 's> {
         }
         let before = SCRATCH.with_borrow_mut(|scratch| {
             write(scratch, stamp);
-            let before = self.txn.replace(name, scratch[..].into());
+            let before = replace(self.txn, &mut self.bytes, name, scratch);
             // A large value shall not keep its memory for ever.
             scratch.clear();
             scratch.shrink_to(SCRATCH_BYTES);
             before
         })?;
         self.was_written(name);
-        self.note(before.as_ref(), Some(expires_ms.is_some()));
+        self.note(name, before.as_ref(), Some(expires_ms.is_some()));
         Ok(before)
     }
 
     /// Deletes the header of a collection whose members are all deleted.
     pub(crate) fn remove_header(&mut self, key: &[u8]) -> Result<(), Error> {
         let name = self.name(key);
-        let had = self.txn.take(&name)?;
+        let had = take(self.txn, &mut self.bytes, &name)?;
         self.was_written(&name);
-        self.note(had.as_ref(), None);
+        self.note(&name, had.as_ref(), None);
         Ok(())
     }
 
     /// Deletes what a key has under this name, and the members of it.
     pub(crate) fn remove_key(&mut self, name: &[u8]) -> Result<(), Error> {
-        let had = self.txn.take(name)?;
+        let had = take(self.txn, &mut self.bytes, name)?;
         self.was_written(name);
-        self.note(had.as_ref(), None);
+        self.note(name, had.as_ref(), None);
         self.drop_members(had)
     }
 
@@ -356,6 +374,18 @@ impl<'o, 's> Ops<'o, 's> {
             self.remove_key(&name)?;
         }
         Ok(())
+    }
+
+    /// Deletes the key, if it is there, and has an expiry if that is asked for. Returns whether it
+    /// was.
+    pub(crate) fn evict(&mut self, key: &[u8], is_volatile: bool) -> Result<bool, Error> {
+        let name = self.name(key);
+        let had = self.txn.get(&name)?;
+        let goes = had.is_some_and(|value| !is_volatile || value::has_expiry(&value));
+        if goes {
+            self.remove_key(&name)?;
+        }
+        Ok(goes)
     }
 
     /// Deletes everything: the next generation begins.
@@ -445,13 +475,13 @@ impl<'s> Ops<'_, 's> {
     }
 
     pub(crate) fn store(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.txn.put(name, value)?;
+        replace(self.txn, &mut self.bytes, name, value)?;
         self.was_written(name);
         Ok(())
     }
 
     pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(), Error> {
-        self.txn.delete(name)?;
+        take(self.txn, &mut self.bytes, name)?;
         self.was_written(name);
         Ok(())
     }
@@ -461,6 +491,27 @@ impl<'s> Ops<'_, 's> {
         let scan = self.txn.scan::<[u8], _>(names::bounds(range));
         if descending { scan.rev() } else { scan }
     }
+}
+
+/// Gives a name a value, returns what it had, and adds to `bytes` what that takes.
+#[inline]
+fn replace(
+    txn: &mut Transaction<'_>,
+    bytes: &mut i64,
+    name: &[u8],
+    value: &[u8],
+) -> Result<Option<Value>, Error> {
+    let before = txn.replace(name, value.into())?;
+    *bytes += memory::growth(name, before.as_ref().map(|value| value.len()), Some(value.len()));
+    Ok(before)
+}
+
+/// Deletes what a name has, returns it, and subtracts from `bytes` what that took.
+#[inline]
+fn take(txn: &mut Transaction<'_>, bytes: &mut i64, name: &[u8]) -> Result<Option<Value>, Error> {
+    let before = txn.take(name)?;
+    *bytes += memory::growth(name, before.as_ref().map(|value| value.len()), None);
+    Ok(before)
 }
 
 /// Whether a scan has seen enough.

@@ -40,6 +40,65 @@ impl FromStr for Model {
     }
 }
 
+/// What becomes of keys if the server uses more memory than it may: as Redis has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Eviction {
+    /// None goes. Commands that may need more memory get an error.
+    #[default]
+    None,
+    /// Those that were not used for longest.
+    AllKeysLru,
+    /// Those that are used most rarely.
+    AllKeysLfu,
+    /// Any.
+    AllKeysRandom,
+    /// As [`Eviction::AllKeysLru`], of the keys that have an expiry.
+    VolatileLru,
+    /// As [`Eviction::AllKeysLfu`], of the keys that have an expiry.
+    VolatileLfu,
+    /// Any that has an expiry.
+    VolatileRandom,
+    /// Those that expire soonest.
+    VolatileTtl,
+}
+
+impl Eviction {
+    /// All of them, and how Redis calls them.
+    pub const NAMES: [(Eviction, &str); 8] = [
+        (Eviction::None, "noeviction"),
+        (Eviction::AllKeysLru, "allkeys-lru"),
+        (Eviction::AllKeysLfu, "allkeys-lfu"),
+        (Eviction::AllKeysRandom, "allkeys-random"),
+        (Eviction::VolatileLru, "volatile-lru"),
+        (Eviction::VolatileLfu, "volatile-lfu"),
+        (Eviction::VolatileRandom, "volatile-random"),
+        (Eviction::VolatileTtl, "volatile-ttl"),
+    ];
+
+    /// Whether only keys go that have an expiry.
+    pub(crate) fn is_volatile(self) -> bool {
+        use Eviction::{VolatileLfu, VolatileLru, VolatileRandom, VolatileTtl};
+        matches!(self, VolatileLfu | VolatileLru | VolatileRandom | VolatileTtl)
+    }
+}
+
+impl fmt::Display for Eviction {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Eviction::NAMES.iter().find(|(eviction, _)| eviction == self);
+        to.write_str(name.map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for Eviction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Eviction, String> {
+        let found = Eviction::NAMES.iter().find(|(_, name)| *name == text);
+        let names = || Eviction::NAMES.map(|(_, name)| name).join(", ");
+        found.map(|(eviction, _)| *eviction).ok_or_else(|| format!("write one of {}", names()))
+    }
+}
+
 /// What a server is started with.
 ///
 /// ```
@@ -82,6 +141,12 @@ pub struct Options {
     pub exposed: bool,
     /// Whether the store's commits wait for a disk, so that others work meanwhile.
     pub durable: bool,
+    /// How much memory it may use; unlimited if none.
+    pub memory_bytes_max: Option<u64>,
+    /// What becomes of keys if it uses more.
+    pub eviction: Eviction,
+    /// The memory that the buffers of all clients may have together; unlimited if none.
+    pub buffers_bytes_max: Option<u64>,
     /// Returns how many bytes the process has allocated. Without it the server counts what it
     /// stores.
     pub allocated_bytes: Option<fn() -> u64>,
@@ -107,6 +172,9 @@ impl Default for Options {
             tls: None,
             exposed: false,
             durable: false,
+            memory_bytes_max: None,
+            eviction: Eviction::None,
+            buffers_bytes_max: None,
             allocated_bytes: None,
             slo: None,
             shutdown_timeout: Duration::from_secs(5),

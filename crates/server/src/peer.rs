@@ -23,6 +23,8 @@ pub(crate) struct Peer {
     is_established: AtomicBool,
     /// CLIENT KILL has ended it: what it still sends is not done.
     is_killed: AtomicBool,
+    /// The memory of its buffers.
+    pub(crate) buffer_bytes: AtomicU64,
     name: Mutex<Box<[u8]>>,
     since: Instant,
     /// When it last sent something, in milliseconds after `since`.
@@ -52,6 +54,7 @@ impl Peer {
             is_unix,
             is_established: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
+            buffer_bytes: AtomicU64::new(0),
             name: Mutex::default(),
             since: Instant::now(),
             heard_ms: AtomicU64::new(0),
@@ -119,12 +122,13 @@ impl Peer {
     pub(crate) fn line(&self) -> String {
         let name = String::from_utf8_lossy(&self.name()).into_owned();
         format!(
-            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-cmds={} resp={}\n",
+            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-mem={} tot-cmds={} resp={}\n",
             self.id,
             self.address,
             self.local_address,
             self.age_ms() / 1000,
             self.idle_ms() / 1000,
+            self.buffer_bytes.load(Relaxed),
             self.commands.load(Relaxed),
             self.version.load(Relaxed),
         )

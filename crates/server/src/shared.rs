@@ -1,10 +1,14 @@
 //! What all parts of a server share.
 
+use crate::buffers::Buffers;
+use crate::candidates::Candidates;
 use crate::keyspace::Keyspace;
+use crate::memory::Memory;
 use crate::options::Options;
 use crate::peer::Peers;
 use crate::retry_locks::RetryLocks;
 use crate::stop::Stop;
+use manx::lock::Mutex;
 use manx::slo::Epoch;
 use manx::txn::{DataError, Error, Store};
 use std::io::{self, Write as _};
@@ -20,6 +24,10 @@ pub(crate) struct Shared {
     pub(crate) address: SocketAddr,
     pub(crate) store: Store,
     pub(crate) keyspace: Keyspace,
+    pub(crate) memory: Memory,
+    pub(crate) buffers: Buffers,
+    /// What may be evicted.
+    pub(crate) candidates: Mutex<Candidates>,
     pub(crate) retry_locks: RetryLocks,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
@@ -35,8 +43,11 @@ impl Shared {
     pub(crate) fn new(options: Options, store: Store) -> Result<Shared, Error> {
         Ok(Shared {
             address: options.listen,
-            keyspace: Keyspace::new(&store, options.durable)?,
+            keyspace: Keyspace::new(&store, &options)?,
             store,
+            memory: Memory::new(&options),
+            buffers: Buffers::new(options.buffers_bytes_max),
+            candidates: Mutex::default(),
             retry_locks: RetryLocks::new(),
             peers: Arc::default(),
             counts: Counts::default(),
@@ -58,12 +69,14 @@ pub(crate) struct Counts {
     pub(crate) idle: AtomicU64,
     pub(crate) malformed: AtomicU64,
     pub(crate) retries: AtomicU64,
+    pub(crate) evicted: AtomicU64,
+    pub(crate) evicted_clients: AtomicU64,
 }
 
 impl Counts {
     pub(crate) fn reset(&self) {
-        let Counts { connections, rejected, slow, idle, malformed, retries } = self;
-        for count in [connections, rejected, slow, idle, malformed, retries] {
+        let Counts { connections, rejected, slow, idle, malformed, retries, evicted, evicted_clients } = self;
+        for count in [connections, rejected, slow, idle, malformed, retries, evicted, evicted_clients] {
             count.store(0, Relaxed);
         }
     }

@@ -7,6 +7,7 @@
 //! lock backs off adaptively before it tries again. A retry lock is taken while no transaction is
 //! open, and each thread holds one at most, so there is no deadlock.
 
+use crate::key_count::Outcome;
 use crate::ops::Ops;
 use crate::resp::{Replies, Version};
 use crate::shared::{Shared, count};
@@ -86,14 +87,14 @@ fn once<R>(
     let outcome = ops.outcome();
     if !shared.options.durable || transaction.id().is_none() {
         transaction.commit()?;
-        shared.keyspace.committed(outcome);
+        committed(shared, outcome);
         return Ok(result);
     }
     // While this thread waits for a disk, another thread of the pool may run.
     match block_in_place(|| transaction.commit()) {
         Ok(_) => {
             shared.writing.write_succeeded();
-            shared.keyspace.committed(outcome);
+            committed(shared, outcome);
         }
         Err(error) => {
             if let Error::Data(error) = &error {
@@ -103,6 +104,15 @@ fn once<R>(
         }
     }
     Ok(result)
+}
+
+/// A transaction with this outcome is committed.
+#[inline]
+fn committed(shared: &Shared, outcome: Outcome) {
+    shared.keyspace.committed(outcome);
+    if outcome.bytes != 0 {
+        shared.memory.wrote(outcome.bytes);
+    }
 }
 
 /// The answer to a client whose transaction has failed.

@@ -7,6 +7,7 @@ use crate::fault::Fault;
 use crate::keyspace::Keyspace;
 use crate::names::{self, KEYS, LANES, MEMBERS, ORDER, TOMBSTONES};
 use crate::ops::Ops;
+use crate::options::Options as Serving;
 use crate::value::Kind;
 use manx::txn::{Error, Isolation, Options, Session, Store, Transaction};
 use proptest::prelude::*;
@@ -22,7 +23,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Fixture {
         let store = Store::in_memory(Options::default());
-        let keyspace = Keyspace::new(&store, false).unwrap();
+        let keyspace = Keyspace::new(&store, &Serving::default()).unwrap();
         Fixture { store, keyspace }
     }
 
@@ -241,7 +242,7 @@ fn an_incarnation_begins_behind_all_that_were() {
     fixture.set((0..50).map(field));
     let future = u64::MAX / 2;
     fixture.alone(|ops| ops.store(&names::tombstone(future), b"")).unwrap();
-    let keyspace = Keyspace::new(&fixture.store, true).unwrap();
+    let keyspace = Keyspace::new(&fixture.store, &Serving { durable: true, ..Serving::default() }).unwrap();
     assert!(keyspace.stamp() > future && keyspace.may_have_collections());
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Multi {
     pub(crate) queued: Vec<(&'static Command, Kept)>,
     /// The memory that `queued` takes.
     pub(crate) bytes: usize,
+    /// One of the commands may need more memory.
+    pub(crate) grows: bool,
     /// One of the commands was refused, so EXEC runs none.
     pub(crate) is_broken: bool,
 }
@@ -155,6 +157,8 @@ pub(super) const AT_ONCE: u16 = 32;
 pub(super) const ADMIN: u16 = 64;
 /// It is about the connection, though it stands elsewhere in Redis's groups.
 pub(super) const CONNECTION: u16 = 128;
+/// It may need more memory, so it is refused if there is none.
+pub(super) const GROWS: u16 = 256;
 
 impl Command {
     pub(super) fn has(&self, flag: u16) -> bool {

@@ -1,9 +1,10 @@
 //! What came from a client, done as the table says.
 
-use super::definition::{AT_ONCE, Call, NO_AUTH, Run, full_name, perform, takes};
+use super::definition::{AT_ONCE, Call, GROWS, NO_AUTH, Run, full_name, perform, takes};
 use super::multi;
-use super::syntax::{is, unknown_subcommand, wrong_number};
+use super::syntax::{NO_MEMORY, is, unknown_subcommand, wrong_number};
 use super::table::find;
+use crate::eviction::make_room;
 use crate::resp::{Args, Replies};
 use crate::shared::count;
 use crate::transact::{failed, transact};
@@ -38,6 +39,10 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
     if !call.client.is_trusted && !command.has(NO_AUTH) {
         call.client.refuse();
         return out.error("NOAUTH Authentication required.");
+    }
+    if command.has(GROWS) && !make_room(call.shared, session) {
+        call.client.refuse();
+        return out.error(NO_MEMORY);
     }
     if call.client.multi.is_some() && !command.has(AT_ONCE) {
         let flags = command.flags | subcommand.map_or(0, |subcommand| subcommand.flags);

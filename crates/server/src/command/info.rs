@@ -14,9 +14,10 @@ pub(super) const REDIS_VERSION: &str = "7.0.15";
 
 type Section = (&'static str, fn(&Shared, &mut String));
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("server", server),
     ("clients", clients),
+    ("memory", memory),
     ("persistence", persistence),
     ("stats", stats),
     ("transactions", transactions),
@@ -67,6 +68,43 @@ fn clients(shared: &Shared, text: &mut String) {
     );
 }
 
+fn memory(shared: &Shared, text: &mut String) {
+    let memory = &shared.memory;
+    memory.ask(&shared.store);
+    let (used, peak, max) = (memory.used_bytes(), memory.peak_bytes(), memory.bytes_max.unwrap_or(0));
+    let resident = platform::usage::resident_bytes().unwrap_or(0);
+    lines!(text:
+        "used_memory" used,
+        "used_memory_human" human(used),
+        "used_memory_rss" resident,
+        "used_memory_rss_human" human(resident),
+        "used_memory_peak" peak,
+        "used_memory_peak_human" human(peak),
+        "mem_clients_normal" shared.buffers.bytes(),
+        "maxmemory" max,
+        "maxmemory_human" human(max),
+        "maxmemory_policy" shared.options.eviction,
+        "mem_fragmentation_ratio" format_args!("{:.2}", resident as f64 / used.max(1) as f64),
+        // Of versions that no transaction needs, which are about to be freed.
+        "mem_garbage" shared.store.stats().garbage_bytes,
+    );
+}
+
+/// As Redis writes it.
+fn human(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2}{}", UNITS[unit])
+}
+
 fn persistence(shared: &Shared, text: &mut String) {
     lines!(text:
         "loading" 0,
@@ -83,6 +121,8 @@ fn stats(shared: &Shared, text: &mut String) {
         "rejected_connections" counts.rejected.load(Relaxed),
         "client_output_buffer_limit_disconnections" counts.slow.load(Relaxed),
         "idle_disconnections" counts.idle.load(Relaxed),
+        "evicted_keys" counts.evicted.load(Relaxed),
+        "evicted_clients" counts.evicted_clients.load(Relaxed),
         "protocol_errors" counts.malformed.load(Relaxed),
     );
 }

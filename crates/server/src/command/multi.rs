@@ -6,8 +6,10 @@
 //! whether they still have them, in the same transaction as all else. If two watch what the other
 //! writes, one of them is refused.
 
-use super::definition::{Call, Command, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::definition::{Call, Command, GROWS, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::syntax::NO_MEMORY;
 use crate::collection;
+use crate::eviction::make_room;
 use crate::resp::{Args, Kept, Replies};
 use crate::transact::{failed, transact};
 use manx::txn::Session;
@@ -48,18 +50,22 @@ pub(super) fn queue(
             *multi = Multi { is_broken: true, ..Multi::default() };
             return out.error(&format!("ERR a transaction of more than {bytes_max} bytes: split it"));
         }
+        multi.grows |= flags & GROWS != 0;
         multi.queued.push((command, kept));
     }
     out.simple("QUEUED");
 }
 
 pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out: &mut Replies) {
-    let Some(Multi { queued, is_broken, .. }) = call.client.multi.take() else {
+    let Some(Multi { queued, grows, is_broken, .. }) = call.client.multi.take() else {
         return out.error("ERR EXEC without MULTI");
     };
     let watched = std::mem::take(&mut call.client.watched);
     if is_broken {
         return out.error("EXECABORT Transaction discarded because of previous errors.");
+    }
+    if grows && !make_room(call.shared, session) {
+        return out.error(&format!("EXECABORT Transaction discarded because of: {NO_MEMORY}"));
     }
     let writes = queued.iter().any(|(command, _)| command.has(WRITE));
     let shared = call.shared;

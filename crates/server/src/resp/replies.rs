@@ -78,6 +78,11 @@ impl Replies {
         }
     }
 
+    /// The memory that they have, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// A turn is over: memory with nothing in it is left to the thread.
     pub(crate) fn rest(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > 0 {

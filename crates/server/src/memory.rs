@@ -1,0 +1,138 @@
+//! How much memory the server uses, and whether that is more than it may.
+//!
+//! Asking the allocator takes some 50 µs, and a write takes one. So the allocator is asked now and
+//! then, and in between each transaction adds what its writes take. What commits have written over
+//! and what is about to be freed does not count: it is gone a moment later, and evicting more would
+//! not free it sooner.
+
+use crate::options::Options;
+use manx::txn::Store;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// The allocator is asked at most once in this time.
+const ASKED_MS: u64 = 20;
+
+/// What an entry takes beside the bytes of its name and its value: counts, two places in tables,
+/// and a version.
+const ENTRY_BYTES: i64 = 224;
+
+/// What a change from a value to another, or to none, adds to the memory of a name's entry.
+pub(crate) fn growth(name: &[u8], before: Option<usize>, after: Option<usize>) -> i64 {
+    let bytes = |value: Option<usize>| value.map_or(0, |value| ENTRY_BYTES + (name.len() + value) as i64);
+    bytes(after) - bytes(before)
+}
+
+/// See [the module](self). All is Relaxed: figures that others change at any time.
+pub(crate) struct Memory {
+    /// What it may use, if that is limited.
+    pub(crate) bytes_max: Option<u64>,
+    allocated_bytes: Option<fn() -> u64>,
+    /// What the writes so far have added …
+    written_bytes: AtomicI64,
+    /// … and how much more was allocated than that when the allocator was asked.
+    beside_bytes: AtomicI64,
+    peak_bytes: AtomicU64,
+    since: Instant,
+    asked_ms: AtomicU64,
+}
+
+impl Memory {
+    pub(crate) fn new(options: &Options) -> Memory {
+        Memory {
+            bytes_max: options.memory_bytes_max,
+            allocated_bytes: options.allocated_bytes,
+            written_bytes: AtomicI64::new(0),
+            beside_bytes: AtomicI64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            since: Instant::now(),
+            asked_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// A transaction's writes have added this.
+    #[inline]
+    pub(crate) fn wrote(&self, bytes: i64) {
+        self.written_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// How much is used, as far as is known.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let used = self.beside_bytes.load(Relaxed) + self.written_bytes.load(Relaxed);
+        u64::try_from(used).unwrap_or(0)
+    }
+
+    /// The most that has been used, as far as is known.
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Relaxed)
+    }
+
+    /// Whether more is used than may be.
+    #[inline]
+    pub(crate) fn is_full(&self, store: &Store) -> bool {
+        let Some(bytes_max) = self.bytes_max else { return false };
+        self.used_bytes() > bytes_max && {
+            self.ask_again(store);
+            self.used_bytes() > bytes_max
+        }
+    }
+
+    /// Asks the allocator, unless it was asked a moment ago.
+    fn ask_again(&self, store: &Store) {
+        let now_ms = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let asked_ms = self.asked_ms.load(Relaxed);
+        let is_due = now_ms >= asked_ms + ASKED_MS;
+        // One thread asks.
+        if is_due && self.asked_ms.compare_exchange(asked_ms, now_ms, Relaxed, Relaxed).is_ok() {
+            self.ask(store);
+        }
+    }
+
+    /// Asks the allocator.
+    pub(crate) fn ask(&self, store: &Store) {
+        if let Some(allocated_bytes) = self.allocated_bytes {
+            let written = self.written_bytes.load(Relaxed);
+            let garbage = store.stats().garbage_bytes as i64;
+            let allocated = i64::try_from(allocated_bytes()).unwrap_or(i64::MAX);
+            self.beside_bytes.store(allocated - garbage - written, Relaxed);
+        }
+        self.peak_bytes.fetch_max(self.used_bytes(), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn between_two_questions_writes_are_added() {
+        let store = Store::in_memory(manx::txn::Options::default());
+        let options =
+            Options { memory_bytes_max: Some(1_000), allocated_bytes: Some(|| 900), ..Options::default() };
+        let memory = Memory::new(&options);
+        memory.ask(&store);
+        assert_eq!((memory.used_bytes(), memory.is_full(&store)), (900, false));
+        memory.wrote(101);
+        assert_eq!(memory.used_bytes(), 1_001);
+        // What was added was also freed: the allocator knows.
+        memory.ask(&store);
+        assert_eq!((memory.used_bytes(), memory.is_full(&store)), (900, false));
+        memory.wrote(-2_000);
+        assert_eq!((memory.used_bytes(), memory.peak_bytes()), (0, 900));
+    }
+
+    #[test]
+    fn without_an_allocator_that_counts_writes_are_all_that_is_known() {
+        let store = Store::in_memory(manx::txn::Options::default());
+        let memory = Memory::new(&Options { memory_bytes_max: Some(1_000), ..Options::default() });
+        memory.wrote(growth(b"key", None, Some(700)));
+        assert!(!memory.is_full(&store));
+        memory.wrote(growth(b"key", Some(700), Some(800)));
+        assert!(memory.is_full(&store));
+        memory.wrote(growth(b"key", Some(800), None));
+        assert_eq!((memory.used_bytes(), memory.is_full(&store)), (0, false));
+        let unlimited = Memory::new(&Options::default());
+        unlimited.wrote(i64::MAX);
+        assert!(!unlimited.is_full(&store));
+    }
+}
