@@ -69,8 +69,8 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "128MiB", value_parser = parse_bytes)]
     output_bytes_max: usize,
 
-    /// The most memory it may use, clients' buffers included; what becomes of data beyond it is said
-    /// by --eviction [default: all there is]
+    /// The most memory it may use, clients' buffers included; what becomes of data beyond it is
+    /// said by --eviction [default: all there is]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "data")]
     memory_max: Option<usize>,
 
@@ -89,8 +89,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_ns)]
     idle_timeout: Option<u64>,
 
-    /// A client that has not agreed on TLS, or has not said the password that it needs, in this time
-    /// is disconnected
+    /// A client that has not agreed on TLS, or has not said the password that it needs, in this
+    /// time is disconnected
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     handshake_timeout: u64,
 

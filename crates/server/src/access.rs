@@ -1,9 +1,9 @@
 //! When, or how often, keys were used: what eviction goes by.
 //!
 //! A read writes nothing into the store, so this stands beside it: a table of words, found by the
-//! key's hash. Two keys that share a word both count as much as the one that is used more. There are
-//! about as many words as keys that fit into the memory that the server may use, so few keys share
-//! one.
+//! key's hash. Two keys that share a word both count as much as the one that is used more. There
+//! are about as many words as keys that fit into the memory that the server may use, so few keys
+//! share one.
 //!
 //! How often: a counter that grows ever more rarely (by a chance of one in ten times its value) and
 //! falls by one in each minute without use, as Redis has it.

@@ -18,8 +18,8 @@ impl Buffers {
         Buffers { bytes_max, bytes: AtomicU64::new(0) }
     }
 
-    /// Of all clients that are not being disconnected. (Relaxed, all of it: a client is seen too late
-    /// or too early by the bytes of a moment.)
+    /// Of all clients that are not being disconnected. (Relaxed, all of it: a client is seen too
+    /// late or too early by the bytes of a moment.)
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }

@@ -1,5 +1,5 @@
-//! The number of keys of the present generation (`names.rs`), and of those that have an expiry: what
-//! DBSIZE and INFO answer at once.
+//! The number of keys of the present generation (`names.rs`), and of those that have an expiry:
+//! what DBSIZE and INFO answer at once.
 //!
 //! Each transaction counts what it adds and deletes, and adds that here once it is committed. Keys
 //! count until they are deleted, expired or not, as in Redis.

@@ -411,8 +411,8 @@ fn collections_outlive_a_restart_and_dead_ones_do_not() {
         let it = &mut Client::to(&server);
         it.expect("HGETALL h", Array(vec![bulk("d"), bulk("4")]));
         it.expect("SCAN 0", Array(vec![bulk("0"), Array(vec![bulk("h")])]));
-        // What FLUSHALL has left is deleted in the background: the new `h` has a header and a field,
-        // and there is the generation.
+        // What FLUSHALL has left is deleted in the background: the new `h` has a header and a
+        // field, and there is the generation.
         let mut session = store.session().unwrap();
         let mut count = || session.begin(Isolation::Snapshot).unwrap().scan::<[u8], _>(..).count();
         while count() != 3 {

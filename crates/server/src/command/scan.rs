@@ -1,4 +1,5 @@
-//! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; SCAN and KEYS see one moment.
+//! Which keys there are: SCAN, KEYS, DBSIZE. Keys come in their order; SCAN and KEYS see one
+//! moment.
 
 use super::syntax::{SYNTAX, integer, is};
 use crate::fault::Fault;
