@@ -5,7 +5,7 @@ use super::subject::{Checked, Key, Subject, Tried};
 use manx::txn::coordinator::Protocol;
 use manx::txn::{Data, Error, Isolation, Options, Session, Store, Transaction};
 use manx::wait::Adaptive;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
 /// A store, and what it is called.
 #[derive(Debug)]
@@ -102,13 +102,12 @@ impl Subject for Manx {
     ) -> Tried {
         once(session, |transaction| {
             let range = (Bound::Included(&key[..]), Bound::Unbounded);
-            for entry in transaction.scan::<[u8], _>(range).take(records) {
-                let (name, value) = entry?;
-                if let Err(wrong) = each(&name, &value) {
-                    return Ok(Err(wrong));
-                }
-            }
-            Ok(Ok(()))
+            let mut checked = Ok(());
+            transaction.scan::<[u8], _>(range).limit(records).visit(|name, value| {
+                checked = each(name, value);
+                if checked.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            Ok(checked)
         })
     }
 }

@@ -17,20 +17,19 @@
 //! 2. Versions leave the table closed. So a thread that writes into versions that were not closed
 //!    writes into the key's own.
 
-use super::data::{Bounds, Data, DataError, Entry, Value};
+use super::data::{Bounds, Data, DataError, Value};
 use super::point_index::PointIndex;
 use super::retired::Retired;
 use super::versions::{Before, Refused, Version, Versions, View};
-use crossbeam_epoch::Guard;
-use crossbeam_skiplist::SkipMap;
-use crossbeam_skiplist::map;
+use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_skiplist::{SkipList, base};
 use std::iter;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 
 /// See [the module](self).
 pub(super) struct Table {
-    pub(super) keys: SkipMap<Value, Arc<Versions>>,
+    pub(super) keys: SkipList<Value, Arc<Versions>>,
     /// In memory: over a data component keys come and go, and few are here.
     points: Option<PointIndex>,
     pub(super) data: Option<Box<dyn Data>>,
@@ -54,14 +53,34 @@ pub(super) struct Wrote<'g> {
 }
 
 /// A key that has versions.
-type Here<'t> = map::Entry<'t, Value, Arc<Versions>>;
+type Here<'g> = base::Entry<'g, 'g, Value, Arc<Versions>>;
 
-/// Entries, and the last key that was looked at if there may be more.
-pub(super) type Found = (Vec<Entry>, Option<Value>);
+/// A part of the keys that is to be visited.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part<'b> {
+    pub(super) bounds: Bounds<'b>,
+    pub(super) descending: bool,
+    /// About how many keys are looked at.
+    pub(super) limit: usize,
+    /// It is an error if the last version of a key is not seen.
+    pub(super) is_strict: bool,
+}
+
+/// How a visit ended.
+#[derive(Debug)]
+pub(super) enum Visited {
+    /// There are no more keys.
+    All,
+    /// The visitor has seen enough.
+    Enough,
+    /// There may be more behind this key.
+    Until(Value),
+}
 
 impl Table {
     pub(super) fn new(data: Option<Box<dyn Data>>) -> Table {
-        Table { keys: SkipMap::new(), points: data.is_none().then(PointIndex::default), data }
+        let keys = SkipList::new(epoch::default_collector().clone());
+        Table { keys, points: data.is_none().then(PointIndex::default), data }
     }
 
     /// What the key has in this view.
@@ -70,7 +89,7 @@ impl Table {
         let see = |_: &Value, versions: &Arc<Versions>| versions.see(view, guard).cloned();
         let here = || match self.points.as_ref().and_then(|points| points.find(key, guard, see)) {
             Some(seen) => seen,
-            None => self.keys.get(key).and_then(|entry| see(entry.key(), entry.value())),
+            None => self.keys.get(key, guard).and_then(|entry| see(entry.key(), entry.value())),
         };
         if let Some(seen) = here() {
             return Ok(seen);
@@ -83,18 +102,28 @@ impl Table {
     /// Finds a key of the bounds whose last version is not seen. Returns it, and the id of the
     /// transaction that wrote that version.
     pub(super) fn hidden(&self, bounds: Bounds<'_>, view: View<'_>, guard: &Guard) -> Option<(Value, u64)> {
-        let mut within = self.within(bounds, false);
+        let mut within = self.within(bounds, false, guard);
         within.find_map(|entry| Some((entry.key().clone(), entry.value().hidden(view, guard)?)))
     }
 
-    /// The keys of the bounds that have versions. (`SkipMap::range` would keep each node that it
-    /// has passed for ever: crossbeam's issue 1178, in crossbeam-skiplist 0.1.3.)
-    fn within<'t>(&'t self, bounds: Bounds<'t>, descending: bool) -> impl Iterator<Item = Here<'t>> {
-        let first =
-            if descending { self.keys.upper_bound(bounds.1) } else { self.keys.lower_bound(bounds.0) };
-        let next = move |at: &Here<'t>| if descending { at.prev() } else { at.next() };
+    /// The keys of the bounds that have versions.
+    fn within<'g>(
+        &'g self,
+        (from, to): Bounds<'g>,
+        descending: bool,
+        guard: &'g Guard,
+    ) -> impl Iterator<Item = Here<'g>> {
+        let first = if descending {
+            self.keys.upper_bound(to, guard)
+        } else {
+            self.keys.lower_bound(from, guard)
+        };
+        let next = move |at: &Here<'g>| if descending { at.prev() } else { at.next() };
+        // Beyond the other end all keys are. A scan without that end reads no keys here.
+        let rest = if descending { (from, Bound::Unbounded) } else { (Bound::Unbounded, to) };
+        let ends = rest != (Bound::Unbounded, Bound::Unbounded);
         iter::successors(first, next)
-            .take_while(move |at| RangeBounds::<[u8]>::contains(&bounds, &**at.key()))
+            .take_while(move |at| !ends || RangeBounds::<[u8]>::contains(&rest, &**at.key()))
     }
 
     /// Writes a version.
@@ -114,14 +143,19 @@ impl Table {
         loop {
             let it = self.points.as_ref().and_then(|points| points.find(key, guard, found));
             let mut it = it.unwrap_or_else(|| {
-                let entry = match self.keys.get(key) {
-                    Some(entry) => entry,
-                    None => self.keys.get_or_insert_with(key.into(), Arc::default),
+                let it = match self.keys.get(key, guard) {
+                    Some(entry) => found(entry.key(), entry.value()),
+                    None => {
+                        let entry = self.keys.get_or_insert_with(key.into(), Arc::default, guard);
+                        let it = found(entry.key(), entry.value());
+                        entry.release(guard);
+                        it
+                    }
                 };
                 if let Some(points) = &self.points {
-                    points.add(entry.key(), entry.value(), guard);
+                    points.add(&it.key, &it.versions, guard);
                 }
-                found(entry.key(), entry.value())
+                it
             });
             let versions = &*it.versions;
             if let Some(data) = &self.data
@@ -134,7 +168,7 @@ impl Table {
                     Err(error) => {
                         // No other thread would clean it up.
                         if versions.close(0, guard) {
-                            self.remove(&it);
+                            self.remove(&it, guard);
                         }
                         return Err(WriteError::Data(error));
                     }
@@ -147,7 +181,7 @@ impl Table {
                 }
                 Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
                 // The thread that closed it is about to remove it.
-                Err(Refused::Closed) => self.remove(&it),
+                Err(Refused::Closed) => self.remove(&it, guard),
             }
         }
     }
@@ -170,15 +204,15 @@ impl Table {
         };
         let may_leave = left <= 1 && (self.data.is_some() || is_deleted);
         if may_leave && versions.close(oldest, guard) {
-            self.remove(it);
+            self.remove(it, guard);
         }
         true
     }
 
     /// Removes a key whose versions are closed.
-    fn remove(&self, Written { key, versions, .. }: &Written) {
+    fn remove(&self, Written { key, versions, .. }: &Written, guard: &Guard) {
         // If others have replaced them, these are not the key's own any more.
-        if let Some(entry) = self.keys.get(&**key)
+        if let Some(entry) = self.keys.get(&**key, guard)
             && Arc::ptr_eq(entry.value(), versions)
         {
             entry.remove();
@@ -188,47 +222,68 @@ impl Table {
         }
     }
 
-    /// Up to `limit` entries that are seen, from the beginning of the bounds or from their end, and
-    /// the last key that was looked at if there may be more: of what is below and of what is here,
-    /// which decides.
-    pub(super) fn scan(
+    /// Shows the entries of a part that are seen, in order, until the visitor has seen enough: of what
+    /// is below and of what is here, which decides.
+    pub(super) fn visit(
         &self,
-        bounds: Bounds<'_>,
-        descending: bool,
-        limit: usize,
+        part: Part<'_>,
         view: View<'_>,
         guard: &Guard,
-    ) -> Result<Found, DataError> {
-        let below = self.data.as_ref().map_or(Ok(Vec::new()), |data| data.scan(bounds, descending, limit))?;
+        mut see: impl FnMut(&Value, &Value) -> ControlFlow<()>,
+    ) -> Result<Visited, ReadError> {
+        let Part { bounds, descending, limit, is_strict } = part;
+        let below = match &self.data {
+            Some(data) => data.scan(bounds, descending, limit).map_err(ReadError::Data)?,
+            None => Vec::new(),
+        };
         // As far as is known what is below.
         let last = if below.len() == limit { below.last().map(|(key, _)| key.clone()) } else { None };
-        let end = last.clone();
-        let bounds: Bounds<'_> = match &end {
+        let bounds: Bounds<'_> = match &last {
             None => bounds,
             Some(end) if descending => (Bound::Included(end), bounds.1),
             Some(end) => (bounds.0, Bound::Included(end)),
         };
         let in_order = |a: &Value, b: &Value| if descending { a > b } else { a < b };
-        let mut found = Vec::with_capacity(below.len());
         let mut below = below.into_iter().peekable();
-        for entry in self.within(bounds, descending) {
-            let Some(seen) = entry.value().see(view, guard) else { continue };
-            let key = entry.key();
-            while let Some(before) = below.next_if(|(other, _)| in_order(other, key)) {
-                found.push(before);
+        for (looked, entry) in self.within(bounds, descending, guard).enumerate() {
+            let (key, versions) = (entry.key(), entry.value());
+            if is_strict && let Some(with) = versions.hidden(view, guard) {
+                return Err(ReadError::Hidden { key: key.clone(), with });
             }
-            below.next_if(|(other, _)| other == key);
-            if let Some(value) = seen {
-                found.push((key.clone(), value.clone()));
+            while let Some((before, value)) = below.next_if(|(other, _)| in_order(other, key)) {
+                if see(&before, &value).is_break() {
+                    return Ok(Visited::Enough);
+                }
             }
-            if found.len() >= limit {
+            let same = below.next_if(|(other, _)| other == key);
+            let seen = match versions.see(view, guard) {
+                Some(seen) => seen.as_ref(),
+                None => same.as_ref().map(|(_, value)| value),
+            };
+            if seen.is_some_and(|value| see(key, value).is_break()) {
+                return Ok(Visited::Enough);
+            }
+            if looked + 1 >= limit {
                 // There may be more here than there is below.
-                return Ok((found, Some(key.clone())));
+                return Ok(Visited::Until(key.clone()));
             }
         }
-        found.extend(below);
-        Ok((found, last))
+        for (key, value) in below {
+            if see(&key, &value).is_break() {
+                return Ok(Visited::Enough);
+            }
+        }
+        Ok(last.map_or(Visited::All, Visited::Until))
     }
+}
+
+/// Why a part was not visited.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// The last version of the key is not seen: this transaction wrote it.
+    Hidden { key: Value, with: u64 },
+    /// What is below is not known.
+    Data(DataError),
 }
 
 /// Why a version was not written.

@@ -25,12 +25,12 @@ use super::coordinator;
 use super::data::{Bounds, Change, Value};
 use super::error::Error;
 use super::store::Inner;
-use super::table::{Found, WriteError, Written, Wrote};
+use super::table::{Part, ReadError, Visited, WriteError, Written, Wrote};
 use super::versions::View;
 use crate::range::{LockError, Owner, Span};
 use crossbeam_epoch as epoch;
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::atomic::Ordering;
 
 /// What a transaction is protected from.
@@ -353,18 +353,17 @@ impl<'s> Transaction<'s> {
         let (from, to) = owned(&range);
         let span = check((from.clone(), to.clone()))?;
         self.prepare(|owner| owner.lock(span))?;
-        self.check_read((as_ref(&from), as_ref(&to)))?;
-        let mut deleted = 0;
-        let mut from = from;
+        let (mut deleted, mut from, mut keys) = (0, from, Vec::new());
         loop {
-            let (entries, last) = self.entries((as_ref(&from), as_ref(&to)), false, BATCH)?;
-            for (key, _) in &entries {
-                self.write(key, None, |_| ())?;
-            }
-            deleted += entries.len();
-            match last {
-                Some(last) => from = Bound::Excluded(last.to_vec()),
-                None => return Ok(deleted),
+            let visited = self.visit((as_ref(&from), as_ref(&to)), false, BATCH, |key, _| {
+                keys.push(key.clone());
+                ControlFlow::Continue(())
+            })?;
+            deleted += keys.len();
+            keys.drain(..).try_for_each(|key| self.write(&key, None, |_| ()))?;
+            match visited {
+                Visited::Until(last) => from = Bound::Excluded(last.to_vec()),
+                Visited::All | Visited::Enough => return Ok(deleted),
             }
         }
     }
@@ -574,28 +573,30 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// Some entries that it sees, and the last key that was looked at if there may be more.
-    fn entries(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Found, Error> {
-        Ok(self.inner.versions.table.scan(bounds, descending, limit, self.view(), &epoch::pin())?)
+    /// Begins to read this range, which has not been read yet.
+    pub(super) fn begin_read(&mut self, span: Span<Vec<u8>>) -> Result<(), Error> {
+        self.prepare(|owner| owner.lock_shared(span))
     }
 
-    /// The same, for a scan that has not begun if `span` is there.
-    pub(super) fn scan_some(
+    /// Shows about `limit` entries that it sees, of a range that it has begun to read, until the
+    /// visitor has seen enough. (A scan goes on with the snapshot that it has begun with, so it is
+    /// of one moment at each level.)
+    pub(super) fn visit(
         &mut self,
-        span: Option<Span<Vec<u8>>>,
         bounds: Bounds<'_>,
         descending: bool,
-    ) -> Result<Found, Error> {
-        match span {
-            Some(span) => {
-                self.prepare(|owner| owner.lock_shared(span))?;
-                self.check_read(bounds)?;
-            }
-            // It goes on with the snapshot that it has begun with, so it is of one moment at each
-            // level.
-            None => self.check_usable()?,
+        limit: usize,
+        see: impl FnMut(&Value, &Value) -> ControlFlow<()>,
+    ) -> Result<Visited, Error> {
+        self.check_usable()?;
+        let is_strict = self.isolation == Isolation::Serializable;
+        let part = Part { bounds, descending, limit, is_strict };
+        let guard = &epoch::pin();
+        match self.inner.versions.table.visit(part, self.view(), guard, see) {
+            Ok(visited) => Ok(visited),
+            Err(ReadError::Hidden { key, with }) => Err(self.conflict(&key, with)),
+            Err(ReadError::Data(error)) => Err(error.into()),
         }
-        self.entries(bounds, descending, BATCH)
     }
 }
 
@@ -610,7 +611,7 @@ impl Drop for Transaction<'_> {
 /// What a session keeps of the memory for the keys that a transaction has written.
 const WRITTEN_KEPT: usize = 1_024;
 
-/// A scan looks for this number of entries at once.
+/// A deletion of a range looks for this number of entries at once.
 const BATCH: usize = 64;
 
 type OwnedBounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);

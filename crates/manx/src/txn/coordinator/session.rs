@@ -99,11 +99,6 @@ impl Session {
         self.coordinator.slots.at(self.slot)
     }
 
-    /// Its number among the sessions that there are: small numbers are given again first.
-    pub(crate) fn slot(&self) -> usize {
-        self.slot
-    }
-
     /// Which transactions are over now. It is *pinned*: what it shows is kept until
     /// [`Session::unpin`], [`Session::end`] or the next one.
     ///
@@ -218,6 +213,15 @@ impl Session {
     /// ```
     pub fn oldest(&self) -> u64 {
         self.coordinator.oldest()
+    }
+}
+
+platform::os_only! {
+    impl Session {
+        /// Its number among the sessions that there are: small numbers are given again first.
+        pub(crate) fn slot(&self) -> usize {
+            self.slot
+        }
     }
 }
 
