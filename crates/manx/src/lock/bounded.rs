@@ -68,7 +68,7 @@
 //! holder makes all other threads fail once or twice, but none of them often in a row.
 //!
 //! At the library's own mutexes, in a process that uses more than two CPUs, waiters spin in a line
-//! ([`line`]), of which the first only looks at the lock. They spin for as long as the line moves,
+//! (`line.rs`), of which only the first looks at the lock. They spin for as long as the line moves,
 //! but for no more than half of their window, or `LINE_NS_MIN` if that is longer. While threads
 //! have CPUs to spin on none sleeps, so there is no polling (below) to begin with.
 //!
@@ -340,7 +340,7 @@ pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool)
 }
 
 /// [`spin`] for a lock of the library's own, whose waiter has no deadline, where a line pays
-/// ([`line::pays`]).
+/// (`line::pays`).
 /// `window_ns`: the waiter's window, by a value of `side`.
 ///
 /// # Errors
