@@ -290,6 +290,35 @@ fn the_window_grows_with_the_number_of_sleepers() {
     assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted any more");
 }
 
+/// Also where threads outnumber CPUs, so that threads are preempted in the line.
+#[test]
+fn waiters_that_stand_in_line_take_turns() {
+    const ROUNDS: u32 = 20_000;
+    let (word, side, inside) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+    let take_turns = &|window_ns| {
+        let thread = Thread::new();
+        for _ in 0..ROUNDS {
+            if !bounded::try_acquire(&word)
+                && let Err(side_seen) = bounded::spin_in_line(&word, &side, &thread, |_| window_ns)
+            {
+                let wait = Wait { window_ns: Some(window_ns), trusting: true, ..Wait::default() };
+                bounded::sleep(&word, &side, &thread, &wait, side_seen).expect("no deadline");
+            }
+            assert_eq!(inside.swap(1, Ordering::Relaxed), 0, "two hold it");
+            inside.store(0, Ordering::Relaxed);
+            if !bounded::try_release(&word) {
+                bounded::release_slow(&word, &side, &thread);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let windows = [0, WINDOW_NS, WINDOW_NS, UNBOUNDED_NS, 0, WINDOW_NS, UNBOUNDED_NS, WINDOW_NS];
+        windows.into_iter().for_each(|window_ns| drop(scope.spawn(move || take_turns(window_ns))));
+    });
+    assert_eq!(word.load(Ordering::Relaxed), 0, "free");
+    assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted, nothing is handed off");
+}
+
 /// In the parent a thread polls, so that releases wake no thread. It is not in the child.
 #[test]
 fn a_release_in_a_forked_child_wakes_sleepers() {

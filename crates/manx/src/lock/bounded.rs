@@ -67,6 +67,11 @@
 //! nevertheless, and one success ends it. The thread is counted, and not the lock: a preempted
 //! holder makes all other threads fail once or twice, but none of them often in a row.
 //!
+//! At the library's own mutexes, in a process that uses more than two CPUs, waiters spin in a line
+//! (`line.rs`), of which only the first looks at the lock. They spin for as long as the line moves,
+//! but for no more than half of their window, or `LINE_NS_MIN` if that is longer. While threads
+//! have CPUs to spin on none sleeps, so there is no polling (below) to begin with.
+//!
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made
 //! of, so that a limit is the same on CPUs whose pause instructions differ by a factor of ten.
 //!
@@ -118,7 +123,7 @@
 //! a CPU, and the data has to follow. Many waiters with short windows would spend most of the
 //! lock's time on hand-overs.
 //!
-//! A waiter sleeps for at most its window, gets a CPU after some time in the run queue, and is then
+//! A waiter waits for at most its window, gets a CPU after some time in the run queue, and is then
 //! one of n starving waiters. From there on each release serves one of them, those that sleep on
 //! `side` in order. So it holds the lock after at most: window + time in the run queue + (n + 1) ×
 //! the longest hold. While there is a hand-off, or a count, no other thread can take the lock.
@@ -140,9 +145,11 @@
 //! are all on `word`, or on `side` for a hand-off. What orders the count against the mark are two
 //! fences (Invariant 4). The kernel compares a word again before it lets a thread sleep on it.
 
+use super::line::{self, Came, Turn};
 use super::slice;
 use crate::cpu::short_of_cpus;
 use crate::cpu::shortage::refresh_if_old_at;
+use core::cell::OnceCell;
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::clock::{self, ns_to_ticks, ticks};
 use platform::cpu::pause;
@@ -150,16 +157,10 @@ use platform::fork;
 use platform::futex::{self, Clock, Deadline, Outcome};
 
 pub use super::slice::Thread;
-
-/// How long a waiter may be overtaken by default.
-pub const WINDOW_NS: u64 = 1_000_000;
-/// For [`Wait::window_ns`]: may be overtaken for ever.
-pub const UNBOUNDED_NS: u64 = u64::MAX;
-/// The longest window that is a window: about six days. What is longer is without bound.
-pub const WINDOW_NS_MAX: u64 = 1 << 49;
-/// The shortest window that an epoch makes of the default lock's. With less nearly every waiter is
-/// starving when it has slept, and a lock that is handed from sleeper to sleeper serves no target.
-pub const EPOCH_WINDOW_NS_MIN: u64 = 50_000;
+pub(super) use super::window::window_ns;
+pub use super::window::{
+    EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, window_in_epoch, with_window_ns,
+};
 
 /// `word`: held.
 const HELD: u32 = 1;
@@ -182,11 +183,6 @@ const FAIR: u32 = 0x8000;
 const ASLEEP_ONE: u32 = 1 << 16;
 /// `side`: the bits that count sleeping waiters.
 const ASLEEP: u32 = 31 << 16;
-/// `side`: where the lock's own window stands: 0 for none, [`CODE_UNBOUNDED`], or 4 e + m for
-/// (4 + m) 2^e ns.
-const CODE_SHIFT: u32 = 24;
-const CODE_UNBOUNDED: u32 = 0xff;
-
 /// `side`: a waiter polls.
 pub const POLLING: u32 = 1 << 23;
 /// `side`: how many more sleepers were woken in vain than not. A waiter polls only at the maximum.
@@ -224,6 +220,8 @@ const LOOKS: u64 = 5;
 const SPIN_NS: u64 = 2_500;
 /// … and at one of the library's own.
 const SPIN_OWN_NS: u64 = 10_000;
+/// A waiter that stands in line does not ask for its window before this time.
+const LINE_NS_MIN: u64 = 100_000;
 /// How long a waiter spins after it was woken and did not find the lock free.
 const SPIN_WOKEN_NS: u64 = 5_000;
 /// How long a starving waiter spins before it sleeps until it is served.
@@ -266,37 +264,6 @@ pub struct Acquired {
 /// The deadline of a wait was over before the lock could be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimedOut;
-
-/// What a lock's second word begins as for a window of its own, of at least 5 ns. It is rounded up
-/// to three binary digits, that is by less than a quarter.
-pub const fn with_window_ns(window_ns: u64) -> u32 {
-    let code = if window_ns > WINDOW_NS_MAX {
-        CODE_UNBOUNDED
-    } else {
-        let window_ns = if window_ns < 5 { 5 } else { window_ns };
-        let exponent = window_ns.ilog2() - 2;
-        let mantissa = window_ns.div_ceil(1 << exponent);
-        // A mantissa of 8 is 4 with the next exponent, and the sum says so.
-        4 * exponent + mantissa as u32 - 4
-    };
-    code << CODE_SHIFT
-}
-
-/// The window of the lock with this second word.
-pub(super) fn window_ns(side: u32) -> u64 {
-    match side >> CODE_SHIFT {
-        0 => WINDOW_NS,
-        CODE_UNBOUNDED => UNBOUNDED_NS,
-        code => u64::from(4 + code % 4) << (code / 4).min(60),
-    }
-}
-
-/// The window of a wait in an epoch with this window; `None` outside of any epoch, and at a lock
-/// that has a window of its own, by its second word.
-pub fn window_in_epoch(side: u32, epoch_window_ns: Option<u64>) -> Option<u64> {
-    let own = side >> CODE_SHIFT != 0;
-    epoch_window_ns.filter(|_| !own).map(|window_ns| window_ns.max(EPOCH_WINDOW_NS_MIN))
-}
 
 /// Takes the lock if it is free.
 #[inline(always)]
@@ -370,6 +337,53 @@ pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool)
         spin_if_it_pays(word, thread, to, if trusting { SPIN_OWN_NS } else { SPIN_NS }, now_ticks)
     };
     if acquired { Ok(()) } else { Err(side_seen) }
+}
+
+/// [`spin`] for a lock of the library's own, whose waiter has no deadline, where a line pays
+/// (`line::pays`).
+/// `window_ns`: the waiter's window, by a value of `side`.
+///
+/// # Errors
+/// As [`spin`]'s.
+#[cold]
+pub fn spin_in_line(
+    word: &AtomicU32,
+    side: &AtomicU32,
+    thread: &Thread,
+    window_ns: impl Fn(u32) -> u64,
+) -> Result<(), u32> {
+    thread.met_contention();
+    let began_ticks = ticks();
+    if !spins(thread.failed_spins(), short_of_cpus(), began_ticks >> 8) {
+        return spin(word, side, thread, true);
+    }
+    refresh_if_old_at(began_ticks);
+    let to = if thread.is_over(began_ticks) { YIELDING } else { HELD };
+    // Not before the wait: it would take the cache line of the word away from the holder. Relaxed:
+    // hints, and bits that never change.
+    let seen = || side.load(Ordering::Relaxed);
+    let most_ticks = OnceCell::new();
+    let turn = Turn::take(word);
+    let came = turn.wait(|waited_ticks| {
+        let half_ns = || window_ns(seen()).min(WINDOW_NS) / 2;
+        waited_ticks > ns_to_ticks(LINE_NS_MIN)
+            && waited_ticks > *most_ticks.get_or_init(|| ns_to_ticks(half_ns()))
+    });
+    let is_alone = || came == Came::Passed || came == Came::First && turn.is_last();
+    let (acquired, now_ticks) = match came {
+        Came::Late => (false, ticks()),
+        Came::Told => line::insist(word, to, SPIN_OWN_NS),
+        Came::First | Came::Passed => match spin_while(is_alone, word, thread, to, SPIN_OWN_NS) {
+            (None, _) => line::insist(word, to, SPIN_OWN_NS),
+            (Some(acquired), now_ticks) => (acquired, now_ticks),
+        },
+    };
+    if matches!(came, Came::First | Came::Told) {
+        turn.tell_next();
+    }
+    thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
+    thread.spun(acquired);
+    if acquired { Ok(()) } else { Err(seen()) }
 }
 
 /// The second half of a wait: sleeps until the lock was acquired. `side_seen`: what [`spin`]
@@ -764,6 +778,24 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
         return false;
     }
     let began_ticks = ticks();
+    let (acquired, now_ticks) = spin_while(|| true, word, thread, to, spin_ns);
+    thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
+    acquired == Some(true)
+}
+
+/// Looks at the lock from time to time, while this thread `is_alone`. Returns whether it acquired
+/// the lock, `None` if it is not alone, and when it looked at the clock last.
+fn spin_while(
+    is_alone: impl Fn() -> bool,
+    word: &AtomicU32,
+    thread: &Thread,
+    to: u32,
+    spin_ns: u64,
+) -> (Option<bool>, u64) {
+    let began_ticks = ticks();
+    if platform::spin_bound(1) == 0 {
+        return (None, began_ticks);
+    }
     let (spin_ticks, interval_ticks_max) = (ns_to_ticks(spin_ns), ns_to_ticks(LOOK_INTERVAL_NS_MAX));
     let mut apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
     let mut until_ticks = began_ticks.wrapping_add(apart_ticks);
@@ -773,6 +805,9 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
     loop {
         let mut before_ticks = ticks();
         while (before_ticks.wrapping_sub(until_ticks) as i64) < 0 {
+            if !is_alone() {
+                return (None, before_ticks);
+            }
             pause();
             before_ticks = ticks();
         }
@@ -784,8 +819,7 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
         let over = acquired || seen & MARKED != 0;
         let now_ticks = ticks();
         if over || now_ticks.wrapping_sub(began_ticks) > spin_ticks.max(LOOKS * apart_ticks) {
-            thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
-            return acquired;
+            return (Some(acquired), now_ticks);
         }
         thread.looked(now_ticks.wrapping_sub(before_ticks));
         apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);

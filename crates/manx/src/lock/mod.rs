@@ -18,6 +18,7 @@ pub(crate) mod circle;
 #[doc(hidden)]
 pub mod condvar;
 mod futex_mutex;
+mod line;
 mod mcs;
 mod mutex;
 mod node;
@@ -33,6 +34,7 @@ mod reorderable;
 mod rwlock;
 mod slice;
 mod standby;
+mod window;
 
 pub use asl::Asl;
 #[doc(hidden)]

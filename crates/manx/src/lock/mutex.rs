@@ -3,11 +3,12 @@
 //! All-zero is free. There is no poisoning: a critical section that panics releases the mutex as it
 //! unwinds, and the next holder sees what it left half done.
 
-use super::bounded::{self, Acquired, Thread, TimedOut, Wait};
+use super::bounded::{self, Acquired, Thread, TimedOut, UNBOUNDED_NS, Wait};
+use super::line;
 use crate::slo;
 use core::time::Duration;
 use platform::atomic::{AtomicU32, Ordering};
-use platform::clock::duration_ns;
+use platform::clock::{duration_ns, ticks, ticks_to_ns};
 
 platform::thread_local! {
     static THREAD: Thread = Thread::new();
@@ -123,11 +124,25 @@ impl RawMutex {
         THREAD.with(|thread| {
             // No code but ours works on this mutex.
             let trusting = true;
-            let acquired = match bounded::spin(&self.word, &self.side, thread, trusting) {
+            let began_ticks = ticks();
+            let window_ns = |side| {
+                let of_epoch = || bounded::window_in_epoch(side, slo::window_ns());
+                wait.window_ns.or_else(of_epoch).unwrap_or_else(|| bounded::window_ns(side))
+            };
+            let spun = match wait.deadline {
+                None if line::pays() => bounded::spin_in_line(&self.word, &self.side, thread, window_ns),
+                _ => bounded::spin(&self.word, &self.side, thread, trusting),
+            };
+            let acquired = match spun {
                 Ok(()) => Acquired::default(),
                 Err(side_seen) => {
-                    let of_epoch = || bounded::window_in_epoch(side_seen, slo::window_ns());
-                    let wait = Wait { window_ns: wait.window_ns.or_else(of_epoch), trusting, ..*wait };
+                    // The spin is part of the window.
+                    let spun_ns = ticks_to_ns(ticks().wrapping_sub(began_ticks));
+                    let window_ns = match window_ns(side_seen) {
+                        UNBOUNDED_NS => UNBOUNDED_NS,
+                        window_ns => window_ns.saturating_sub(spun_ns),
+                    };
+                    let wait = Wait { window_ns: Some(window_ns), trusting, ..*wait };
                     bounded::sleep(&self.word, &self.side, thread, &wait, side_seen)?
                 }
             };

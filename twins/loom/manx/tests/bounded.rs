@@ -123,6 +123,35 @@ fn waiters_that_trust_and_waiters_that_do_not_take_turns() {
     take_turns(2, &[STARVING, UNTRUSTING, BARGING]);
 }
 
+/// The first look of each waiter is that of the first in a line, whether it was told or took over.
+#[test]
+fn waiters_that_stood_in_line_take_turns() {
+    for windows in [[UNBOUNDED_NS, UNBOUNDED_NS], [0, UNBOUNDED_NS], [0, 0]] {
+        check(2, move || {
+            let lock = Lock::new();
+            let with_lock = |lock: &Lock, window_ns| {
+                let thread = Thread::new();
+                if !bounded::try_acquire(&lock.word)
+                    && let Err(side_seen) =
+                        bounded::spin_in_line(&lock.word, &lock.side, &thread, |_| window_ns)
+                {
+                    let wait = Wait { window_ns: Some(window_ns), ..BARGING };
+                    bounded::sleep(&lock.word, &lock.side, &thread, &wait, side_seen).expect("no deadline");
+                }
+                lock.pass();
+                lock.release();
+            };
+            let others: Vec<_> = windows
+                .into_iter()
+                .map(|window_ns| spawn(&lock, move |lock| with_lock(lock, window_ns)))
+                .collect();
+            with_lock(&lock, UNBOUNDED_NS);
+            join(others);
+            lock.assert_left(3);
+        });
+    }
+}
+
 /// Two threads wait, while a third takes the lock again and again, so a woken one is woken in vain.
 /// (A wait with a timeout is never woken here: threads that poll and give up are
 /// `manx-shuttle`'s.)

@@ -58,6 +58,19 @@ impl Lock {
         acquired
     }
 
+    /// As a mutex of the library's own where more than two CPUs are used.
+    fn with_lock_in_line(&self, window_ns: u64) {
+        let thread = Thread::new();
+        if !bounded::try_acquire(&self.word)
+            && let Err(side_seen) = bounded::spin_in_line(&self.word, &self.side, &thread, |_| window_ns)
+        {
+            let wait = Wait { window_ns: Some(window_ns), ..BARGING };
+            bounded::sleep(&self.word, &self.side, &thread, &wait, side_seen).expect("no deadline");
+        }
+        self.pass();
+        self.release(&thread);
+    }
+
     /// As the GNU C library does it, which knows the first word only, and of that 0, 1 and more.
     fn with_lock_of_the_c_library(&self) {
         if self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
@@ -89,6 +102,22 @@ fn starving_and_barging_waiters_take_turns() {
         together(THREADS, &lock, |lock, number| {
             let wait = if number % 2 == 0 { STARVING } else { BARGING };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
+        });
+        lock.assert_left(THREADS * ROUNDS);
+    });
+}
+
+/// Beside threads that stand in no line.
+#[test]
+fn waiters_that_stand_in_line_take_turns() {
+    check(site!(), || {
+        let lock = Lock::new(0, 0);
+        together(THREADS, &lock, |lock, number| {
+            (0..ROUNDS).for_each(|_| match number {
+                0 => assert!(lock.with_lock(&STARVING)),
+                1 => lock.with_lock_in_line(0),
+                _ => lock.with_lock_in_line(UNBOUNDED_NS),
+            });
         });
         lock.assert_left(THREADS * ROUNDS);
     });

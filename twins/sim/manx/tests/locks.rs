@@ -43,3 +43,14 @@ fn a_queue_of_spinners_waits_for_threads_without_a_cpu_and_the_default_mutex_doe
     let (queue, mutex) = (count(8, true), count(8, false));
     assert!(mutex > 10 * queue, "with 8 threads on 2 CPUs: {queue}, {mutex}");
 }
+
+/// Waiters that stand in line do not sleep, so none waits for its window to end.
+#[test]
+fn with_a_cpu_for_each_thread_no_waiter_of_the_default_mutex_sleeps() {
+    for (name, threads) in [("m1", 8), ("epyc-64", 16)] {
+        let machine = Machine::known(name).expect("a machine");
+        let outcome = contend::<RawMutex>(&machine, 1, threads, 500, 20_000_000);
+        let longest_ns = outcome.value.longest_ns;
+        assert!(longest_ns < 100_000, "{name}: {longest_ns} ns");
+    }
+}
