@@ -29,9 +29,11 @@
 //! | `model/` | the threads that serve connections |
 //! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
+//! | `acl/`, `password.rs` | users, and what they may do |
 //! | `peer.rs`, `shared.rs` | the clients, and what all parts of a server share |
 
 mod accept;
+mod acl;
 mod collection;
 mod command;
 mod connection;

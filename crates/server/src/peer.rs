@@ -1,6 +1,7 @@
 //! The connected clients, as others see them: for CLIENT LIST, for the clock that disconnects the
 //! idle, and for the end.
 
+use crate::acl::User;
 use crate::resp::Version;
 use socket2::Socket;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub(crate) struct Peer {
     /// CLIENT KILL has ended it: what it still sends is not done.
     is_killed: AtomicBool,
     name: Mutex<Box<[u8]>>,
+    /// As which it has logged in.
+    user: Mutex<Arc<User>>,
     since: Instant,
     /// When it last sent something, in milliseconds after `since`.
     heard_ms: AtomicU64,
@@ -43,6 +46,7 @@ impl Peer {
         socket: Socket,
         (address, local_address): (Box<str>, Box<str>),
         is_unix: bool,
+        user: Arc<User>,
     ) -> Peer {
         Peer {
             id,
@@ -53,6 +57,7 @@ impl Peer {
             is_established: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             name: Mutex::default(),
+            user: Mutex::new(user),
             since: Instant::now(),
             heard_ms: AtomicU64::new(0),
             commands: AtomicU64::new(0),
@@ -98,6 +103,19 @@ impl Peer {
         self.is_killed.load(Relaxed)
     }
 
+    fn user(&self) -> MutexGuard<'_, Arc<User>> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_user(&self, user: Arc<User>) {
+        *self.user() = user;
+    }
+
+    /// Whether it has logged in as this user.
+    pub(crate) fn is_of(&self, user: &Arc<User>) -> bool {
+        Arc::ptr_eq(&self.user(), user)
+    }
+
     fn locked_name(&self) -> MutexGuard<'_, Box<[u8]>> {
         self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,13 +137,14 @@ impl Peer {
     pub(crate) fn line(&self) -> String {
         let name = String::from_utf8_lossy(&self.name()).into_owned();
         format!(
-            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-cmds={} resp={}\n",
+            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-cmds={} user={} resp={}\n",
             self.id,
             self.address,
             self.local_address,
             self.age_ms() / 1000,
             self.idle_ms() / 1000,
             self.commands.load(Relaxed),
+            String::from_utf8_lossy(&self.user().name),
             self.version.load(Relaxed),
         )
     }

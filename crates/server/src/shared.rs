@@ -1,5 +1,6 @@
 //! What all parts of a server share.
 
+use crate::acl::Acl;
 use crate::keyspace::Keyspace;
 use crate::options::Options;
 use crate::peer::Peers;
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) keyspace: Keyspace,
     pub(crate) retry_locks: RetryLocks,
+    pub(crate) acl: Acl,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
     pub(crate) writing: Writing,
@@ -38,6 +40,7 @@ impl Shared {
             keyspace: Keyspace::new(&store, options.durable)?,
             store,
             retry_locks: RetryLocks::new(),
+            acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),
             peers: Arc::default(),
             counts: Counts::default(),
             writing: Writing::default(),

@@ -199,7 +199,10 @@ fn a_password_comes_first() {
         it.expect_error("GET k", "NOAUTH Authentication required.");
         it.expect_error("HELLO 3", "NOAUTH HELLO must be called with the client already authenticated");
         it.expect_error("SHUTDOWN", "NOAUTH");
-        it.expect_error("EXEC", "NOAUTH");
+        it.expect_error(
+            "EXEC",
+            "EXECABORT Transaction discarded because of: NOAUTH Authentication required.",
+        );
         it.expect_error("AUTH wrong", "WRONGPASS");
         it.expect_error("AUTH somebody secret", "WRONGPASS");
         it.expect_error("GET k", "NOAUTH");
@@ -277,10 +280,10 @@ fn clients_find_it_in_a_file_too() {
         for _ in 0..20 {
             assert!(it.next() == Some(Bulk(value.clone())));
         }
-        let store = manx::txn::Store::in_memory(manx::txn::Options::default());
-        assert!(matches!(Server::start(asked(), store), Err(StartError::Listen(..))));
         other.expect(&format!("CLIENT KILL ADDR {place}:0"), int(1));
         assert_eq!(it.next(), None);
+        let store = manx::txn::Store::in_memory(manx::txn::Options::default());
+        assert!(matches!(Server::start(asked(), store), Err(StartError::Listen(..))));
         server.stop();
         server.wait();
         assert!(!path.exists());

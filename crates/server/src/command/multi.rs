@@ -6,7 +6,8 @@
 //! whether they still have them, in the same transaction as all else. If two watch what the other
 //! writes, one of them is refused.
 
-use super::definition::{Call, Command, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::definition::{Call, Chosen, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::permission;
 use crate::collection;
 use crate::resp::{Args, Kept, Replies};
 use crate::transact::{failed, transact};
@@ -28,16 +29,23 @@ pub(super) fn discard(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     out.ok();
 }
 
+/// Refuses a command for want of rights. EXEC then runs nothing; also if EXEC itself is refused.
+#[cold]
+pub(super) fn refuse(call: &mut Call<'_>, chosen: Chosen, why: &str, out: &mut Replies) {
+    call.client.refuse();
+    if chosen.command.name == "exec" {
+        call.client.multi = None;
+        call.client.watched.clear();
+        return out.error(&format!("EXECABORT Transaction discarded because of: {why}"));
+    }
+    out.error(why);
+}
+
 /// Queues a command between MULTI and EXEC, which runs it.
-pub(super) fn queue(
-    call: &mut Call<'_>,
-    (command, flags): (&'static Command, u16),
-    args: Args<'_>,
-    out: &mut Replies,
-) {
+pub(super) fn queue(call: &mut Call<'_>, chosen: Chosen, args: Args<'_>, out: &mut Replies) {
     let bytes_max = call.shared.options.input_bytes_max;
     let Some(multi) = &mut call.client.multi else { return };
-    if flags & NO_MULTI != 0 {
+    if chosen.has(NO_MULTI) {
         multi.is_broken = true;
         return out.error("ERR Command not allowed inside a transaction");
     }
@@ -48,7 +56,7 @@ pub(super) fn queue(
             *multi = Multi { is_broken: true, ..Multi::default() };
             return out.error(&format!("ERR a transaction of more than {bytes_max} bytes: split it"));
         }
-        multi.queued.push((command, kept));
+        multi.queued.push((chosen, kept));
     }
     out.simple("QUEUED");
 }
@@ -61,7 +69,7 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
     if is_broken {
         return out.error("EXECABORT Transaction discarded because of previous errors.");
     }
-    let writes = queued.iter().any(|(command, _)| command.has(WRITE));
+    let writes = queued.iter().any(|(chosen, _)| chosen.has(WRITE));
     let shared = call.shared;
     let done = transact(shared, session, out, |ops, out| {
         if writes {
@@ -74,11 +82,14 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
             }
         }
         out.array(queued.len());
-        for (command, kept) in &queued {
+        for (chosen, kept) in &queued {
             // Too many answers end the connection, not the transaction: all of it is done, and what
             // else it would answer is not kept.
             let unwanted = out.is_over().then(|| out.mark());
-            match command.run {
+            match chosen.command.run {
+                _ if let Err(refused) = permission::may(call, *chosen, kept.args(), true) => {
+                    out.error(&refused.answer_late());
+                }
                 Run::Data(run) => perform(run, ops, kept.args(), out)?,
                 Run::Plain(run) => run(call, kept.args(), out),
                 Run::Outer(_) => unreachable!("these are done at once"),
