@@ -72,8 +72,8 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = parse_ns)]
     idle_timeout: Option<u64>,
 
-    /// A client that has not agreed on TLS, or has not said the password that it needs, in this time
-    /// is disconnected
+    /// A client that has not agreed on TLS, or has not said the password that it needs, in this
+    /// time is disconnected
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     handshake_timeout: u64,
 

@@ -1,5 +1,5 @@
-//! Periodic work: connections that are idle, or do not identify themselves, for too long are closed, and expired keys and members
-//! of dead collections are deleted.
+//! Periodic work: connections that are idle, or do not identify themselves, for too long are
+//! closed, and expired keys and members of dead collections are deleted.
 //!
 //! Readers report the expired keys that they find. Keys that no client reads are found in rounds
 //! through all keys, once any key had an expiry. Each tick scans keys for a short time. While many

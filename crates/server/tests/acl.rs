@@ -23,12 +23,12 @@ impl Clients {
     }
 
     /// The answer; none if the connection is closed instead.
-    fn ask(&mut self, who: &str, line: &str) -> Option<Reply> {
-        let it = self.all.entry(who.to_owned()).or_insert_with(|| Client::connect(self.address));
+    fn ask(&mut self, name: &str, line: &str) -> Option<Reply> {
+        let it = self.all.entry(name.to_owned()).or_insert_with(|| Client::connect(self.address));
         let answer =
             std::io::Write::write_all(&mut it.stream, &frame(&words(line))).ok().and_then(|()| it.next());
         if answer.is_none() || line == "QUIT" {
-            self.all.remove(who);
+            self.all.remove(name);
         }
         answer
     }
@@ -112,11 +112,11 @@ fn rights_are_those_of_redis() {
         let ours = our_names(&mut Client::to(&server));
         let mut both = [Clients::to(server.address()), Clients::to(redis.address)];
         for line in include_str!("acl.txt").lines().filter(|line| !line.starts_with('#')) {
-            let (who, line) = line.split_once(": ").unwrap();
+            let (name, line) = line.split_once(": ").unwrap();
             let [our, their] = both
                 .each_mut()
-                .map(|clients| clients.ask(who, line).map(|reply| comparable(line, &ours, reply)));
-            assert_eq!(our, their, "{model}, ours and theirs: {who}: {line}");
+                .map(|clients| clients.ask(name, line).map(|reply| comparable(line, &ours, reply)));
+            assert_eq!(our, their, "{model}, ours and theirs: {name}: {line}");
         }
     }
 }

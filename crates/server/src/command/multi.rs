@@ -12,6 +12,7 @@ use crate::collection;
 use crate::resp::{Args, Kept, Replies};
 use crate::transact::{failed, transact};
 use manx::txn::Session;
+use std::sync::Arc;
 
 pub(super) fn multi(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     if call.client.multi.is_some() {
@@ -71,7 +72,12 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
     }
     let writes = queued.iter().any(|(chosen, _)| chosen.has(WRITE));
     let shared = call.shared;
+    let user = Arc::clone(&call.client.login.user);
     let done = transact(shared, session, out, |ops, out| {
+        // A try before may have done an AUTH.
+        if !Arc::ptr_eq(&user, &call.client.login.user) {
+            call.client.log_in(Arc::clone(&user));
+        }
         if writes {
             ops.remember();
         }
