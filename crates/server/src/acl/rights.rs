@@ -373,3 +373,122 @@ fn hash(text: &[u8]) -> Result<Digest, &'static str> {
     }
     Ok(password)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::Entry;
+    use super::*;
+    use fastrand::Rng;
+
+    fn catalogue() -> Catalogue {
+        let entry = |name: &str, categories: &[&str], parent| Entry {
+            name: name.into(),
+            categories: Categories::of(categories),
+            parent,
+        };
+        Catalogue::new(vec![
+            entry("get", &["read", "fast", "string"], None),
+            entry("set", &["write", "slow", "string"], None),
+            entry("client", &["slow"], None),
+            entry("hget", &["read", "fast", "hash"], None),
+            entry("client|id", &["slow", "connection"], Some(2)),
+            entry("client|kill", &["slow", "connection", "admin", "dangerous"], Some(2)),
+        ])
+    }
+
+    /// What is shown makes the same rights again, whichever rules were left out of it.
+    #[test]
+    fn the_rules_that_are_shown_make_the_same_rights() {
+        const TARGETS: [&str; 14] = [
+            "get",
+            "set",
+            "client",
+            "hget",
+            "client|id",
+            "client|kill",
+            "@read",
+            "@write",
+            "@slow",
+            "@fast",
+            "@connection",
+            "@dangerous",
+            "@string",
+            "@all",
+        ];
+        let (catalogue, mut dice) = (catalogue(), Rng::with_seed(7));
+        for _ in 0..20_000 {
+            let (mut rights, mut all) = (Rights::default(), Vec::new());
+            for _ in 0..dice.usize(..12) {
+                let sign = if dice.bool() { '+' } else { '-' };
+                let rule = format!("{sign}{}", TARGETS[dice.usize(..TARGETS.len())]);
+                rights.apply(rule.as_bytes(), &catalogue).unwrap();
+                all.push(rule);
+            }
+            let mut bits = all_or_none(false);
+            for rule in &all {
+                match &**rule {
+                    "+@all" => bits = all_or_none(true),
+                    "-@all" => bits = all_or_none(false),
+                    rule => drop(obey(rule, &mut bits, &catalogue)),
+                }
+            }
+            assert_eq!(rights.commands, bits, "{all:?}");
+            let mut again = Rights::default();
+            for rule in rights.command_rules().split(' ') {
+                again.apply(rule.as_bytes(), &catalogue).unwrap();
+            }
+            assert_eq!(again, rights, "{all:?}");
+            assert!(rights.rules.len() < TARGETS.len());
+        }
+    }
+
+    #[test]
+    fn a_rule_that_is_wrong_changes_nothing() {
+        let catalogue = catalogue();
+        let mut rights = Rights::all(None);
+        for rule in [
+            "what",
+            "+what",
+            "+@what",
+            "-client|what",
+            "~a",
+            "&a",
+            "%R~a",
+            "#12",
+            "!12",
+            "<none",
+            "(~a)",
+            "+get|x",
+            "+client|id|x",
+            "+client|",
+            "%",
+        ] {
+            assert!(rights.apply(rule.as_bytes(), &catalogue).is_err(), "{rule}");
+            assert_eq!(rights, Rights::all(None), "{rule}");
+        }
+        assert!(rights.apply(b"+\xff", &catalogue).is_err() && rights.is_unlimited());
+    }
+
+    #[test]
+    fn keys_are_allowed_in_the_ways_that_a_command_uses_them() {
+        let mut rights = Rights::default();
+        for rule in ["~a*", "%R~r*", "%W~w*", "%R~b*", "%W~b*"] {
+            rights.apply(rule.as_bytes(), &catalogue()).unwrap();
+        }
+        let access = |reads, writes| Access { reads, writes };
+        for (key, reads, writes, both) in [
+            ("a1", true, true, true),
+            ("r1", true, false, false),
+            ("w1", false, true, false),
+            ("b1", true, true, true),
+            ("z", false, false, false),
+        ] {
+            let may = |access| rights.may_use(key.as_bytes(), access);
+            assert_eq!(
+                (may(access(true, false)), may(access(false, true)), may(access(true, true))),
+                (reads, writes, both)
+            );
+            assert_eq!(may(Access::default()), key != "z");
+        }
+    }
+}
