@@ -25,7 +25,8 @@
 //!    a checkpoint.
 //! 4. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an
 //!    error here, and no later change is tried. The end of the engine, which reads its file once
-//!    more, can only be cut short.
+//!    more, can only be cut short. What cannot be turned into an error is a panic while the engine
+//!    unwinds from another one: a damaged page that was not checked may abort the process.
 
 use super::backend::{Backend, CloseHandle};
 use super::disk::Medium;
