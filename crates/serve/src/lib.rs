@@ -98,6 +98,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
+    /// Users and their rights, as in an ACL file of Redis; ACL SAVE replaces it. Its user `default`
+    /// counts, and not the password file
+    #[arg(long, value_name = "FILE")]
+    acl_file: Option<PathBuf>,
+
     /// Clients speak TLS; the server's certificate, and those above it, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
@@ -241,6 +246,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         idle_timeout: args.idle_timeout.map(Duration::from_nanos),
         handshake_timeout: Duration::from_nanos(args.handshake_timeout),
         password,
+        acl_file: args.acl_file.clone(),
         tls,
         exposed: args.without_password,
         durable: args.data.is_some(),
@@ -302,6 +308,7 @@ fn cannot_start(error: StartError) -> Failure {
         StartError::Exposed(_) => {
             (USAGE, "set one with --password-file, or say --without-password if that is meant")
         }
+        StartError::Acl(_) => (USAGE, "correct the file of --acl-file"),
         StartError::NoConnections | StartError::TooSmall(_) => (USAGE, "raise it"),
         StartError::Listen(..) => (USAGE, "take another place with --listen or --unix-socket"),
         StartError::System(_) => (BROKEN, "see its limits of threads and open files (ulimit -a)"),

@@ -32,7 +32,7 @@ pub(crate) fn accept(shared: &Arc<Shared>, mut listeners: Listeners, model: &Ser
         }
         // Edges: until no client is left.
         while !shared.stop.is_over() {
-            match listeners.accept() {
+            match listeners.accept(shared.acl.default_user()) {
                 Ok(peer) => admit(shared, model, peer),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error)

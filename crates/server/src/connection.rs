@@ -68,7 +68,7 @@ impl Connection {
             Transport::new(Arc::clone(&peer), shared.options.tls.as_ref().filter(|_| !peer.is_unix));
         let transport = transport.map_err(|error| format!("ERR {error}"))?;
         let registration = Registration::new(&shared.peers, &peer);
-        let client = Client::new(peer, shared.options.password.is_none());
+        let client = Client::new(peer, &shared.acl);
         let out = Replies::new(shared.options.output_bytes_max);
         let mut connection = Connection {
             shared,
@@ -129,7 +129,7 @@ impl Connection {
 
     /// Notes that the client has identified itself, once it has.
     fn establish(&mut self) {
-        if !self.is_established && self.client.is_trusted && !self.transport.is_handshaking() {
+        if !self.is_established && self.client.is_known(&self.shared) && !self.transport.is_handshaking() {
             self.is_established = true;
             self.client.peer.establish();
         }
@@ -178,8 +178,10 @@ impl Connection {
                 return false;
             }
             let Connection { shared, input, parser, client, session, out, .. } = self;
-            let limits =
-                Limits { command_bytes_max: shared.options.input_bytes_max, stranger: !client.is_trusted };
+            let limits = Limits {
+                command_bytes_max: shared.options.input_bytes_max,
+                stranger: !client.is_known(shared),
+            };
             let taken = match parser.step(input.received(), limits) {
                 Ok(Step::Command(args, taken)) => {
                     commands += 1;
@@ -230,7 +232,7 @@ impl Connection {
                 Err(_) => return Turn::Over,
             }
         }
-        if !self.client.is_trusted && self.out.bytes().len() > UNAUTHENTICATED_UNREAD_MAX {
+        if self.out.bytes().len() > UNAUTHENTICATED_UNREAD_MAX && !self.client.is_known(&self.shared) {
             return self.too_slow();
         }
         if self.is_behind() {

@@ -30,10 +30,12 @@
 //! | `model/` | the threads that serve connections |
 //! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
+//! | `acl/`, `password.rs` | users, and what they may do |
 //! | `peer.rs`, `shared.rs` | the clients, and what all parts of a server share |
 
 mod accept;
 mod access;
+mod acl;
 mod buffers;
 mod candidates;
 mod collection;

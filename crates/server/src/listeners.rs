@@ -1,5 +1,6 @@
 //! Where clients connect: an address of the network, and perhaps a file.
 
+use crate::acl::User;
 use crate::options::Options;
 use crate::peer::Peer;
 use crate::unix_socket::UnixSocket;
@@ -10,6 +11,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A client that is silent for this time gets TCP keepalive probes, as from Redis.
@@ -82,11 +84,11 @@ impl Listeners {
         }
     }
 
-    /// The next client, if one is there.
+    /// The next client, if one is there; it begins as this user.
     ///
     /// # Errors
     /// The system's. `WouldBlock`: none is there.
-    pub(crate) fn accept(&mut self) -> io::Result<Peer> {
+    pub(crate) fn accept(&mut self, user: &Arc<User>) -> io::Result<Peer> {
         let (socket, address, local_address) = match self.network.accept() {
             Ok((socket, address)) => {
                 let local_address = socket.local_addr().map_or_else(|_| String::new(), |at| at.to_string());
@@ -97,19 +99,25 @@ impl Listeners {
                 let (socket, _) = unix.socket.accept()?;
                 // As in Redis.
                 let place = format!("{}:0", unix.path.display());
-                return Ok(self.peer(socket, place.clone(), place, true));
+                return Ok(self.peer(socket, (place.clone(), place), true, user));
             }
             Err(error) => return Err(error),
         };
         // What fails here fails later as well, or does not matter.
         let _ = socket.set_tcp_nodelay(true);
         let _ = socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-        Ok(self.peer(socket, address, local_address, false))
+        Ok(self.peer(socket, (address, local_address), false, user))
     }
 
-    fn peer(&mut self, socket: Socket, address: String, local_address: String, is_unix: bool) -> Peer {
+    fn peer(
+        &mut self,
+        socket: Socket,
+        (address, local_address): (String, String),
+        is_unix: bool,
+        user: &Arc<User>,
+    ) -> Peer {
         let id = self.next_id;
         self.next_id += 1;
-        Peer::new(id, socket, (address.into(), local_address.into()), is_unix)
+        Peer::new(id, socket, (address.into(), local_address.into()), is_unix, Arc::clone(user))
     }
 }

@@ -133,8 +133,11 @@ pub struct Options {
     /// A client that has not identified itself after this time is disconnected: TLS is not agreed
     /// on, or the password that it needs was not said.
     pub handshake_timeout: Duration,
-    /// What clients have to say first.
+    /// What clients have to say first: the password of the user `default`, unless the file of users
+    /// has that user.
     pub password: Option<Password>,
+    /// A file of users, as Redis has it, which ACL SAVE replaces.
+    pub acl_file: Option<PathBuf>,
     /// Clients speak TLS.
     pub tls: Option<Tls>,
     /// Whether others than this machine's own may connect without a password.
@@ -169,6 +172,7 @@ impl Default for Options {
             idle_timeout: None,
             handshake_timeout: Duration::from_secs(10),
             password: None,
+            acl_file: None,
             tls: None,
             exposed: false,
             durable: false,

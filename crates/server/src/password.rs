@@ -1,29 +1,23 @@
-//! The password, compared in a time that says nothing about it.
-//!
-//! Both are padded to the same length, so not even the length decides how long it takes.
+//! Passwords, kept and compared as SHA-256 sums, in a time that says nothing about them.
 
+use ring::digest::SHA256;
 use std::fmt;
 use subtle::ConstantTimeEq as _;
 
 /// The longest password.
 const BYTES_MAX: usize = 512;
 
+/// The SHA-256 sum of a password.
+pub(crate) type Digest = [u8; 32];
+
+pub(crate) fn digest(password: &[u8]) -> Digest {
+    let mut sum = Digest::default();
+    sum.copy_from_slice(ring::digest::digest(&SHA256, password).as_ref());
+    sum
+}
+
 /// What clients have to say first.
-pub struct Password(Box<Padded>);
-
-struct Padded {
-    bytes: [u8; BYTES_MAX],
-    length: u64,
-}
-
-impl Padded {
-    fn new(password: &[u8]) -> Padded {
-        let mut bytes = [0; BYTES_MAX];
-        let kept = password.len().min(BYTES_MAX);
-        bytes[..kept].copy_from_slice(&password[..kept]);
-        Padded { bytes, length: password.len() as u64 }
-    }
-}
+pub struct Password(pub(crate) Digest);
 
 impl Password {
     /// This one.
@@ -44,14 +38,13 @@ impl Password {
             length if length > BYTES_MAX => {
                 Err(format!("the password has {length} bytes: {BYTES_MAX} are the most"))
             }
-            _ => Ok(Password(Box::new(Padded::new(password)))),
+            _ => Ok(Password(digest(password))),
         }
     }
 
     /// Whether it is this one.
     pub fn is(&self, said: &[u8]) -> bool {
-        let said = Padded::new(said);
-        bool::from(self.0.bytes.ct_eq(&said.bytes) & self.0.length.ct_eq(&said.length))
+        self.0.ct_eq(&digest(said)).into()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The connected clients, as others see them: for CLIENT LIST, for the clock that disconnects the
 //! idle, and for the end.
 
+use crate::acl::User;
 use crate::resp::Version;
 use socket2::Socket;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub(crate) struct Peer {
     /// The memory of its buffers.
     pub(crate) buffer_bytes: AtomicU64,
     name: Mutex<Box<[u8]>>,
+    /// As which it has logged in.
+    user: Mutex<Arc<User>>,
     since: Instant,
     /// When it last sent something, in milliseconds after `since`.
     heard_ms: AtomicU64,
@@ -45,6 +48,7 @@ impl Peer {
         socket: Socket,
         (address, local_address): (Box<str>, Box<str>),
         is_unix: bool,
+        user: Arc<User>,
     ) -> Peer {
         Peer {
             id,
@@ -56,6 +60,7 @@ impl Peer {
             is_killed: AtomicBool::new(false),
             buffer_bytes: AtomicU64::new(0),
             name: Mutex::default(),
+            user: Mutex::new(user),
             since: Instant::now(),
             heard_ms: AtomicU64::new(0),
             commands: AtomicU64::new(0),
@@ -101,6 +106,19 @@ impl Peer {
         self.is_killed.load(Relaxed)
     }
 
+    fn user(&self) -> MutexGuard<'_, Arc<User>> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_user(&self, user: Arc<User>) {
+        *self.user() = user;
+    }
+
+    /// Whether it has logged in as this user.
+    pub(crate) fn is_of(&self, user: &Arc<User>) -> bool {
+        Arc::ptr_eq(&self.user(), user)
+    }
+
     fn locked_name(&self) -> MutexGuard<'_, Box<[u8]>> {
         self.name.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +140,7 @@ impl Peer {
     pub(crate) fn line(&self) -> String {
         let name = String::from_utf8_lossy(&self.name()).into_owned();
         format!(
-            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-mem={} tot-cmds={} resp={}\n",
+            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-mem={} tot-cmds={} user={} resp={}\n",
             self.id,
             self.address,
             self.local_address,
@@ -130,6 +148,7 @@ impl Peer {
             self.idle_ms() / 1000,
             self.buffer_bytes.load(Relaxed),
             self.commands.load(Relaxed),
+            String::from_utf8_lossy(&self.user().name),
             self.version.load(Relaxed),
         )
     }

@@ -1,6 +1,8 @@
 //! A server, from its start to its end.
 
 use crate::accept;
+use crate::acl::Acl;
+use crate::command;
 use crate::descriptors;
 use crate::housekeeping;
 use crate::listeners::{Listeners, Refused};
@@ -45,6 +47,8 @@ pub struct Stopper(Arc<Shared>);
 pub enum StartError {
     /// It would be open to every client that reaches the machine.
     Exposed(SocketAddr),
+    /// The file of users is wrong.
+    Acl(String),
     /// No client could connect.
     NoConnections,
     /// A bound too small for any command.
@@ -63,6 +67,7 @@ impl fmt::Display for StartError {
             StartError::Exposed(address) => {
                 write!(to, "{address} can be reached from other machines, and there is no password")
             }
+            StartError::Acl(why) => to.write_str(why),
             StartError::NoConnections => to.write_str("a server for no connections: allow one at least"),
             StartError::TooSmall(bytes) => {
                 write!(to, "a bound of {bytes} bytes is too small for any command: 1024 are the least")
@@ -90,9 +95,6 @@ impl Server {
     /// # Errors
     /// [`StartError`].
     pub fn start(options: Options, store: Store) -> Result<Server, StartError> {
-        if !(options.listen.ip().is_loopback() || options.password.is_some() || options.exposed) {
-            return Err(StartError::Exposed(options.listen));
-        }
         if options.connections_max == 0 {
             return Err(StartError::NoConnections);
         }
@@ -100,11 +102,17 @@ impl Server {
         if least < 1024 {
             return Err(StartError::TooSmall(least));
         }
+        let acl = Acl::new(options.password.as_ref(), options.acl_file.clone());
+        acl.load(command::catalogue()).map_err(StartError::Acl)?;
+        if !(options.listen.ip().is_loopback() || options.exposed) && acl.is_open() {
+            return Err(StartError::Exposed(options.listen));
+        }
         let connections_max = descriptors::connections(options.connections_max);
         let refused = |Refused { place, error }| StartError::Listen(place, error);
         let (listeners, address) = Listeners::new(&options).map_err(refused)?;
         let options = Options { listen: address, connections_max, ..options };
-        let shared = Arc::new(Shared::new(options, store).map_err(StartError::Store)?);
+        let shared = Shared::new(options, store).map_err(StartError::Store)?;
+        let shared = Arc::new(Shared { acl, ..shared });
         let model = Serving::new(Arc::clone(&shared)).map_err(StartError::System)?;
         shared.stop.wakes(listeners.waker().map_err(StartError::System)?);
         let mut server = Server { shared, threads: Vec::new() };

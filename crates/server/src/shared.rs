@@ -1,5 +1,6 @@
 //! What all parts of a server share.
 
+use crate::acl::Acl;
 use crate::buffers::Buffers;
 use crate::candidates::Candidates;
 use crate::keyspace::Keyspace;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     /// What may be evicted.
     pub(crate) candidates: Mutex<Candidates>,
     pub(crate) retry_locks: RetryLocks,
+    pub(crate) acl: Acl,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
     pub(crate) writing: Writing,
@@ -49,6 +51,7 @@ impl Shared {
             buffers: Buffers::new(options.buffers_bytes_max),
             candidates: Mutex::default(),
             retry_locks: RetryLocks::new(),
+            acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),
             peers: Arc::default(),
             counts: Counts::default(),
             writing: Writing::default(),

@@ -199,7 +199,10 @@ fn a_password_comes_first() {
         it.expect_error("GET k", "NOAUTH Authentication required.");
         it.expect_error("HELLO 3", "NOAUTH HELLO must be called with the client already authenticated");
         it.expect_error("SHUTDOWN", "NOAUTH");
-        it.expect_error("EXEC", "NOAUTH");
+        it.expect_error(
+            "EXEC",
+            "EXECABORT Transaction discarded because of: NOAUTH Authentication required.",
+        );
         it.expect_error("AUTH wrong", "WRONGPASS");
         it.expect_error("AUTH somebody secret", "WRONGPASS");
         it.expect_error("GET k", "NOAUTH");

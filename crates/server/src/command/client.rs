@@ -2,6 +2,7 @@
 
 use super::definition::{Answers, Call};
 use super::syntax::{NOT_INTEGER, SYNTAX, help, is};
+use crate::acl::{Acl, User};
 use crate::numbers::integer;
 use crate::peer::Peer;
 use crate::resp::{Args, Replies};
@@ -85,6 +86,7 @@ fn list(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
 /// Which connections CLIENT KILL ends: those that have all of this.
 #[derive(Default)]
 struct Filter<'a> {
+    user: Option<Arc<User>>,
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
@@ -98,7 +100,7 @@ impl<'a> Filter<'a> {
     ///
     /// # Errors
     /// The answer to what is no filter.
-    fn read(args: Args<'a>) -> Result<Filter<'a>, String> {
+    fn read(args: Args<'a>, acl: &Acl) -> Result<Filter<'a>, String> {
         let mut filter = Filter { spares_caller: true, ..Filter::default() };
         let mut words = args.from(2);
         while let Some(word) = words.next() {
@@ -110,6 +112,10 @@ impl<'a> Filter<'a> {
                     filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
                 }
                 b"type" => filter.is_abnormal = !is_normal(value)?,
+                b"user" => {
+                    let unknown = || format!("ERR No such user '{}'", String::from_utf8_lossy(value));
+                    filter.user = Some(acl.get(value).ok_or_else(unknown)?);
+                }
                 b"addr" => filter.address = Some(value),
                 b"laddr" => filter.local_address = Some(value),
                 b"maxage" => {
@@ -128,6 +134,7 @@ impl<'a> Filter<'a> {
     fn fits(&self, peer: &Peer, caller: &Peer) -> bool {
         let is = |wanted: Option<&[u8]>, text: &str| wanted.is_none_or(|wanted| wanted == text.as_bytes());
         self.id.is_none_or(|id| peer.id == id)
+            && self.user.as_ref().is_none_or(|user| peer.is_of(user))
             && is(self.address, &peer.address)
             && is(self.local_address, &peer.local_address)
             && !self.is_abnormal
@@ -140,8 +147,11 @@ impl<'a> Filter<'a> {
 fn kill(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     // The old form is an address alone, and its caller is not spared.
     let is_old = args.len() == 3;
-    let filter =
-        if is_old { Ok(Filter { address: Some(&args[2]), ..Filter::default() }) } else { Filter::read(args) };
+    let filter = if is_old {
+        Ok(Filter { address: Some(&args[2]), ..Filter::default() })
+    } else {
+        Filter::read(args, &call.shared.acl)
+    };
     let filter = match filter {
         Ok(filter) => filter,
         Err(why) => return out.error(&why),

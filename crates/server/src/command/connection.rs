@@ -4,6 +4,7 @@ use super::client::BAD_NAME;
 use super::definition::{Answers, Call};
 use super::info::REDIS_VERSION;
 use super::syntax::{NOT_INTEGER, SYNTAX, is, wrong_number};
+use crate::acl::{DEFAULT, Reason};
 use crate::numbers::integer;
 use crate::resp::{Args, Replies, Version};
 
@@ -29,26 +30,29 @@ pub(super) fn select(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
 
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 
-/// Whether these are right. There is one user.
-fn login(call: &mut Call<'_>, user: &[u8], password: &[u8]) -> bool {
-    let is_right = match &call.shared.options.password {
-        Some(right) => user == b"default" && right.is(password),
-        // As in Redis, any password is right if none is configured.
-        None => user == b"default",
-    };
-    call.client.is_trusted |= is_right;
-    is_right
+/// Logs in, and returns whether that is right; a failure is noted in the log.
+fn login(call: &mut Call<'_>, command: &[u8], user: &[u8], password: &[u8]) -> bool {
+    let acl = &call.shared.acl;
+    match acl.log_in(user, password) {
+        Some(user) => call.client.log_in(user),
+        None => {
+            let client = call.client.peer.line().trim_end().to_owned();
+            acl.log.add(Reason::Auth, call.client.multi.is_some(), command, user, client);
+            return false;
+        }
+    }
+    true
 }
 
 pub(super) fn auth(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     let is_right = match args.len() {
-        2 if call.shared.options.password.is_none() => {
+        2 if call.shared.acl.default_user().rights().needs_no_password => {
             return out.error(
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
             );
         }
-        2 => login(call, b"default", &args[1]),
-        3 => login(call, &args[1], &args[2]),
+        2 => login(call, &args[0], DEFAULT, &args[1]),
+        3 => login(call, &args[0], &args[1], &args[2]),
         _ => return out.error(SYNTAX),
     };
     if is_right { out.ok() } else { out.error(WRONG) }
@@ -69,7 +73,7 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
         if is(word, "auth")
             && let (Some(user), Some(password)) = (words.next(), words.next())
         {
-            if !login(call, user, password) {
+            if !login(call, &args[0], user, password) {
                 return out.error(WRONG);
             }
         } else if is(word, "setname")
@@ -81,9 +85,9 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
             return out.error(&format!("ERR Syntax error in HELLO option '{word}'"));
         }
     }
-    if !call.client.is_trusted {
+    if !call.client.is_known(call.shared) {
         return out.error(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time",
         );
     }
     if let Some(name) = name
@@ -112,7 +116,7 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
 pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     call.client.multi = None;
     call.client.watched.clear();
-    call.client.is_trusted = call.shared.options.password.is_none();
+    call.client.log_out(&call.shared.acl);
     call.client.peer.set_name(b"");
     call.client.answers = Answers::All;
     out.set_version(Version::Two);

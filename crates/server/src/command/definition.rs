@@ -2,6 +2,7 @@
 //!
 //! The two need each other: a client that has said MULTI has a queue of commands.
 
+use crate::acl::{Acl, Login, User};
 use crate::fault::Fault;
 use crate::ops::Ops;
 use crate::peer::Peer;
@@ -14,8 +15,10 @@ use std::sync::Arc;
 /// What the server remembers of a client between two commands.
 pub(crate) struct Client {
     pub(crate) peer: Arc<Peer>,
-    /// Whether it has said the password, or there is none.
-    pub(crate) is_trusted: bool,
+    /// As which user it has logged in: first as the default one.
+    pub(super) login: Login,
+    /// Whether it has said a password, or needed none.
+    is_trusted: bool,
     /// What came since MULTI.
     pub(crate) multi: Option<Multi>,
     /// What it watches. A key may be here twice; then the first one counts, as the second cannot be
@@ -40,7 +43,7 @@ pub(super) enum Answers {
 /// What came since MULTI.
 #[derive(Default)]
 pub(crate) struct Multi {
-    pub(crate) queued: Vec<(&'static Command, Kept)>,
+    pub(crate) queued: Vec<(Chosen, Kept)>,
     /// The memory that `queued` takes.
     pub(crate) bytes: usize,
     /// One of the commands may need more memory.
@@ -62,15 +65,41 @@ impl Watched {
 }
 
 impl Client {
-    pub(crate) fn new(peer: Arc<Peer>, is_trusted: bool) -> Client {
+    pub(crate) fn new(peer: Arc<Peer>, acl: &Acl) -> Client {
         Client {
             peer,
-            is_trusted,
+            login: Login::new(Arc::clone(acl.default_user())),
+            is_trusted: acl.is_open(),
             multi: None,
             watched: Vec::new(),
             is_leaving: false,
             answers: Answers::All,
         }
+    }
+
+    /// Whether it has said a password, or needs none.
+    #[inline]
+    pub(crate) fn is_known(&mut self, shared: &Shared) -> bool {
+        self.is_trusted || self.needs_no_password(shared)
+    }
+
+    #[cold]
+    fn needs_no_password(&mut self, shared: &Shared) -> bool {
+        self.is_trusted = shared.acl.is_open();
+        self.is_trusted
+    }
+
+    /// It has logged in as this user.
+    pub(super) fn log_in(&mut self, user: Arc<User>) {
+        self.peer.set_user(Arc::clone(&user));
+        self.login = Login::new(user);
+        self.is_trusted = true;
+    }
+
+    /// It is as when it came.
+    pub(super) fn log_out(&mut self, acl: &Acl) {
+        self.log_in(Arc::clone(acl.default_user()));
+        self.is_trusted = acl.is_open();
     }
 
     /// Takes back what was answered since, if the client wants no answer.
@@ -115,7 +144,11 @@ pub(super) enum Run {
 }
 
 /// A command.
+#[derive(Clone, Copy)]
 pub(crate) struct Command {
+    /// Its number in the catalogue, and that of its first subcommand.
+    pub(super) id: usize,
+    pub(super) subcommand_id: usize,
     /// In small letters.
     pub(super) name: &'static str,
     pub(super) run: Run,
@@ -157,14 +190,16 @@ pub(super) const AT_ONCE: u16 = 32;
 pub(super) const ADMIN: u16 = 64;
 /// It is about the connection, though it stands elsewhere in Redis's groups.
 pub(super) const CONNECTION: u16 = 128;
+/// It may do harm, or tell much, without being for operators alone.
+pub(super) const DANGEROUS: u16 = 256;
+/// It reads no more of a key than whether it is there, its type or its size.
+pub(super) const METADATA: u16 = 512;
+/// It writes, and answers what the key had or has.
+pub(super) const RETURNS: u16 = 1024;
 /// It may need more memory, so it is refused if there is none.
-pub(super) const GROWS: u16 = 256;
+pub(super) const GROWS: u16 = 2048;
 
 impl Command {
-    pub(super) fn has(&self, flag: u16) -> bool {
-        self.flags & flag != 0
-    }
-
     /// The keys among the arguments of a command.
     pub(super) fn keys_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
         let (first, last, step) = self.keys;
@@ -173,18 +208,47 @@ impl Command {
         args.from(first as usize).take(count).step_by(step.max(1) as usize)
     }
 
-    /// Returns the subcommand that the arguments name: none, if they name none and need not.
+    /// Returns the command, or that of its subcommands which the arguments name.
     ///
     /// # Errors
     /// There is no such subcommand.
     #[inline]
-    pub(super) fn subcommand(&self, args: Args<'_>) -> Result<Option<&'static Subcommand>, Unknown> {
+    pub(super) fn choose(&'static self, args: Args<'_>) -> Result<Chosen, Unknown> {
         match args.get(1) {
             Some(word) if !self.subcommands.is_empty() => {
-                let is_it = |known: &&Subcommand| word.eq_ignore_ascii_case(known.name.as_bytes());
-                self.subcommands.iter().find(is_it).map(Some).ok_or(Unknown)
+                let is_it = |known: &Subcommand| word.eq_ignore_ascii_case(known.name.as_bytes());
+                let index = self.subcommands.iter().position(is_it).ok_or(Unknown)?;
+                let (subcommand, id) = (Some(&self.subcommands[index]), self.subcommand_id + index);
+                Ok(Chosen { command: self, subcommand, id })
             }
-            _ => Ok(None),
+            _ => Ok(Chosen { command: self, subcommand: None, id: self.id }),
+        }
+    }
+}
+
+/// A command, or one of its subcommands.
+#[derive(Clone, Copy)]
+pub(crate) struct Chosen {
+    pub(super) command: &'static Command,
+    pub(super) subcommand: Option<&'static Subcommand>,
+    /// Its number in the catalogue.
+    pub(super) id: usize,
+}
+
+impl Chosen {
+    pub(super) fn has(&self, flag: u16) -> bool {
+        (self.command.flags | self.subcommand.map_or(0, |subcommand| subcommand.flags)) & flag != 0
+    }
+
+    pub(super) fn arity(&self) -> i32 {
+        self.subcommand.map_or(self.command.arity, |subcommand| subcommand.arity)
+    }
+
+    /// The whole name, as in `client|id`.
+    pub(super) fn full_name(&self) -> Cow<'static, str> {
+        match self.subcommand {
+            None => self.command.name.into(),
+            Some(subcommand) => format!("{}|{}", self.command.name, subcommand.name).into(),
         }
     }
 }
@@ -198,14 +262,6 @@ pub(super) struct Unknown;
 pub(super) fn takes(arity: i32, count: usize) -> bool {
     let wanted = arity.unsigned_abs() as usize;
     if arity < 0 { count >= wanted } else { count == wanted }
-}
-
-/// The whole name, as in `client|id`.
-pub(super) fn full_name(command: &Command, subcommand: Option<&Subcommand>) -> Cow<'static, str> {
-    match subcommand {
-        None => command.name.into(),
-        Some(subcommand) => format!("{}|{}", command.name, subcommand.name).into(),
-    }
 }
 
 /// Does a command of data, and answers also if it cannot be done.

@@ -1,9 +1,9 @@
 //! What came from a client, done as the table says.
 
-use super::definition::{AT_ONCE, Call, GROWS, NO_AUTH, Run, full_name, perform, takes};
-use super::multi;
+use super::definition::{AT_ONCE, Call, GROWS, NO_AUTH, Run, perform, takes};
 use super::syntax::{NO_MEMORY, is, unknown_subcommand, wrong_number};
 use super::table::find;
+use super::{multi, permission};
 use crate::eviction::make_room;
 use crate::resp::{Args, Replies};
 use crate::shared::count;
@@ -27,26 +27,26 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
         call.client.refuse();
         return out.error(&unknown(args));
     };
-    let Ok(subcommand) = command.subcommand(args) else {
+    let Ok(chosen) = command.choose(args) else {
         call.client.refuse();
         return unknown_subcommand(command.name, args, out);
     };
-    let arity = subcommand.map_or(command.arity, |subcommand| subcommand.arity);
-    if !takes(arity, args.len()) {
+    if !takes(chosen.arity(), args.len()) {
         call.client.refuse();
-        return out.error(&wrong_number(&full_name(command, subcommand)));
+        return out.error(&wrong_number(&chosen.full_name()));
     }
-    if !call.client.is_trusted && !command.has(NO_AUTH) {
-        call.client.refuse();
-        return out.error("NOAUTH Authentication required.");
+    if !chosen.has(NO_AUTH) && !call.client.is_known(call.shared) {
+        return multi::refuse(call, chosen, "NOAUTH Authentication required.", out);
     }
-    if command.has(GROWS) && !make_room(call.shared, session) {
-        call.client.refuse();
-        return out.error(NO_MEMORY);
+    let is_in_multi = call.client.multi.is_some();
+    if let Err(refused) = permission::may(call, chosen, args, is_in_multi) {
+        return multi::refuse(call, chosen, &refused.answer(chosen), out);
     }
-    if call.client.multi.is_some() && !command.has(AT_ONCE) {
-        let flags = command.flags | subcommand.map_or(0, |subcommand| subcommand.flags);
-        return multi::queue(call, (command, flags), args, out);
+    if chosen.has(GROWS) && !make_room(call.shared, session) {
+        return multi::refuse(call, chosen, NO_MEMORY, out);
+    }
+    if is_in_multi && !chosen.has(AT_ONCE) {
+        return multi::queue(call, chosen, args, out);
     }
     match command.run {
         Run::Plain(run) => run(call, args, out),

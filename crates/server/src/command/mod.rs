@@ -13,12 +13,14 @@
 //! | `keys.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, for how long, and which |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
+//! | `acl.rs`, `permission.rs` | ACL, and whether a client may do a command |
 //! | `config.rs`, `info.rs` | the server about itself: CONFIG, INFO, TIME |
 //! | `definition.rs`, `syntax.rs` | what a command is, and what commands have in common |
 //! | `subcommands.rs` | the second words of CLIENT and others |
 //! | `table.rs` | all of them, and COMMAND, which describes them |
 //! | `execute.rs` | from arguments to an answer |
 
+mod acl;
 mod client;
 mod config;
 mod connection;
@@ -31,6 +33,7 @@ mod info;
 mod keys;
 mod member_scan;
 mod multi;
+mod permission;
 mod scan;
 mod set;
 mod sorted_ranges;
@@ -42,3 +45,4 @@ mod table;
 
 pub(crate) use definition::{Call, Client};
 pub(crate) use execute::execute;
+pub(crate) use table::catalogue;

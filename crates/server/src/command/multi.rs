@@ -6,13 +6,15 @@
 //! whether they still have them, in the same transaction as all else. If two watch what the other
 //! writes, one of them is refused.
 
-use super::definition::{Call, Command, GROWS, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::definition::{Call, Chosen, GROWS, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::permission;
 use super::syntax::NO_MEMORY;
 use crate::collection;
 use crate::eviction::make_room;
 use crate::resp::{Args, Kept, Replies};
 use crate::transact::{failed, transact};
 use manx::txn::Session;
+use std::sync::Arc;
 
 pub(super) fn multi(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     if call.client.multi.is_some() {
@@ -30,16 +32,23 @@ pub(super) fn discard(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     out.ok();
 }
 
+/// Refuses a command for want of rights. EXEC then runs nothing; also if EXEC itself is refused.
+#[cold]
+pub(super) fn refuse(call: &mut Call<'_>, chosen: Chosen, why: &str, out: &mut Replies) {
+    call.client.refuse();
+    if chosen.command.name == "exec" {
+        call.client.multi = None;
+        call.client.watched.clear();
+        return out.error(&format!("EXECABORT Transaction discarded because of: {why}"));
+    }
+    out.error(why);
+}
+
 /// Queues a command between MULTI and EXEC, which runs it.
-pub(super) fn queue(
-    call: &mut Call<'_>,
-    (command, flags): (&'static Command, u16),
-    args: Args<'_>,
-    out: &mut Replies,
-) {
+pub(super) fn queue(call: &mut Call<'_>, chosen: Chosen, args: Args<'_>, out: &mut Replies) {
     let bytes_max = call.shared.options.input_bytes_max;
     let Some(multi) = &mut call.client.multi else { return };
-    if flags & NO_MULTI != 0 {
+    if chosen.has(NO_MULTI) {
         multi.is_broken = true;
         return out.error("ERR Command not allowed inside a transaction");
     }
@@ -50,8 +59,8 @@ pub(super) fn queue(
             *multi = Multi { is_broken: true, ..Multi::default() };
             return out.error(&format!("ERR a transaction of more than {bytes_max} bytes: split it"));
         }
-        multi.grows |= flags & GROWS != 0;
-        multi.queued.push((command, kept));
+        multi.grows |= chosen.has(GROWS);
+        multi.queued.push((chosen, kept));
     }
     out.simple("QUEUED");
 }
@@ -67,9 +76,14 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
     if grows && !make_room(call.shared, session) {
         return out.error(&format!("EXECABORT Transaction discarded because of: {NO_MEMORY}"));
     }
-    let writes = queued.iter().any(|(command, _)| command.has(WRITE));
+    let writes = queued.iter().any(|(chosen, _)| chosen.has(WRITE));
     let shared = call.shared;
+    let user = Arc::clone(&call.client.login.user);
     let done = transact(shared, session, out, |ops, out| {
+        // A try before may have done an AUTH.
+        if !Arc::ptr_eq(&user, &call.client.login.user) {
+            call.client.log_in(Arc::clone(&user));
+        }
         if writes {
             ops.remember();
         }
@@ -80,11 +94,14 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
             }
         }
         out.array(queued.len());
-        for (command, kept) in &queued {
+        for (chosen, kept) in &queued {
             // Too many answers end the connection, not the transaction: all of it is done, and what
             // else it would answer is not kept.
             let unwanted = out.is_over().then(|| out.mark());
-            match command.run {
+            match chosen.command.run {
+                _ if let Err(refused) = permission::may(call, *chosen, kept.args(), true) => {
+                    out.error(&refused.answer_late());
+                }
                 Run::Data(run) => perform(run, ops, kept.args(), out)?,
                 Run::Plain(run) => run(call, kept.args(), out),
                 Run::Outer(_) => unreachable!("these are done at once"),

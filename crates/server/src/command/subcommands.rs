@@ -11,6 +11,22 @@ const fn subcommand(name: &'static str, arity: i32, flags: u16) -> Subcommand {
 /// queued.
 const CONTROL: u16 = ADMIN | CONNECTION | NO_MULTI;
 
+pub(super) const ACL: &[Subcommand] = &[
+    subcommand("cat", -2, 0),
+    subcommand("deluser", -3, ADMIN | NO_MULTI),
+    subcommand("dryrun", -4, ADMIN),
+    subcommand("genpass", -2, 0),
+    subcommand("getuser", 3, ADMIN),
+    subcommand("help", 2, 0),
+    subcommand("list", 2, ADMIN),
+    subcommand("load", 2, ADMIN | NO_MULTI),
+    subcommand("log", -2, ADMIN | NO_MULTI),
+    subcommand("save", 2, ADMIN | NO_MULTI),
+    subcommand("setuser", -3, ADMIN | NO_MULTI),
+    subcommand("users", 2, ADMIN),
+    subcommand("whoami", 2, 0),
+];
+
 pub(super) const CLIENT: &[Subcommand] = &[
     subcommand("getname", 2, CONNECTION),
     subcommand("help", 2, CONNECTION),

@@ -1,17 +1,19 @@
 //! All commands, sorted by name, and COMMAND, which describes them.
 
 use super::definition::{
-    ADMIN, AT_ONCE, CONNECTION, Call, Command, FAST, GROWS, NO_AUTH, NO_MULTI, READ, Run, Subcommand, WRITE,
-    takes,
+    ADMIN, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, METADATA, NO_AUTH, NO_MULTI, READ,
+    RETURNS, Run, Subcommand, WRITE, takes,
 };
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
-    client, config, connection, counters, expiry, hashes, info, keys, member_scan, multi, scan, set,
+    acl, client, config, connection, counters, expiry, hashes, info, keys, member_scan, multi, scan, set,
     sorted_ranges, sorted_sets, strings, subcommands,
 };
+use crate::acl::{Catalogue, Categories, Entry};
 use crate::resp::{Args, Replies};
+use std::sync::LazyLock;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 const ONE: (i32, i32, i32) = (1, 1, 1);
@@ -37,8 +39,12 @@ macro_rules! subcommands {
 
 macro_rules! commands {
     ($($name:literal $kind:ident($($run:tt)+) $arity:literal $flags:expr, $keys:ident, $since:literal $group:literal $summary:literal $(=> $list:ident)?;)*) => {
+        const COUNT: usize = [$($name),*].len();
+
         /// Sorted by name.
-        static COMMANDS: &[Command] = &[$(Command {
+        static COMMANDS: [Command; COUNT] = numbered([$(Command {
+            id: 0,
+            subcommand_id: 0,
             name: $name,
             run: run!($kind $($run)+),
             arity: $arity,
@@ -48,84 +54,97 @@ macro_rules! commands {
             group: $group,
             summary: $summary,
             subcommands: subcommands!($($list)?),
-        }),*];
+        }),*]);
     };
 }
 
+/// Numbers the commands, and behind them all subcommands.
+const fn numbered(mut commands: [Command; COUNT]) -> [Command; COUNT] {
+    let (mut id, mut next) = (0, COUNT);
+    while id < COUNT {
+        commands[id].id = id;
+        commands[id].subcommand_id = next;
+        next += commands[id].subcommands.len();
+        id += 1;
+    }
+    commands
+}
+
 commands! {
+    "acl" Plain(acl::acl; acl::Known { catalogue: catalogue(), find }) -2 0, NONE, "6.0.0" "server" "A container for Access List Control commands." => ACL;
     "append" Data(strings::append) 3 WRITE | GROWS | FAST, ONE, "2.0.0" "string" "Append a value to a key";
     "auth" Plain(connection::auth) -2 FAST | NO_AUTH, NONE, "1.0.0" "connection" "Authenticate to the server";
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands" => CLIENT;
     "command" Plain(command) -1 CONNECTION, NONE, "2.8.13" "server" "Get array of command details" => COMMAND;
     "config" Plain(config::config) -2 0, NONE, "2.0.0" "server" "A container for server configuration commands" => CONFIG;
     "dbsize" Data(scan::dbsize) 1 READ | FAST, NONE, "1.0.0" "server" "Return the number of keys in the selected database";
-    "decr" Data(counters::add; -1) 2 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by one";
-    "decrby" Data(counters::decr_by) 3 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by the given number";
+    "decr" Data(counters::add; -1) 2 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by one";
+    "decrby" Data(counters::decr_by) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by the given number";
     "del" Data(keys::del) -2 WRITE, ALL, "1.0.0" "generic" "Delete a key";
     "discard" Plain(multi::discard) 1 FAST | AT_ONCE, NONE, "2.0.0" "transactions" "Discard all commands issued after MULTI";
     "echo" Plain(connection::echo) 2 FAST, NONE, "1.0.0" "connection" "Echo the given string";
     "exec" Outer(multi::exec) 1 AT_ONCE, NONE, "1.2.0" "transactions" "Execute all commands issued after MULTI";
-    "exists" Data(keys::exists) -2 READ | FAST, ALL, "1.0.0" "generic" "Determine if a key exists";
+    "exists" Data(keys::exists) -2 READ | METADATA | FAST, ALL, "1.0.0" "generic" "Determine if a key exists";
     "expire" Data(expiry::expire; SECONDS) -3 WRITE | FAST, ONE, "1.0.0" "generic" "Set a key's time to live in seconds";
     "expireat" Data(expiry::expire; UNIX_SECONDS) -3 WRITE | FAST, ONE, "1.2.0" "generic" "Set the expiration for a key as a UNIX timestamp";
     "expiretime" Data(expiry::expires; UNIX_SECONDS) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key";
-    "flushall" Data(keys::flush) -1 WRITE, NONE, "1.0.0" "server" "Remove all keys from all databases";
-    "flushdb" Data(keys::flush) -1 WRITE, NONE, "1.0.0" "server" "Remove all keys from the current database";
+    "flushall" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from all databases";
+    "flushdb" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from the current database";
     "get" Data(strings::get) 2 READ | FAST, ONE, "1.0.0" "string" "Get the value of a key";
-    "getdel" Data(strings::get_del) 2 WRITE | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
+    "getdel" Data(strings::get_del) 2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
     "getrange" Data(strings::get_range) 4 READ, ONE, "2.4.0" "string" "Get a substring of the string stored at a key";
-    "getset" Data(strings::get_set) 3 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Set the string value of a key and return its old value";
+    "getset" Data(strings::get_set) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Set the string value of a key and return its old value";
     "hdel" Data(hashes::hdel) -3 WRITE | FAST, ONE, "2.0.0" "hash" "Delete one or more hash fields";
     "hello" Plain(connection::hello) -1 FAST | NO_AUTH, NONE, "6.0.0" "connection" "Handshake with Redis";
-    "hexists" Data(hashes::hexists) 3 READ | FAST, ONE, "2.0.0" "hash" "Determine if a hash field exists";
+    "hexists" Data(hashes::hexists) 3 READ | METADATA | FAST, ONE, "2.0.0" "hash" "Determine if a hash field exists";
     "hget" Data(hashes::hget) 3 READ | FAST, ONE, "2.0.0" "hash" "Get the value of a hash field";
     "hgetall" Data(hashes::hgetall) 2 READ, ONE, "2.0.0" "hash" "Get all the fields and values in a hash";
-    "hincrby" Data(hashes::hincrby) 4 WRITE | GROWS | FAST, ONE, "2.0.0" "hash" "Increment the integer value of a hash field by the given number";
+    "hincrby" Data(hashes::hincrby) 4 WRITE | GROWS | RETURNS | FAST, ONE, "2.0.0" "hash" "Increment the integer value of a hash field by the given number";
     "hkeys" Data(hashes::hkeys) 2 READ, ONE, "2.0.0" "hash" "Get all the fields in a hash";
-    "hlen" Data(hashes::hlen) 2 READ | FAST, ONE, "2.0.0" "hash" "Get the number of fields in a hash";
+    "hlen" Data(hashes::hlen) 2 READ | METADATA | FAST, ONE, "2.0.0" "hash" "Get the number of fields in a hash";
     "hmget" Data(hashes::hmget) -3 READ | FAST, ONE, "2.0.0" "hash" "Get the values of all the given hash fields";
     "hmset" Data(hashes::hmset) -4 WRITE | GROWS | FAST, ONE, "2.0.0" "hash" "Set multiple hash fields to multiple values";
     "hscan" Data(member_scan::hscan) -3 READ, ONE, "2.8.0" "hash" "Incrementally iterate hash fields and associated values";
     "hset" Data(hashes::hset) -4 WRITE | GROWS | FAST, ONE, "2.0.0" "hash" "Set the string value of a hash field";
     "hsetnx" Data(hashes::hsetnx) 4 WRITE | GROWS | FAST, ONE, "2.0.0" "hash" "Set the value of a hash field, only if the field does not exist";
-    "hstrlen" Data(hashes::hstrlen) 3 READ | FAST, ONE, "3.2.0" "hash" "Get the length of the value of a hash field";
+    "hstrlen" Data(hashes::hstrlen) 3 READ | METADATA | FAST, ONE, "3.2.0" "hash" "Get the length of the value of a hash field";
     "hvals" Data(hashes::hvals) 2 READ, ONE, "2.0.0" "hash" "Get all the values in a hash";
-    "incr" Data(counters::add; 1) 2 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by one";
-    "incrby" Data(counters::incr_by) 3 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by the given amount";
-    "info" Plain(info::info) -1 0, NONE, "1.0.0" "server" "Get information and statistics about the server";
-    "keys" Data(scan::keys) 2 READ, NONE, "1.0.0" "generic" "Find all keys matching the given pattern";
+    "incr" Data(counters::add; 1) 2 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by one";
+    "incrby" Data(counters::incr_by) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by the given amount";
+    "info" Plain(info::info) -1 DANGEROUS, NONE, "1.0.0" "server" "Get information and statistics about the server";
+    "keys" Data(scan::keys) 2 READ | DANGEROUS, NONE, "1.0.0" "generic" "Find all keys matching the given pattern";
     "mget" Data(strings::mget) -2 READ | FAST, ALL, "1.0.0" "string" "Get the values of all the given keys";
-    "mset" Data(strings::mset) -3 WRITE | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values";
-    "msetnx" Data(strings::mset_nx) -3 WRITE | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values, only if none of the keys exist";
+    "mset" Data(strings::mset) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values";
+    "msetnx" Data(strings::mset_nx) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values, only if none of the keys exist";
     "multi" Plain(multi::multi) 1 FAST | AT_ONCE, NONE, "1.2.0" "transactions" "Mark the start of a transaction block";
     "persist" Data(expiry::persist) 2 WRITE | FAST, ONE, "2.2.0" "generic" "Remove the expiration from a key";
     "pexpire" Data(expiry::expire; MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set a key's time to live in milliseconds";
     "pexpireat" Data(expiry::expire; UNIX_MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set the expiration for a key as a UNIX timestamp specified in milliseconds";
     "pexpiretime" Data(expiry::expires; UNIX_MILLISECONDS) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key in milliseconds";
     "ping" Plain(connection::ping) -1 FAST, NONE, "1.0.0" "connection" "Ping the server";
-    "psetex" Data(set::set_expiring; MILLISECONDS) 4 WRITE | GROWS, ONE, "2.6.0" "string" "Set the value and expiration in milliseconds of a key";
+    "psetex" Data(set::set_expiring; MILLISECONDS) 4 WRITE | GROWS | GROWS, ONE, "2.6.0" "string" "Set the value and expiration in milliseconds of a key";
     "pttl" Data(expiry::expires; MILLISECONDS) 2 READ | FAST, ONE, "2.6.0" "generic" "Get the time to live for a key in milliseconds";
     "quit" Plain(connection::quit) -1 FAST | NO_AUTH | AT_ONCE, NONE, "1.0.0" "connection" "Close the connection";
     "reset" Plain(connection::reset) 1 FAST | NO_AUTH | AT_ONCE, NONE, "6.2.0" "connection" "Reset the connection";
     "scan" Data(scan::scan) -2 READ, NONE, "2.8.0" "generic" "Incrementally iterate the keys space";
     "select" Plain(connection::select) 2 FAST, NONE, "1.0.0" "connection" "Change the selected database for the current connection";
-    "set" Data(set::set) -3 WRITE | GROWS, ONE, "1.0.0" "string" "Set the string value of a key";
-    "setex" Data(set::set_expiring; SECONDS) 4 WRITE | GROWS, ONE, "2.0.0" "string" "Set the value and expiration of a key";
+    "set" Data(set::set) -3 WRITE | GROWS | GROWS, ONE, "1.0.0" "string" "Set the string value of a key";
+    "setex" Data(set::set_expiring; SECONDS) 4 WRITE | GROWS | GROWS, ONE, "2.0.0" "string" "Set the value and expiration of a key";
     "setnx" Data(set::setnx) 3 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Set the value of a key, only if the key does not exist";
-    "setrange" Data(strings::set_range) 4 WRITE | GROWS, ONE, "2.2.0" "string" "Overwrite part of a string at key starting at the specified offset";
+    "setrange" Data(strings::set_range) 4 WRITE | GROWS | GROWS, ONE, "2.2.0" "string" "Overwrite part of a string at key starting at the specified offset";
     "shutdown" Plain(connection::shutdown) -1 ADMIN | NO_MULTI, NONE, "1.0.0" "server" "Synchronously save the dataset to disk and then shut down the server";
-    "strlen" Data(strings::strlen) 2 READ | FAST, ONE, "2.2.0" "string" "Get the length of the value stored in a key";
+    "strlen" Data(strings::strlen) 2 READ | METADATA | FAST, ONE, "2.2.0" "string" "Get the length of the value stored in a key";
     "time" Plain(info::time) 1 FAST, NONE, "2.6.0" "server" "Return the current server time";
-    "touch" Data(keys::exists) -2 READ | FAST, ALL, "3.2.1" "generic" "Alters the last access time of a key(s). Returns the number of existing keys specified.";
+    "touch" Data(keys::exists) -2 READ | METADATA | FAST, ALL, "3.2.1" "generic" "Alters the last access time of a key(s). Returns the number of existing keys specified.";
     "ttl" Data(expiry::expires; SECONDS) 2 READ | FAST, ONE, "1.0.0" "generic" "Get the time to live for a key in seconds";
-    "type" Data(keys::kind) 2 READ | FAST, ONE, "1.0.0" "generic" "Determine the type stored at key";
+    "type" Data(keys::kind) 2 READ | METADATA | FAST, ONE, "1.0.0" "generic" "Determine the type stored at key";
     "unlink" Data(keys::del) -2 WRITE | FAST, ALL, "4.0.0" "generic" "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.";
     "unwatch" Plain(multi::unwatch) 1 FAST, NONE, "2.2.0" "transactions" "Forget about all watched keys";
     "watch" Outer(multi::watch) -2 FAST | AT_ONCE, ALL, "2.2.0" "transactions" "Watch the given keys to determine execution of the MULTI/EXEC block";
     "zadd" Data(sorted_sets::zadd) -4 WRITE | GROWS | FAST, ONE, "1.2.0" "sorted-set" "Add one or more members to a sorted set, or update its score if it already exists";
-    "zcard" Data(sorted_sets::zcard) 2 READ | FAST, ONE, "1.2.0" "sorted-set" "Get the number of members in a sorted set";
+    "zcard" Data(sorted_sets::zcard) 2 READ | METADATA | FAST, ONE, "1.2.0" "sorted-set" "Get the number of members in a sorted set";
     "zcount" Data(sorted_ranges::count; By::Score) 4 READ | FAST, ONE, "2.0.0" "sorted-set" "Count the members in a sorted set with scores within the given values";
-    "zincrby" Data(sorted_sets::zincrby) 4 WRITE | GROWS | FAST, ONE, "1.2.0" "sorted-set" "Increment the score of a member in a sorted set";
+    "zincrby" Data(sorted_sets::zincrby) 4 WRITE | GROWS | RETURNS | FAST, ONE, "1.2.0" "sorted-set" "Increment the score of a member in a sorted set";
     "zlexcount" Data(sorted_ranges::count; By::Member) 4 READ | FAST, ONE, "2.8.9" "sorted-set" "Count the number of members in a sorted set between a given lexicographical range";
     "zmscore" Data(sorted_sets::zmscore) -3 READ | FAST, ONE, "6.2.0" "sorted-set" "Get the score associated with the given members in a sorted set";
     "zrange" Data(sorted_ranges::range; None, None) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set";
@@ -152,6 +171,55 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     small.make_ascii_lowercase();
     let found = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small));
     found.ok().map(|index| &COMMANDS[index])
+}
+
+/// The names and categories of all commands and subcommands, by number.
+pub(crate) fn catalogue() -> &'static Catalogue {
+    static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+        let commands = COMMANDS.iter().map(|command| Entry {
+            name: command.name.to_owned(),
+            categories: categories(command.flags, group(command)),
+            parent: None,
+        });
+        let of_subcommand = |command: &'static Command| {
+            command.subcommands.iter().map(|subcommand| Entry {
+                name: format!("{}|{}", command.name, subcommand.name),
+                categories: categories(subcommand.flags, None),
+                parent: Some(command.id),
+            })
+        };
+        Catalogue::new(commands.chain(COMMANDS.iter().flat_map(of_subcommand)).collect())
+    });
+    &CATALOGUE
+}
+
+/// The category of a command by its group.
+fn group(command: &Command) -> Option<&'static str> {
+    match command.group {
+        _ if !command.subcommands.is_empty() => None,
+        "generic" => Some("keyspace"),
+        "server" if command.flags & (READ | WRITE) != 0 => Some("keyspace"),
+        "sorted-set" => Some("sortedset"),
+        "transactions" => Some("transaction"),
+        "server" => None,
+        group => Some(group),
+    }
+}
+
+fn categories(flags: u16, group: Option<&str>) -> Categories {
+    let by_flag = [
+        (WRITE, "write"),
+        (READ, "read"),
+        (FAST, "fast"),
+        (ADMIN, "admin"),
+        (ADMIN | DANGEROUS, "dangerous"),
+        (CONNECTION, "connection"),
+    ];
+    let mut names: Vec<&str> =
+        by_flag.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect();
+    names.extend((flags & FAST == 0).then_some("slow"));
+    names.extend(group);
+    Categories::of(&names)
 }
 
 fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
@@ -218,16 +286,17 @@ const FLAGS: [(u16, &str); 7] = [
 ];
 
 fn details(command: &Command, out: &mut Replies) {
-    one(command.name, command.arity, command.flags, command.keys, out);
+    one(command.id, command.arity, command.flags, command.keys, out);
     out.array(command.subcommands.len());
-    for Subcommand { name, arity, flags } in command.subcommands {
-        one(&format!("{}|{name}", command.name), *arity, *flags, NONE, out);
+    for (index, Subcommand { arity, flags, .. }) in command.subcommands.iter().enumerate() {
+        one(command.subcommand_id + index, *arity, *flags, NONE, out);
         out.array(0);
     }
 }
 
 /// All that is said of a command but for its subcommands.
-fn one(name: &str, arity: i32, flags: u16, (first, last, step): (i32, i32, i32), out: &mut Replies) {
+fn one(id: usize, arity: i32, flags: u16, (first, last, step): (i32, i32, i32), out: &mut Replies) {
+    let Entry { name, categories, .. } = &catalogue().entries[id];
     out.array(10);
     out.bulk(name.as_bytes());
     out.integer(i64::from(arity));
@@ -237,8 +306,9 @@ fn one(name: &str, arity: i32, flags: u16, (first, last, step): (i32, i32, i32),
     for number in [first, last, step] {
         out.integer(i64::from(number));
     }
-    // Categories of access, hints, key specifications: there are none.
-    out.set(0);
+    out.set(categories.names().count());
+    categories.names().for_each(|name| out.simple(&format!("@{name}")));
+    // Hints and key specifications: there are none.
     out.array(0);
     out.array(0);
 }
@@ -273,11 +343,18 @@ mod tests {
 
     #[test]
     fn all_are_found() {
-        for command in COMMANDS {
+        for command in &COMMANDS {
             assert!(command.name.len() <= NAME_MAX);
             let found = find(command.name.to_ascii_uppercase().as_bytes()).unwrap();
             assert_eq!(found.name, command.name);
+            assert_eq!(catalogue().entries[command.id].name, command.name);
+            for (index, subcommand) in command.subcommands.iter().enumerate() {
+                let name = format!("{}|{}", command.name, subcommand.name);
+                assert_eq!(catalogue().entries[command.subcommand_id + index].name, name);
+            }
         }
+        // Each has a bit in the rights of a user.
+        assert!(catalogue().entries.len() <= crate::acl::COMMANDS_MAX);
         for name in [&b""[..], b"gets", b"ge", b"a name that is longer than any"] {
             assert!(find(name).is_none());
         }
@@ -285,9 +362,10 @@ mod tests {
 
     #[test]
     fn data_is_read_or_written_and_nothing_else_is() {
-        for command in COMMANDS {
+        for command in &COMMANDS {
             let is_data = matches!(command.run, Run::Data(_));
-            assert_eq!(is_data, command.has(READ) != command.has(WRITE), "{}", command.name);
+            let has = |flag| command.flags & flag != 0;
+            assert_eq!(is_data, has(READ) != has(WRITE), "{}", command.name);
         }
     }
 }

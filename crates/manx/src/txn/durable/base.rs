@@ -24,7 +24,9 @@
 //!    would be applied again to what is newer. So its file is shut before it ends, unless all is in
 //!    a checkpoint.
 //! 4. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an
-//!    error here, and no later change is tried.
+//!    error here, and no later change is tried. The end of the engine, which reads its file once
+//!    more, can only be cut short. What cannot be turned into an error is a panic while the engine
+//!    unwinds from another one: a damaged page that was not checked may abort the process.
 
 use super::backend::{Backend, CloseHandle};
 use super::disk::Medium;
@@ -36,6 +38,7 @@ use redb::{
     Builder, Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, WriteTransaction,
 };
 use std::cmp::Ordering;
+use std::mem::ManuallyDrop;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -67,9 +70,8 @@ pub(super) struct Position {
 
 /// The base of an open store.
 pub(super) struct Base {
-    /// Before the database, so that it is dropped before it.
     seen: RwLock<Seen>,
-    database: Database,
+    database: ManuallyDrop<Database>,
     shutter: CloseHandle,
     /// All is in a checkpoint (Invariant 3). Relaxed: the thread that ends it has said so, or no
     /// thread has.
@@ -93,6 +95,7 @@ impl Base {
             let opened = builder.create_with_backend(backend);
             let database = opened.map_err(|error| failed(error.into()))?;
             let position = position(&database).map_err(failed)?;
+            let database = ManuallyDrop::new(database);
             let (seen, finished, place) = (RwLock::default(), AtomicBool::new(false), place.clone());
             let base = Base { seen, database, shutter, finished, place };
             Ok((base, position))
@@ -235,6 +238,16 @@ impl Drop for Base {
         if !self.finished.load(Relaxed) {
             self.shutter.shut();
         }
+        // Invariant 4. What readers see goes before the database that it is of.
+        let seen = std::mem::take(&mut *self.seen.write());
+        // SAFETY: it is taken once, and used nowhere behind this.
+        let database = unsafe { ManuallyDrop::take(&mut self.database) };
+        let ended = catch_unwind(AssertUnwindSafe(move || {
+            drop(seen);
+            drop(database);
+        }));
+        // A panic has said itself what it was about, and the log has what no checkpoint has.
+        drop(ended);
     }
 }
 

@@ -5,7 +5,7 @@
 //! 2. Bytes are a record only if a writer that had the store's secret wrote them.
 //! 3. What is replayed from a damaged log is what was written to it, from its beginning, or an
 //!    error.
-//! 4. A damaged checkpoint is an error, or has all that was in it.
+//! 4. A damaged checkpoint that is checked is an error, or is one that was made.
 
 use super::base::{Base, Position};
 use super::disk::Medium;
@@ -95,10 +95,14 @@ fn some_head(dice: &mut Rng) -> Head {
 }
 
 /// A record of another store, whose secret differs in one part or in both.
+///
+/// A checksum of 32 bits is right by chance once in 2^32 times; and as CRCs go, a bit less in what
+/// it begins with is as good as the same bit more in the first four bytes. So the sums differ in
+/// each byte, and no mutation makes up for that.
 fn forged(dice: &mut Rng) -> Vec<u8> {
     let other = match dice.u8(..3) {
         0 => Secret { start: *b"\xABsecret?", ..SECRET },
-        1 => Secret { sum: SECRET.sum ^ 1 << dice.u8(..32), ..SECRET },
+        1 => Secret { sum: SECRET.sum ^ 0x5A5A_5A5A, ..SECRET },
         _ => Secret { start: *b"\xABmanxlog", sum: 0 },
     };
     let mut bytes = Vec::new();
@@ -214,25 +218,51 @@ fn everything(base: &Base) -> Result<Vec<Entry>, DataError> {
     base.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX)
 }
 
+fn open(bytes: &[u8], check: bool) -> Result<(Base, Position), DataError> {
+    let file = Memory::with(bytes.to_vec());
+    Base::open(Box::new(file), "base".into(), 1 << 16, check)
+}
+
+/// The bytes of a checkpoint of a few pages, with older ones behind it, and what each of them has;
+/// and how many bytes are not free.
+#[expect(clippy::type_complexity, reason = "three plain things")]
+fn checkpoints() -> (Vec<u8>, Vec<(Position, Vec<Entry>)>, usize) {
+    let file = Memory::default();
+    let mut states = Vec::new();
+    let (base, _) = Base::open(Box::new(file.clone()), "base".into(), 1 << 16, false).expect("a new one");
+    for round in 0..3_u8 {
+        let put = |number: u8| Change::Put { key: [number, round].into(), value: [number; 40].into() };
+        let changes: Vec<_> = (0..50).map(put).collect();
+        let at = Position { applied: round.into(), generation: 3 };
+        base.checkpoint(&[&changes], at).expect("durable");
+        states.push((at, everything(&base).expect("read")));
+    }
+    base.finish();
+    drop(base);
+    let bytes = file.bytes().clone();
+    // The pages that are used are at the beginning.
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    (bytes, states, used)
+}
+
+/// What stands at the beginning of each page is damaged, and not looked at before it is used.
+#[test]
+fn a_damaged_page_is_an_error_and_no_panic_at_the_end_either() {
+    let (whole, _, used) = checkpoints();
+    for page in 1..used.div_ceil(4096) {
+        for (at, value) in (0..8).flat_map(|at| [0, 1, 2, 0xFF].map(|value| (at, value))) {
+            let mut bytes = whole.clone();
+            bytes[page * 4096 + at] = value;
+            if let Ok((base, _)) = open(&bytes, false) {
+                let _ = base.apply(&[]).and_then(|()| everything(&base));
+            }
+        }
+    }
+}
+
 #[test]
 fn checkpoint() {
-    // A checkpoint of a few pages, with older pages behind it.
-    let file = Memory::default();
-    let at = Position { applied: 7, generation: 3 };
-    let open = |file: &Memory, check| Base::open(Box::new(file.clone()), "base".into(), 1 << 16, check);
-    let entries = {
-        let (base, _) = open(&file, false).expect("a new one");
-        for round in 0..3_u8 {
-            let put = |number: u8| Change::Put { key: [number, round].into(), value: [number; 40].into() };
-            let changes: Vec<_> = (0..50).map(put).collect();
-            base.checkpoint(&[&changes], at).expect("durable");
-        }
-        base.finish();
-        everything(&base).expect("read")
-    };
-    let whole = file.bytes().clone();
-    // What is free is not looked at: the pages that are used are at the beginning.
-    let used = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let (whole, states, used) = checkpoints();
     let mut refused = 0_u64;
     fuzz("checkpoint", 200, |dice| {
         let mut bytes = whole.clone();
@@ -256,14 +286,15 @@ fn checkpoint() {
                 _ => bytes.truncate(at.max(1)),
             }
         }
-        match open(&Memory::with(bytes), true) {
-            Ok((base, found)) => match everything(&base) {
-                // An older checkpoint may be what is left.
-                Ok(read) if found == at && read == entries => {}
-                Ok(read) => assert!(read.iter().all(|entry| entries.contains(entry)), "{found:?}: {read:?}"),
-                Err(_) => refused += 1,
-            },
+        // As a store opens it. Without the check the engine may even abort on damaged pages.
+        let read = open(&bytes, true).and_then(|(base, found)| {
+            base.apply(&[])?;
+            Ok((found, everything(&base)?))
+        });
+        match read {
             Err(_) => refused += 1,
+            // An older checkpoint may be what is left.
+            Ok(state) => assert!(states.contains(&state), "{state:?}"),
         }
     });
     println!("{refused} were refused");
