@@ -125,3 +125,21 @@ fn a_transaction_that_only_reads_is_measured_beside_others() {
     let (measured, why) = reason("txn-boost-spin");
     assert!(!measured && !why.contains("does not know"), "{why}");
 }
+
+#[test]
+fn memory_of_servers_is_measured_at_its_peak_and_at_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = bench(folder.path(), &["--part", "memory"]);
+    let cases = report.cases();
+    assert_eq!(cases.len(), 2, "{cases:?}");
+    for run in &report.runs {
+        let of = |figure: &str| run.values.get(figure).copied().unwrap_or(f64::NAN);
+        if run.case.contains("idle") {
+            assert!(of("rest_bytes") > of("connection_bytes"), "{run:?}");
+        } else {
+            assert!(of("written_per_s") > 0.0 && of("peak_bytes") >= of("live_bytes"), "{run:?}");
+            // The rest is there still: what lives is a part of it.
+            assert!(of("rest_of_live") > 1.0, "{run:?}");
+        }
+    }
+}

@@ -14,7 +14,7 @@
 //! | [`remote`], [`resp`], `serving` | a server behind it; the server's protocol; a server while it runs |
 //! | [`reads`] | the cost of a read-only transaction |
 //! | `plan`, [`peers`], [`part`], `cases` | how a case is measured; what is measured; the parts; names |
-//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `served` | the parts |
+//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `served`, `memory` | the parts |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 
 mod allocation;
@@ -26,6 +26,7 @@ mod draw;
 pub mod drive;
 mod durable;
 mod judge;
+mod memory;
 pub mod part;
 pub mod peers;
 mod plan;

@@ -22,7 +22,7 @@
 //! | --- | --- |
 //! | `resp/` | the protocol |
 //! | `command/` | the commands |
-//! | `transact.rs`, `retry_locks.rs`, `ops.rs`, `fault.rs` | commands in transactions |
+//! | `transact.rs`, `retry_locks.rs`, `turn.rs`, `ops.rs`, `fault.rs` | commands in transactions |
 //! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs`, `key_count.rs` | what is stored, and how |
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `transport.rs`, `buffers.rs` | one connection, its bytes, and those of all |
@@ -69,6 +69,7 @@ mod stop;
 mod tls;
 mod transact;
 mod transport;
+mod turn;
 mod unix_socket;
 mod value;
 

@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::peer::Peers;
 use crate::retry_locks::RetryLocks;
 use crate::stop::Stop;
+use crate::turn::Turn;
 use manx::lock::Mutex;
 use manx::slo::Epoch;
 use manx::txn::{DataError, Error, Store};
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     /// What may be evicted.
     pub(crate) candidates: Mutex<Candidates>,
     pub(crate) retry_locks: RetryLocks,
+    pub(crate) turn: Turn,
     pub(crate) acl: Acl,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
@@ -51,6 +53,7 @@ impl Shared {
             buffers: Buffers::new(options.buffers_bytes_max),
             candidates: Mutex::default(),
             retry_locks: RetryLocks::new(),
+            turn: Turn::default(),
             acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),
             peers: Arc::default(),
             counts: Counts::default(),

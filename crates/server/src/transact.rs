@@ -5,19 +5,24 @@
 //! some key, the next tries hold that key's *retry lock* (`retry_locks.rs`), so only one of the
 //! losers tries at a time. The winner may be a thread that does not run, so the holder of the retry
 //! lock backs off adaptively before it tries again. A retry lock is taken while no transaction is
-//! open, and each thread holds one at most, so there is no deadlock.
+//! open, and each thread holds one at most, so there is no deadlock. A transaction that has
+//! conflicted for [`TURN`] gets a turn (`turn.rs`), in which no other transaction begins.
 
 use crate::key_count::Outcome;
 use crate::ops::Ops;
 use crate::resp::{Replies, Version};
 use crate::shared::{Shared, count};
+use crate::turn::Taken;
 use manx::lock::MutexGuard;
 use manx::pool::block_in_place;
 use manx::txn::{Error, Isolation, Session};
 use manx::wait::Adaptive;
 use std::time::{Duration, Instant};
 
-/// How long a transaction is tried; then the client gets an error.
+/// A transaction that has been tried for this time gets a turn.
+const TURN: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 500 });
+/// How long it is tried in its turn, while those that had begun before end; then the client gets an
+/// error.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Does `work` in a transaction and commits it, and retries if it conflicts. Each retry first takes
@@ -29,6 +34,7 @@ pub(crate) fn transact<R>(
     mut work: impl FnMut(&mut Ops<'_, '_>, &mut Replies) -> Result<R, Error>,
 ) -> Result<R, Error> {
     let (mark, version) = (out.mark(), out.version());
+    shared.turn.respect();
     let first = match once(shared, session, out, &mut work) {
         Ok(result) => return Ok(result),
         Err(error) => error,
@@ -46,27 +52,36 @@ fn again<R>(
     mut error: Error,
     work: &mut impl FnMut(&mut Ops<'_, '_>, &mut Replies) -> Result<R, Error>,
 ) -> Result<R, Error> {
-    let began = Instant::now();
+    let mut began = Instant::now();
     let mut backoff = Adaptive::DEFAULT.start();
     let mut held: Option<(usize, MutexGuard<'_, ()>)> = None;
+    let mut turn: Option<Taken<'_>> = None;
     loop {
         out.cut(mark);
         out.set_version(version);
-        if !error.is_retryable() || began.elapsed() > PATIENCE {
+        if !error.is_retryable() || turn.is_some() && began.elapsed() > PATIENCE {
             return Err(error);
         }
         count(&shared.counts.retries);
         let wanted = match &error {
-            Error::Conflict { key, .. } => Some(shared.retry_locks.of(key)),
+            Error::Conflict { key, .. } if turn.is_none() => Some(shared.retry_locks.of(key)),
             _ => None,
         };
         match wanted {
+            _ if turn.is_none() && began.elapsed() > TURN => {
+                drop(held.take());
+                turn = Some(shared.turn.take());
+                began = Instant::now();
+            }
             Some(index) if held.as_ref().is_none_or(|(held, _)| *held != index) => {
                 // Released first: one at a time.
                 drop(held.take());
                 held = Some((index, shared.retry_locks.lock(index)));
             }
             _ => block_in_place(|| backoff.wait()),
+        }
+        if turn.is_none() {
+            shared.turn.respect();
         }
         error = match once(shared, session, out, work) {
             Ok(result) => return Ok(result),
@@ -128,6 +143,46 @@ mod tests {
     use super::*;
     use crate::options::Options;
     use manx::txn::Store;
+
+    /// It would conflict each time.
+    #[test]
+    fn a_long_transaction_among_short_ones_gets_its_turn() {
+        const KEYS: usize = 20;
+        let store = Store::in_memory(manx::txn::Options::default());
+        let shared = Shared::new(Options::default(), store).unwrap();
+        let key = |number: usize| [b'k', number as u8];
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for writer in 0..3 {
+                let (shared, is_over) = (&shared, &is_over);
+                scope.spawn(move || {
+                    let mut session = shared.store.session().unwrap();
+                    let mut number = writer;
+                    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        number = (number + 1) % KEYS;
+                        let put =
+                            |ops: &mut Ops<'_, '_>, _: &mut Replies| ops.put(&key(number), b"short", None);
+                        transact(shared, &mut session, &mut Replies::new(0), put).unwrap();
+                    }
+                });
+            }
+            let mut session = shared.store.session().unwrap();
+            let mut tries = 0;
+            for _ in 0..3 {
+                let done = transact(&shared, &mut session, &mut Replies::new(0), |ops, _| {
+                    tries += 1;
+                    for number in 0..KEYS {
+                        ops.put(&key(number), b"long", None)?;
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
+                    Ok(())
+                });
+                assert_eq!(done, Ok(()));
+            }
+            assert!(tries > 3, "nobody was in its way");
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+    }
 
     #[test]
     fn a_retry_takes_back_what_the_last_try_answered_and_the_version_that_it_set() {

@@ -56,6 +56,23 @@ pub fn served(workload: &str, keys: Option<Kind>, connections: usize) -> String 
     format!("{what}{} through a server, {connections} connections", drawn(keys))
 }
 
+/// Clients of a server that write over all keys again and again.
+pub fn written_over(clients: usize, keys: usize, bytes: usize) -> String {
+    let size = match bytes {
+        mib if mib.is_multiple_of(1 << 20) => format!("{} MiB", mib >> 20),
+        bytes => format!("{bytes} bytes"),
+    };
+    format!("{MEMORY}{clients} clients write over {keys} keys of {size}")
+}
+
+/// Connections that do nothing.
+pub fn connected(connections: usize) -> String {
+    format!("{MEMORY}{connections} idle connections")
+}
+
+/// What the cases about memory begin with.
+pub const MEMORY: &str = "memory, ";
+
 fn drawn(keys: Option<Kind>) -> String {
     keys.map(|kind| format!(" with {} keys", kind.name())).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! What the runs mean: a table for each case, and the targets.
 
-use super::cases::{MANX, SERVED, SERVED_BUSY, TIMELINE};
+use super::cases::{MANX, MEMORY, SERVED, SERVED_BUSY, TIMELINE};
 use super::judge::figure;
 use crate::{boosted, verdict};
 use report::{Report, Sheet};
@@ -21,6 +21,12 @@ const SERVERS: &str = "
     server = version | runs [] = count *max_ns | command = part | requests = *per_s
     p50 = *p50_ns | p99 = *p99_ns | p99.9 = *p999_ns | max = *max_ns | worst max = worst *max_ns";
 
+/// Of the process, as the kernel counts it.
+const MEMORIES: &str = "
+    server = version | runs [] = count rest_bytes | ?writes = written_per_s | ?alive = live_bytes
+    ?highest = peak_bytes | ?highest of all = worst peak_bytes | at rest = rest_bytes
+    ?at rest [x of what is alive] = rest_of_live | ?a connection = connection_bytes";
+
 /// Draws tables and judges the targets.
 pub fn conclude(report: &mut Report) {
     let (reads, others): (Vec<String>, Vec<String>) =
@@ -28,6 +34,7 @@ pub fn conclude(report: &mut Report) {
     for case in others.iter().filter(|case| *case != TIMELINE) {
         let sheet = match case.as_str() {
             SERVED | SERVED_BUSY => Sheet::new(SERVERS).parts(&[("SET", "set_"), ("GET", "get_")]),
+            memory if memory.starts_with(MEMORY) => Sheet::new(MEMORIES),
             _ => Sheet::new(ENGINES).over(MANX).own(&boost),
         };
         report.show(sheet.of(report, case, &[case]));

@@ -15,4 +15,6 @@ crate::parts::parts! {
     Server = "server" by server,
     /// YCSB's workloads and the update workload through both.
     Served = "served" by served,
+    /// How much memory both take.
+    Memory = "memory" by memory,
 }

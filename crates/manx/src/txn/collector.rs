@@ -9,6 +9,7 @@
 //! thread for it, the commits clean alone.
 
 use crate::lock::Mutex;
+use platform::fork;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -30,8 +31,15 @@ pub(super) enum Look {
 pub(super) struct Collector {
     /// None: no thread.
     period: Option<Duration>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<Thread>>,
     signals: Arc<Signals>,
+}
+
+/// The thread, and the process that has it: the child of a fork has it no more.
+#[derive(Debug)]
+struct Thread {
+    handle: JoinHandle<()>,
+    generation: u32,
 }
 
 #[derive(Debug, Default)]
@@ -54,11 +62,12 @@ impl Collector {
         self.signals.is_woken.store(true, Ordering::Release);
         let mut thread = self.thread.lock();
         if let Some(thread) = &*thread {
-            return thread.thread().unpark();
+            return thread.handle.thread().unpark();
         }
         let signals = Arc::clone(&self.signals);
         let builder = thread::Builder::new().name("manx-collect".into());
-        *thread = builder.spawn(move || signals.serve(period, look)).ok();
+        let handle = builder.spawn(move || signals.serve(period, look)).ok();
+        *thread = handle.map(|handle| Thread { handle, generation: fork::generation() });
     }
 }
 
@@ -90,10 +99,12 @@ impl Drop for Collector {
     /// Waits until the thread has nothing of the store any more.
     fn drop(&mut self) {
         self.signals.is_over.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.get_mut().take() {
-            thread.thread().unpark();
+        if let Some(Thread { handle, generation }) = self.thread.get_mut().take()
+            && generation == fork::generation()
+        {
+            handle.thread().unpark();
             // A panic has said itself what it was about.
-            let _ = thread.join();
+            let _ = handle.join();
         }
     }
 }

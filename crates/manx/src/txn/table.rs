@@ -222,8 +222,8 @@ impl Table {
         }
     }
 
-    /// Shows the entries of a part that are seen, in order, until the visitor has seen enough: of what
-    /// is below and of what is here, which decides.
+    /// Shows the entries of a part that are seen, in order, until the visitor has seen enough: of
+    /// what is below and of what is here, which decides.
     pub(super) fn visit(
         &self,
         part: Part<'_>,

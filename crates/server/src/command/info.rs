@@ -72,7 +72,7 @@ fn memory(shared: &Shared, text: &mut String) {
     let memory = &shared.memory;
     memory.ask(&shared.store);
     let (used, peak, max) = (memory.used_bytes(), memory.peak_bytes(), memory.bytes_max.unwrap_or(0));
-    let resident = platform::usage::resident_bytes().unwrap_or(0);
+    let resident = platform::usage::resident_bytes_of(std::process::id()).unwrap_or(0);
     lines!(text:
         "used_memory" used,
         "used_memory_human" human(used),
