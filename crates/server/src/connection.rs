@@ -190,7 +190,10 @@ impl Connection {
                     taken
                 }
                 Ok(Step::Nothing(taken)) => taken,
-                Ok(Step::More(_)) => break,
+                Ok(Step::More(bytes)) => {
+                    input.expect(bytes);
+                    break;
+                }
                 Err(error) => {
                     count(&shared.counts.malformed);
                     let mark = out.mark();

@@ -8,10 +8,8 @@ use std::cell::RefCell;
 
 /// What a buffer has at least, …
 const LEAST: usize = 16 * 1024;
-/// … what is kept of one at most when nothing is in it, …
+/// … and what is kept of one at most when nothing is in it.
 const KEPT: usize = 256 * 1024;
-/// … and from here on it grows by a quarter, not to the double.
-const LARGE: usize = 1 << 20;
 
 thread_local! {
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -22,11 +20,13 @@ pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
+    /// Where the command ends at the earliest that was not understood.
+    needed: usize,
 }
 
 impl Input {
     pub(crate) fn new() -> Input {
-        Input { bytes: Vec::new(), start: 0, end: 0 }
+        Input { bytes: Vec::new(), start: 0, end: 0, needed: 0 }
     }
 
     /// What was received.
@@ -39,11 +39,16 @@ impl Input {
         self.start += count;
         debug_assert!(self.start <= self.end);
         if self.start == self.end {
-            (self.start, self.end) = (0, 0);
+            (self.start, self.end, self.needed) = (0, 0, 0);
             if self.bytes.len() > KEPT {
                 self.bytes = Vec::new();
             }
         }
+    }
+
+    /// What was received is the beginning of a command of this number of bytes, or more.
+    pub(crate) fn expect(&mut self, bytes: usize) {
+        self.needed = self.start.saturating_add(bytes);
     }
 
     /// Room for more: never empty.
@@ -52,6 +57,7 @@ impl Input {
             if self.start > self.bytes.len() / 2 {
                 self.bytes.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
+                self.needed = self.needed.saturating_sub(self.start);
                 self.start = 0;
             } else {
                 self.grow();
@@ -66,9 +72,10 @@ impl Input {
         }
         if self.end == self.bytes.len() {
             let had = self.bytes.len();
-            let more = if had >= LARGE { had / 4 } else { had.max(LEAST) };
-            self.bytes.reserve_exact(more);
-            self.bytes.resize(had + more, 0);
+            // To the double at most, but not beyond what the command needs.
+            let length = self.needed.max(had + LEAST).min(2 * had.max(LEAST));
+            self.bytes.reserve_exact(length - had);
+            self.bytes.resize(length, 0);
         }
     }
 
@@ -131,6 +138,20 @@ mod tests {
         assert!(one.bytes.is_empty());
         assert_eq!(other.room().as_ptr(), place);
         assert_eq!(one.room().len(), LEAST);
+    }
+
+    #[test]
+    fn it_grows_with_what_comes_and_not_beyond_what_is_needed() {
+        let mut input = Input::new();
+        let needed = 20 * LEAST + 7;
+        input.expect(needed);
+        let mut lengths = Vec::new();
+        while input.end < needed {
+            let count = input.room().len();
+            input.came(count);
+            lengths.push(input.bytes.len());
+        }
+        assert_eq!(lengths, [2 * LEAST, 4 * LEAST, 8 * LEAST, 16 * LEAST, needed]);
     }
 
     #[test]

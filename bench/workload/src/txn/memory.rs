@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Clients, keys, and the size of a value in bytes.
 const WRITTEN: [(usize, usize, usize); 4] =
-    [(20, 10, 16 << 20), (4, 1, 64 << 20), (20, 1_000, 100_000), (100, 100_000, 100)];
+    [(20, 10, 16 << 20), (4, 1, 60 << 20), (20, 1_000, 100_000), (100, 100_000, 100)];
 /// Connections that have asked something, and ask no more.
 const CONNECTED: usize = 10_000;
 /// After the last answer the server has this time.
