@@ -12,7 +12,7 @@ use tikv_jemallocator::Jemalloc;
 static ALLOCATOR: Jemalloc = Jemalloc;
 
 /// Memory that was freed goes back to the system after this time, little by little.
-const DECAY_MS: isize = 200;
+const DECAY_MS: isize = 50;
 
 /// Makes it give memory back in time. To be called before there are other threads.
 ///

@@ -204,7 +204,10 @@ impl<'o, 's> Ops<'o, 's> {
 
     /// Gives the key a string, whatever it had.
     pub(crate) fn put(&mut self, key: &[u8], bytes: &[u8], expires_ms: Option<u64>) -> Result<(), Error> {
-        self.put_with(key, expires_ms, |value| value.extend_from_slice(bytes))
+        let name = self.name(key);
+        let value = value::string(bytes, self.keyspace.stamp(), expires_ms);
+        let before = self.write_value(&name, expires_ms, value)?;
+        self.drop_members(before)
     }
 
     /// Gives the key a string that `write` appends.
@@ -322,17 +325,29 @@ impl<'o, 's> Ops<'o, 's> {
         write: impl FnOnce(&mut Vec<u8>, u64),
     ) -> Result<Option<Value>, Error> {
         let stamp = self.keyspace.stamp();
-        if expires_ms.is_some() {
-            self.keyspace.note_expiry();
-        }
-        let before = SCRATCH.with_borrow_mut(|scratch| {
+        let value = SCRATCH.with_borrow_mut(|scratch| {
             write(scratch, stamp);
-            let before = replace(self.txn, &mut self.bytes, name, scratch);
+            let value = scratch[..].into();
             // A large value shall not keep its memory for ever.
             scratch.clear();
             scratch.shrink_to(SCRATCH_BYTES);
-            before
-        })?;
+            value
+        });
+        self.write_value(name, expires_ms, value)
+    }
+
+    /// Gives a name of a key this, which expires or not. Returns what it had.
+    #[inline]
+    fn write_value(
+        &mut self,
+        name: &[u8],
+        expires_ms: Option<u64>,
+        value: Value,
+    ) -> Result<Option<Value>, Error> {
+        if expires_ms.is_some() {
+            self.keyspace.note_expiry();
+        }
+        let before = replace(self.txn, &mut self.bytes, name, value)?;
         self.was_written(name);
         self.note(name, before.as_ref(), Some(expires_ms.is_some()));
         Ok(before)
@@ -475,7 +490,7 @@ impl<'s> Ops<'_, 's> {
     }
 
     pub(crate) fn store(&mut self, name: &[u8], value: &[u8]) -> Result<(), Error> {
-        replace(self.txn, &mut self.bytes, name, value)?;
+        replace(self.txn, &mut self.bytes, name, value.into())?;
         self.was_written(name);
         Ok(())
     }
@@ -499,10 +514,11 @@ fn replace(
     txn: &mut Transaction<'_>,
     bytes: &mut i64,
     name: &[u8],
-    value: &[u8],
+    value: Value,
 ) -> Result<Option<Value>, Error> {
-    let before = txn.replace(name, value.into())?;
-    *bytes += memory::growth(name, before.as_ref().map(|value| value.len()), Some(value.len()));
+    let after = value.len();
+    let before = txn.replace(name, value)?;
+    *bytes += memory::growth(name, before.as_ref().map(|value| value.len()), Some(after));
     Ok(before)
 }
 

@@ -13,6 +13,7 @@
 
 use crate::names::number;
 use manx::txn::Value;
+use std::sync::Arc;
 
 /// What a key can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,6 +123,22 @@ fn begin(into: &mut Vec<u8>, first: u8, stamp: u64, expires_ms: Option<u64>) {
     }
 }
 
+/// What the store is to have for these bytes of a client: one allocation, and one copy.
+#[inline]
+pub(crate) fn string(bytes: &[u8], stamp: u64, expires_ms: Option<u64>) -> Value {
+    let mut head = [0; HEAD + 8];
+    head[0] = Kind::String as u8 | if expires_ms.is_some() { EXPIRES } else { 0 };
+    head[1..HEAD].copy_from_slice(&stamp.to_be_bytes());
+    head[HEAD..].copy_from_slice(&expires_ms.unwrap_or_default().to_be_bytes());
+    let head = &head[..if expires_ms.is_some() { HEAD + 8 } else { HEAD }];
+    let mut value = Value::new_uninit_slice(head.len() + bytes.len());
+    let (first, rest) = Arc::get_mut(&mut value).expect("it is new").split_at_mut(head.len());
+    first.write_copy_of_slice(head);
+    rest.write_copy_of_slice(bytes);
+    // SAFETY: both parts, which are all of it, were written.
+    unsafe { value.assume_init() }
+}
+
 /// Puts what the store is to have into `into`, but for the client's bytes, which follow.
 #[inline]
 pub(crate) fn begin_string(into: &mut Vec<u8>, stamp: u64, expires_ms: Option<u64>) {
@@ -154,6 +171,7 @@ mod tests {
                 let mut value = vec![1, 2, 3];
                 begin_string(&mut value, STAMP, expires_ms);
                 value.extend_from_slice(bytes);
+                assert_eq!(*string(bytes, STAMP, expires_ms), *value);
                 let found = Found::read(value.into()).unwrap();
                 assert_eq!((found.kind(), found.bytes(), found.header()), (Kind::String, bytes, None));
                 assert_eq!((found.stamp(), found.expires_ms()), (STAMP, expires_ms));
