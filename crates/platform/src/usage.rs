@@ -59,8 +59,8 @@ pub fn process_cpu_ns_of(pid: u32) -> Option<u64> {
     Some(crate::clock::nanoseconds(&time))
 }
 
-/// The memory of a process that is in RAM, in bytes, with what it shares with others; `None` if there
-/// is no such process, or no `/proc`.
+/// The memory of a process that is in RAM, in bytes, with what it shares with others; `None` if
+/// there is no such process, or no `/proc`.
 ///
 /// ```
 /// assert!(platform::usage::resident_bytes_of(std::process::id()) > Some(100_000));

@@ -74,7 +74,17 @@ impl<'s> Transaction<'s> {
     pub fn scan<K: AsRef<[u8]> + ?Sized, R: RangeBounds<K>>(&mut self, range: R) -> Scan<'_, 's> {
         let (from, to) = owned(&range);
         let found = Vec::new().into_iter();
-        Scan { transaction: self, from, to, descending: false, has_begun: false, found, more: true, left: usize::MAX, batch: BATCH_MIN }
+        Scan {
+            transaction: self,
+            from,
+            to,
+            descending: false,
+            has_begun: false,
+            found,
+            more: true,
+            left: usize::MAX,
+            batch: BATCH_MIN,
+        }
     }
 }
 

@@ -113,11 +113,8 @@ impl Table {
         descending: bool,
         guard: &'g Guard,
     ) -> impl Iterator<Item = Here<'g>> {
-        let first = if descending {
-            self.keys.upper_bound(to, guard)
-        } else {
-            self.keys.lower_bound(from, guard)
-        };
+        let first =
+            if descending { self.keys.upper_bound(to, guard) } else { self.keys.lower_bound(from, guard) };
         let next = move |at: &Here<'g>| if descending { at.prev() } else { at.next() };
         // Beyond the other end all keys are. A scan without that end reads no keys here.
         let rest = if descending { (from, Bound::Unbounded) } else { (Bound::Unbounded, to) };

@@ -10,9 +10,9 @@
 use super::base::{Base, Position};
 use super::disk::Medium;
 use super::log::{Log, Part, replay};
+use super::marker;
 use super::record::{self, HEADER, Head};
 use super::secret::Secret;
-use super::marker;
 use crate::txn::{Change, DataError, Entry};
 use fastrand::Rng;
 use std::io;
