@@ -36,7 +36,7 @@ pub use part::Part;
 use crate::error::Error;
 use crate::harness::Bench;
 use crate::place::Place;
-use cases::{LINES, LOCKS, NOPS, NOPS_ALIKE, SECTIONS, between, section_ns};
+use cases::{HOLD_NS, LINES, LOCKS, NOPS, SECTIONS, THINK_NS};
 use contention::length::Length;
 use contention::run::{Burn, Run, Window, Work};
 use cores::Cores;
@@ -76,7 +76,7 @@ pub struct Setup {
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let (cores, burn) = cores(&setup, bench)?;
     let dilation = setup.dilation.unwrap_or(DILATION);
-    let (nops, think_ns) = between(burn, if matches!(burn, Burn::Time) { NOPS_ALIKE } else { NOPS });
+    let (nops, think_ns) = if matches!(burn, Burn::Time) { (0, THINK_NS) } else { (NOPS, 0) };
     bench.note("slo: each of a thread's epochs is begun and ended; asl max: none is, so little threads stand by for 100 ms");
     if !setup.pinned {
         bench.note("unpinned: threads are not bound to CPUs, and each is big or little wherever it runs");
@@ -92,7 +92,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         pinned: setup.pinned,
         burn,
         dilation,
-        work: Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns: section_ns(burn, LINES), nops },
+        work: Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns: HOLD_NS, nops },
         think_ns,
         length: Length::Times(1),
         window: Window::Fixed(0),

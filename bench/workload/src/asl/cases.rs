@@ -6,9 +6,11 @@ use contention::run::{Burn, NOPS_PER_US};
 pub(super) const SECTIONS: usize = 4;
 pub(super) const LOCKS: usize = 2;
 pub(super) const LINES: usize = 16;
-/// NOPs between epochs; and where cores are alike, and the time for them is waited for: 150 ns.
+/// A section on a big core. The paper does not name it.
+pub(super) const HOLD_NS: u64 = 930;
+/// NOPs between epochs, and the time between epochs where cores are alike.
 pub(super) const NOPS: u64 = 600;
-pub(super) const NOPS_ALIKE: u64 = 2_000;
+pub(super) const THINK_NS: u64 = 150;
 
 pub(super) const EPOCHS: &str = "an epoch's cost";
 pub(super) const BENCH_1: &str = "bench-1";
@@ -28,17 +30,6 @@ pub(super) const AGAINST_OPT: &str = "slo of opt";
 
 /// How many epochs of a hundred are long in the cases of Bench-3.
 pub(super) const LONG_PERCENT: [u64; 5] = [0, 25, 50, 75, 100];
-
-/// A section that touches cache lines takes this on a big core. On the paper's machine the first line
-/// takes about 80 ns and each further one 5: so follows from its text (section 4.1), in which MCS has
-/// a p99 of 15 µs in Bench-1 and of less than 12 µs with 64 lines and one lock. Where cores are
-/// alike a section is longer, so that a little thread can take a multiple of it.
-pub(super) fn section_ns(burn: Burn, lines: usize) -> u64 {
-    match burn {
-        Burn::Rounds { .. } => 80 + 5 * lines as u64,
-        Burn::Time => 58 * lines as u64,
-    }
-}
 
 /// The name of a case of Bench-3.
 pub(super) fn bench_3(long_percent: u64) -> String {

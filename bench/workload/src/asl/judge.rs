@@ -3,7 +3,9 @@
 //! A version with a target counts only if little threads made enough epochs in each run for the
 //! percentile of the target.
 
-use super::cases::{AGAINST_OPT, ALONE, BENCH_1, BENCH_6, EPOCHS, LONG_PERCENT, OPT, bench_3};
+use super::cases::{
+    AGAINST_OPT, ALONE, BENCH_1, BENCH_6, EPOCHS, HOLD_NS, LONG_PERCENT, OPT, SECTIONS, bench_3,
+};
 use crate::verdict::{self, Figure};
 use report::{Compared, Report};
 
@@ -44,7 +46,7 @@ pub(super) fn ceiling(report: &Report) -> Option<f64> {
     let best = report.middle(BENCH_1, ALONE, "epochs_per_s");
     let peer = report.middle(BENCH_1, "shfl-10", "epochs_per_s");
     let big_ns = 1e9 / best;
-    let little_ns = big_ns * report.middle(BENCH_1, "shfl-10", "dilation");
+    let little_ns = (SECTIONS as u64 * HOLD_NS) as f64 * report.middle(BENCH_1, "shfl-10", "dilation");
     let epochs = 1.0 + ((tail_ns - little_ns) / big_ns).max(0.0);
     let ceiling = (epochs / tail_ns * 1e9).min(best) / peer;
     ceiling.is_finite().then_some(ceiling)

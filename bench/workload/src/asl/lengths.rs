@@ -7,7 +7,7 @@
 //! length: it can be met at that length and at lengths of 1 to 255 times, and cannot be met at 1024
 //! times.
 
-use super::cases::{BENCH_2, BENCH_2_SLO, LONG_PERCENT, bench_3, section_ns};
+use super::cases::{BENCH_2, BENCH_2_SLO, LONG_PERCENT, bench_3};
 use super::opt::STEPS;
 use super::plan::{Plan, Variant};
 use crate::error::Error;
@@ -27,7 +27,8 @@ pub(super) const PHASES: &[Phase] = &[
 ];
 /// Slices of its timeline; a multiple of seven, so that each phase begins with a slice.
 const SLICES: usize = 70;
-/// Lines of a section of a short epoch of it.
+/// A section of a short epoch of it.
+const SHORT_HOLD_NS: u64 = 50;
 const SHORT_LINES: usize = 1;
 /// The length that the target is derived from, and the target over the 99th percentile of the lock
 /// in order of arrival at that length.
@@ -39,8 +40,7 @@ const LONG: u64 = 100;
 impl Plan {
     /// Bench-2.
     pub(super) fn changing(&self, bench: &mut Bench) -> Result<(), Error> {
-        let hold_ns = section_ns(self.run.burn, SHORT_LINES);
-        let work = Work { hold_ns, lines: SHORT_LINES, ..self.run.work };
+        let work = Work { hold_ns: SHORT_HOLD_NS, lines: SHORT_LINES, ..self.run.work };
         let long = Run { work, length: Length::Times(TARGET_TIMES), ..self.run.clone() };
         let slo_ns = (self.little_p99_ns(&long, Lock::Mcs)? as f64 * TARGET_OVER_FIFO) as u64;
         let run = Run {

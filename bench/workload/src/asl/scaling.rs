@@ -3,19 +3,21 @@
 //!
 //! With two CPUs scalability has two points, which says nothing about more.
 
-use super::cases::{BENCH_4, FIGURE_1, FIGURE_4, bench_5, between, scaled, section_ns};
+use super::cases::{BENCH_4, FIGURE_1, FIGURE_4, bench_5, between, scaled};
 use super::plan::{Plan, Variant};
 use crate::error::Error;
 use crate::harness::Bench;
 use contention::lock::Lock;
-use contention::run::{Burn, Run, WINDOW_NS_MAX, Window, Work};
+use contention::run::{Run, WINDOW_NS_MAX, Window, Work};
 use manx::slo::Percentile;
 
+/// What a section takes on a big core for each cache line that it touches.
+const LINE_NS: u64 = 58;
 /// Lines in figure 1, in figure 4 and Bench-4, and in Bench-5.
 const FEW_LINES: usize = 4;
 const MANY_LINES: usize = 64;
 const PAIR_LINES: usize = 2;
-/// The least time of a section where cores are alike, below which a little thread would be held up by its lines alone.
+/// The least time of a section, below which a little thread would be held up by its lines alone.
 const HOLD_NS_MIN: u64 = 250;
 /// NOPs between epochs in Bench-5: the paper's axis shows their logarithm.
 pub(super) const NOPS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
@@ -23,8 +25,7 @@ pub(super) const NOPS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000
 impl Plan {
     /// One section, one lock.
     fn work(&self, lines: usize) -> Work {
-        let least_ns = if matches!(self.run.burn, Burn::Time) { HOLD_NS_MIN } else { 0 };
-        let hold_ns = section_ns(self.run.burn, lines).max(least_ns);
+        let hold_ns = (lines as u64 * LINE_NS).max(HOLD_NS_MIN);
         Work { sections: 1, locks: 1, lines, hold_ns, ..self.run.work }
     }
 
