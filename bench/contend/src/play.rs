@@ -138,7 +138,7 @@ fn thread<P: Peer>(
     let factor = if little { run.dilation } else { 1.0 };
     let hold = amount(run.burn, work.hold_ns, factor);
     let think = amount(run.burn, run.think_ns, factor);
-    // Of epochs of two lengths the long ones are longer by NOPs, as in the paper, where cores differ.
+    // Where cores differ, long epochs among short ones are longer by NOPs, as in the paper.
     let by_nops = matches!((run.burn, &run.length), (Burn::Rounds { .. }, Length::Mixed { .. }));
     let hold_nops = if by_nops { work.hold_ns * NOPS_PER_US / 1000 } else { 0 };
     let mut record = Record {

@@ -75,8 +75,8 @@ pub enum Burn {
 pub struct Run {
     /// How many threads.
     pub threads: usize,
-    /// The number of big CPUs, which are the first ones: threads that are dealt one of them are big.
-    /// Without it every second thread is little.
+    /// The number of big CPUs, which are the first ones: threads that are dealt one of them are
+    /// big. Without it every second thread is little.
     pub first_big: Option<usize>,
     /// The CPUs, dealt to the threads in turn.
     pub cpus: Vec<usize>,

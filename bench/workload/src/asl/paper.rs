@@ -1,15 +1,15 @@
 //! The figures that the paper's text names, beside what was measured: a table, and rings in the
 //! pictures.
 //!
-//! The text gives ratios: of a lock to another one, or of more threads to fewer. A ring stands where
-//! the measured figure would be if it had the paper's ratio to the measured figure that it is a
-//! ratio to.
+//! The text gives ratios: of a lock to another one, or of more threads to fewer. A ring stands
+//! where the measured figure would be if it had the paper's ratio to the measured figure that it is
+//! a ratio to.
 //!
 //! All are read plainly: "1.7x speedup", "outperforms by 2x" and "6.2x longer" are ratios of 1.7, 2
 //! and 6.2, and "50 % better" is 1.5. The text is ambiguous where it has an x for throughput. In
-//! Bench-1 LibASL has 50 % more than test-and-set at its tail, and "up to 1.2x speedup" with a longer
-//! window; in SQLite its figures against MCS make 3.0 times test-and-set, and it says "2.1x". Both
-//! would fit if 1 were added: 2.7, 2.2 and 5 in Bench-1, 3 in Bench-5.
+//! Bench-1 LibASL has 50 % more than test-and-set at its tail, and "up to 1.2x speedup" with a
+//! longer window; in SQLite its figures against MCS make 3.0 times test-and-set, and it says
+//! "2.1x". Both would fit if 1 were added: 2.7, 2.2 and 5 in Bench-1, 3 in Bench-5.
 
 use super::cases::{
     AGAINST_OPT, ALONE, BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, OPT, bench_3,
