@@ -39,30 +39,34 @@ platform::os_only! {
         }
     }
 
-    /// 600 NOPs.
+    /// NOPs: this number, rounded down to hundreds if it is more than that.
     #[inline(never)]
-    pub(crate) fn nops() {
+    pub(crate) fn nops(count: u64) {
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         // SAFETY: the instructions do nothing.
         unsafe {
-            std::arch::asm!(".rept 600", "nop", ".endr", options(nomem, nostack, preserves_flags));
+            let (hundreds, ones) = if count < 100 { (0, count) } else { (count / 100, 0) };
+            for _ in 0..hundreds {
+                std::arch::asm!(".rept 100", "nop", ".endr", options(nomem, nostack, preserves_flags));
+            }
+            for _ in 0..ones {
+                std::arch::asm!("nop", options(nomem, nostack, preserves_flags));
+            }
         }
     }
 }
 platform::twins_only! {
     /// Rounds that a CPU of speed 1 makes in a microsecond.
     pub const ROUNDS_PER_US: f64 = 1000.0;
-    /// What 600 NOPs take there, four in each cycle of 0.3 ns.
-    const NOPS_NS: u64 = 45;
 
     /// Makes rounds of a calculation, of a nanosecond each.
     pub fn calculate(rounds: u64) {
         platform::cpu::work(rounds);
     }
 
-    /// 600 NOPs.
-    pub(crate) fn nops() {
-        platform::cpu::nops(NOPS_NS);
+    /// NOPs, for as long as these take.
+    pub(crate) fn nops(count: u64) {
+        platform::cpu::nops(count * 1000 / contention::run::NOPS_PER_US);
     }
 }
 

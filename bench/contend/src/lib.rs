@@ -14,7 +14,7 @@
 //!     pinned: false,
 //!     burn: Burn::Time,
 //!     dilation: 2.0,
-//!     work: Work { sections: 1, locks: 1, lines: 4, hold_ns: 300, nops: false },
+//!     work: Work { sections: 1, locks: 1, lines: 4, hold_ns: 300, nops: 0 },
 //!     think_ns: 300,
 //!     length: Length::Times(1),
 //!     window: Window::Fixed(0),

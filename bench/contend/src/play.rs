@@ -13,9 +13,9 @@
 use crate::burn::{amount, nops, spend};
 use crate::peer::{Measured, Peer};
 use crate::workers::{self, Padded, Phases};
-use contention::length::Dice;
+use contention::length::{Dice, Length};
 use contention::measurement::Measurement;
-use contention::run::{LINES_MAX, LOCKS_MAX, Run, SECTIONS_MAX, Window};
+use contention::run::{Burn, LINES_MAX, LOCKS_MAX, NOPS_PER_US, Run, SECTIONS_MAX, Window};
 use contention::timeline::{Recorder, Timeline};
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::slo::{self, Percentile};
@@ -138,6 +138,9 @@ fn thread<P: Peer>(
     let factor = if little { run.dilation } else { 1.0 };
     let hold = amount(run.burn, work.hold_ns, factor);
     let think = amount(run.burn, run.think_ns, factor);
+    // Where cores differ, long epochs among short ones are longer by NOPs, as in the paper.
+    let by_nops = matches!((run.burn, &run.length), (Burn::Rounds { .. }, Length::Mixed { .. }));
+    let hold_nops = if by_nops { work.hold_ns * NOPS_PER_US / 1000 } else { 0 };
     let mut record = Record {
         little,
         made: 0,
@@ -179,8 +182,11 @@ fn thread<P: Peer>(
                 // SAFETY: this thread holds the lock.
                 let add_one = |line: &Line| unsafe { line.add_one() };
                 shared.lines[section / work.locks][..work.lines].iter().for_each(add_one);
+                if by_nops && times > 1 {
+                    nops(hold_nops * (times - 1));
+                }
                 if hold > 0 {
-                    held_ticks += spend(run.burn, from, hold * times);
+                    held_ticks += spend(run.burn, from, if by_nops { hold } else { hold * times });
                 }
             });
             says("");
@@ -205,8 +211,8 @@ fn thread<P: Peer>(
                 little_epochs.fetch_add(1, Ordering::Relaxed);
             }
         }
-        if work.nops {
-            nops();
+        if work.nops > 0 {
+            nops(work.nops);
         }
         spend(run.burn, end, think);
     }

@@ -1,7 +1,8 @@
 //! How long epochs are: all alike, two lengths mixed, or another length in each phase of a run.
 //!
-//! A length is a factor by which a section's time is multiplied. Each thread draws random numbers
-//! from a generator of its own; the seeds are the same in every run.
+//! A length is a factor by which a section's time is multiplied. Where cores differ, long epochs of
+//! a mixture are longer by NOPs, at which little cores are less slow, as in the paper. Each thread
+//! draws random numbers from a generator of its own; the seeds are the same in every run.
 
 /// How long the epochs of a run are.
 #[derive(Clone, Debug)]

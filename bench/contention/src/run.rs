@@ -15,6 +15,8 @@ pub const LOCKS_MAX: usize = 2;
 pub const SECTIONS_MAX: usize = 4;
 /// See [`LOCKS_MAX`].
 pub const LINES_MAX: usize = 64;
+/// About the NOPs of a microsecond on a big core: four in each cycle of 0.3 ns.
+pub const NOPS_PER_US: u64 = 13_333;
 /// The longest window.
 pub const WINDOW_NS_MAX: u64 = slo::WINDOW_MAX.as_nanos() as u64;
 
@@ -52,8 +54,8 @@ pub struct Work {
     pub lines: usize,
     /// A section's time on a big core; 0: that of its lines.
     pub hold_ns: u64,
-    /// 600 NOPs between epochs, in addition to the time between them.
-    pub nops: bool,
+    /// NOPs between epochs, in addition to the time between them.
+    pub nops: u64,
 }
 
 /// How threads spend time.
@@ -73,8 +75,8 @@ pub enum Burn {
 pub struct Run {
     /// How many threads.
     pub threads: usize,
-    /// The number of big threads, which are the first ones; without it every second thread is
-    /// little.
+    /// The number of big CPUs, which are the first ones: threads that are dealt one of them are
+    /// big. Without it every second thread is little.
     pub first_big: Option<usize>,
     /// The CPUs, dealt to the threads in turn.
     pub cpus: Vec<usize>,
@@ -108,6 +110,38 @@ pub struct Run {
 impl Run {
     /// Whether a thread is little.
     pub fn is_little(&self, index: usize) -> bool {
-        self.first_big.map_or(index % 2 == 1, |big| index >= big)
+        let place = if self.cpus.is_empty() { index } else { index % self.cpus.len() };
+        self.first_big.map_or(index % 2 == 1, |big| place >= big)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_as_big_as_the_cpu_that_it_is_dealt() {
+        let run = |first_big, cpus: &[usize]| Run {
+            threads: 8,
+            first_big,
+            cpus: cpus.into(),
+            pinned: true,
+            burn: Burn::Time,
+            dilation: 1.0,
+            work: Work { sections: 1, locks: 1, lines: 1, hold_ns: 0, nops: 0 },
+            think_ns: 0,
+            length: Length::Times(1),
+            window: Window::Fixed(0),
+            time: Duration::ZERO,
+            little_epochs: 0,
+            limit: Duration::ZERO,
+            is_interrupted: || false,
+            slices: None,
+        };
+        let little = |run: Run| (0..8).filter(|index| run.is_little(*index)).collect::<Vec<_>>();
+        assert_eq!(little(run(Some(3), &[4, 5, 6, 0])), [3, 7], "two threads on each CPU");
+        assert_eq!(little(run(Some(3), &[])), [3, 4, 5, 6, 7]);
+        assert_eq!(little(run(Some(8), &[0, 1])), [0; 0], "all CPUs are big");
+        assert_eq!(little(run(None, &[0, 1, 2])), [1, 3, 5, 7]);
     }
 }

@@ -13,6 +13,7 @@
 //! | `plan`, `cases` | how a case is run, and the names of all |
 //! | `part`, `contended`, `lengths`, `scaling`, `opt` | the parts of the experiment |
 //! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
+//! | `paper` | the figures that the paper's text names, beside those measured |
 
 mod cases;
 mod conclude;
@@ -22,6 +23,7 @@ mod draw;
 mod judge;
 mod lengths;
 mod opt;
+mod paper;
 mod part;
 mod plan;
 mod sample;
@@ -34,7 +36,7 @@ pub use part::Part;
 use crate::error::Error;
 use crate::harness::Bench;
 use crate::place::Place;
-use cases::{HOLD_NS, LINES, LOCKS, SECTIONS, THINK_NS};
+use cases::{HOLD_NS, LINES, LOCKS, NOPS, SECTIONS, THINK_NS};
 use contention::length::Length;
 use contention::run::{Burn, Run, Window, Work};
 use cores::Cores;
@@ -74,6 +76,7 @@ pub struct Setup {
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let (cores, burn) = cores(&setup, bench)?;
     let dilation = setup.dilation.unwrap_or(DILATION);
+    let (nops, think_ns) = if matches!(burn, Burn::Time) { (0, THINK_NS) } else { (NOPS, 0) };
     bench.note("slo: each of a thread's epochs is begun and ended; asl max: none is, so little threads stand by for 100 ms");
     if !setup.pinned {
         bench.note("unpinned: threads are not bound to CPUs, and each is big or little wherever it runs");
@@ -89,8 +92,8 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
         pinned: setup.pinned,
         burn,
         dilation,
-        work: Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns: HOLD_NS, nops: false },
-        think_ns: THINK_NS,
+        work: Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns: HOLD_NS, nops },
+        think_ns,
         length: Length::Times(1),
         window: Window::Fixed(0),
         time: setup.time,

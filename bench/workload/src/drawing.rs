@@ -52,7 +52,7 @@ pub(crate) fn whole(value: f64) -> String {
 
 /// Points, one joined to the next.
 pub(crate) fn line(name: &str, colour: u32, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), colour, line: true, dots: false, points }
+    Series { name: name.into(), colour, line: true, dots: false, rings: false, points }
 }
 
 /// The same, each point marked.
@@ -63,6 +63,11 @@ pub(crate) fn dots(name: &str, colour: u32, points: Vec<(f64, f64)>) -> Series {
 /// One dot.
 pub(crate) fn dot(name: &str, colour: u32, point: (f64, f64)) -> Series {
     Series { line: false, ..dots(name, colour, vec![point]) }
+}
+
+/// A ring: what is known from elsewhere.
+pub(crate) fn ring(name: &str, colour: u32, point: (f64, f64)) -> Series {
+    Series { dots: false, rings: true, ..dot(name, colour, point) }
 }
 
 /// The line on which both axes show the same.

@@ -105,7 +105,7 @@ fn run(setup: &Setup, threads: usize) -> Run {
         pinned: false,
         burn: Burn::Rounds { per_us: contend_sim::burn::ROUNDS_PER_US },
         dilation: 1.0,
-        work: Work { sections: 1, locks: 1, lines: LINES, hold_ns: setup.hold_ns, nops: false },
+        work: Work { sections: 1, locks: 1, lines: LINES, hold_ns: setup.hold_ns, nops: 0 },
         think_ns: setup.think_ns,
         length: Length::Times(1),
         window: Window::Fixed(0),

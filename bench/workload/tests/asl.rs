@@ -82,7 +82,7 @@ fn slices_hold_the_epochs_of_the_measured_time_and_no_others() {
         pinned: false,
         burn: Burn::Rounds { per_us: 100.0 },
         dilation: 1.0,
-        work: Work { sections: 1, locks: 1, lines: 3, hold_ns: 1000, nops: false },
+        work: Work { sections: 1, locks: 1, lines: 3, hold_ns: 1000, nops: 0 },
         think_ns: 100,
         length: Length::Mixed { long_percent: 10, times: 5 },
         window: Window::ByLength { short_ns: 50_000, long_ns: 1000 },

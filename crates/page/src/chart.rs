@@ -67,6 +67,8 @@ pub struct Series {
     pub line: bool,
     /// Marked by dots
     pub dots: bool,
+    /// Marked by rings: what was not measured, but is known from elsewhere
+    pub rings: bool,
     /// Where they are; those without a place on their axes are left out
     pub points: Vec<(f64, f64)>,
 }
@@ -212,7 +214,7 @@ impl Panel {
         let legend = self.legend(frame);
         let rows = legend.last().map_or(0, |(row, _)| *row);
         for ((series, name), (row, x_legend)) in self.names(frame).zip(legend) {
-            let Series { colour, line, dots, .. } = *series;
+            let Series { colour, line, dots, rings, .. } = *series;
             let places = series.points.iter().filter_map(|p| Some(((x(p.0)?, y(p.1)?), *p)));
             let (at, points): (Vec<_>, Vec<_>) = places.unzip();
             if at.is_empty() {
@@ -220,10 +222,26 @@ impl Panel {
             }
             let tip = |(x, y): (f64, f64)| format!("{}: {}", (across.label)(x), (self.label)(y));
             let tips = points.into_iter().map(tip).collect();
-            shapes.push(Shape::Marks(Marks { name: series.name.clone(), at, tips, colour, line, dots }));
+            shapes.push(Shape::Marks(Marks {
+                name: series.name.clone(),
+                at,
+                tips,
+                colour,
+                line,
+                dots,
+                rings,
+            }));
             let (left, y) = (left + x_legend, top - 12.0 - ROW * (rows - row) as f64);
             let at = if line { vec![(left, y), (left + 18.0, y)] } else { vec![(left + 9.0, y)] };
-            shapes.push(Shape::Marks(Marks { name: String::new(), at, tips: vec![], colour, line, dots }));
+            shapes.push(Shape::Marks(Marks {
+                name: String::new(),
+                at,
+                tips: vec![],
+                colour,
+                line,
+                dots,
+                rings,
+            }));
             shapes.push(Shape::words((left + 27.0, y + 4.0), Anchor::Start, &name, INK));
         }
     }
@@ -235,7 +253,8 @@ mod tests {
 
     fn chart(points: Vec<(f64, f64)>) -> Chart {
         let label: Label = |v| format!("{v}");
-        let series = Series { name: "a < b".into(), colour: 0xff_00_00, line: true, dots: true, points };
+        let (line, dots, rings) = (true, true, false);
+        let series = Series { name: "a < b".into(), colour: 0xff_00_00, line, dots, rings, points };
         let panel = Panel { name: "up".into(), logarithmic: false, label, series: vec![series] };
         Chart { title: "T".into(), name: "across".into(), logarithmic: true, label, panels: vec![panel] }
     }

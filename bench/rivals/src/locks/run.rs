@@ -55,7 +55,7 @@ impl Run {
             pinned: self.pinned,
             burn: Burn::Time,
             dilation,
-            work: epochs::Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns, nops: true },
+            work: epochs::Work { sections: SECTIONS, locks: LOCKS, lines: LINES, hold_ns, nops: 600 },
             think_ns,
             length: Length::Times(1),
             // A lock that has windows finds its own.

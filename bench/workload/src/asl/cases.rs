@@ -1,13 +1,15 @@
 //! The cases and their versions by name, and the epoch that most of them have.
 
-use report::figure::duration;
+use contention::run::{Burn, NOPS_PER_US};
 
 /// An epoch: sections, locks, cache lines of a section.
 pub(super) const SECTIONS: usize = 4;
 pub(super) const LOCKS: usize = 2;
 pub(super) const LINES: usize = 16;
-/// A section on a big core, and the time between epochs there.
+/// A section on a big core. The paper does not name it.
 pub(super) const HOLD_NS: u64 = 930;
+/// NOPs between epochs, and the time between epochs where cores are alike.
+pub(super) const NOPS: u64 = 600;
 pub(super) const THINK_NS: u64 = 150;
 
 pub(super) const EPOCHS: &str = "an epoch's cost";
@@ -35,8 +37,17 @@ pub(super) fn bench_3(long_percent: u64) -> String {
 }
 
 /// The name of a case of Bench-5.
-pub(super) fn bench_5(think_ns: u64) -> String {
-    format!("bench-5, {} between epochs", duration(think_ns))
+pub(super) fn bench_5(nops: u64) -> String {
+    format!("bench-5, {nops} NOP{} between epochs", if nops == 1 { "" } else { "s" })
+}
+
+/// These NOPs between epochs, `(NOPs, time_ns)`: as they are where cores differ, and otherwise the
+/// time that they take.
+pub(super) fn between(burn: Burn, nops: u64) -> (u64, u64) {
+    match burn {
+        Burn::Rounds { .. } => (nops, 0),
+        Burn::Time => (0, nops * 1000 / NOPS_PER_US),
+    }
 }
 
 /// The name of a case with `threads` threads.

@@ -3,6 +3,7 @@
 use super::cases::{ALONE, BENCH_1, BENCH_2, EPOCHS};
 use super::judge::{ceiling, enough, figure, sweep};
 use super::lengths::PHASES;
+use super::paper;
 use crate::verdict;
 use report::figure::{duration, three_digits};
 use report::plot::{Series, plot};
@@ -37,6 +38,9 @@ pub fn conclude(report: &mut Report) {
         few(report, case);
     }
     picture(report);
+    if let Some(table) = paper::table(report) {
+        report.show(table);
+    }
     let rate = |name: &str| report.middle(BENCH_1, name, "epochs_per_s");
     let alone = rate(ALONE) / rate("mcs");
     if alone.is_finite() {

@@ -5,13 +5,15 @@ use super::cases::{
     LONG_PERCENT, OPT, bench_3, bench_5, scaled,
 };
 use super::judge::sweep;
+use super::paper;
 use super::sample::Output;
-use super::scaling::THINKS_NS;
+use super::scaling::NOPS;
 use crate::drawing::{
     CLASSES, Charts, GREY, LATENCY, chart, colour, diagonal, dot, dots, duration, line, lines, over, panels,
     per_cent, rates, shares, those, times, whole,
 };
 use crate::verdict::ratio;
+use contention::run::WINDOW_NS_MAX;
 use contention::timeline::Slice;
 use report::chart::{Chart, Panel};
 use report::figure::three_digits;
@@ -54,17 +56,28 @@ fn slos(report: &Report) -> Vec<(f64, String)> {
     slos
 }
 
+/// The little threads' p99; the longest window, if they waited for all of the run.
+fn tail(report: &Report, case: &str, name: &str) -> f64 {
+    let p99_ns = report.middle(case, name, "little_p99_ns");
+    if p99_ns.is_finite() { p99_ns } else { WINDOW_NS_MAX as f64 }
+}
+
 /// Figure 8b: p99 and throughput as functions of the SLO. A lock without SLOs is one dot, at the
-/// p99 of its little threads. `None` if no SLO was measured.
+/// p99 of its little threads, and so is the paper's ring. `None` if no SLO was measured.
 fn slo_sweep(report: &Report) -> Option<Chart> {
     let slos = slos(report);
     let value = |name: &str, figure: &str| report.middle(BENCH_1, name, figure);
     let over = |figure: &str| slos.iter().map(|(slo_ns, name)| (*slo_ns, value(name, figure))).collect();
     let tails = CLASSES.map(|(name, colour)| dots(name, colour, over(&format!("{name}_p99_ns"))));
     let others = WHOLE.iter().enumerate().map(|(at, name)| {
-        dot(name, colour(at + 1), (value(name, "little_p99_ns"), value(name, "epochs_per_s")))
+        dot(name, colour(at + 1), (tail(report, BENCH_1, name), value(name, "epochs_per_s")))
     });
-    let epochs = [dots("slo", colour(0), over("epochs_per_s"))].into_iter().chain(others).collect();
+    let named = paper::rings(report, "epochs_per_s", |case, name| {
+        let at = WHOLE.iter().position(|other| *other == name).filter(|_| case == BENCH_1)?;
+        Some((tail(report, BENCH_1, name), colour(at + 1)))
+    });
+    let slo = dots("slo", colour(0), over("epochs_per_s"));
+    let epochs = [slo].into_iter().chain(others).chain(named).collect();
     let tails = [diagonal(slos.iter().map(|(slo_ns, _)| *slo_ns))].into_iter().chain(tails).collect();
     let axis = ("target (others: at their little threads' own p99)", true, duration as _);
     let panels = vec![times("p99", tails), rates(RATES, epochs)];
@@ -141,8 +154,17 @@ fn mixed(report: &Report) -> Option<Chart> {
     let tails = [("slo", AGAINST_OPT), ("best static windows", OPT), ("mcs", "mcs")].into_iter().zip(0..);
     let tails = tails.map(|((name, of), at)| dots(name, colour(at), tail("little_p99_ns", of)));
     let tails = [line("target", GREY, tail("slo_ns", AGAINST_OPT))].into_iter().chain(tails);
-    let panels =
-        vec![ratios("throughput / mcs", gains.collect()), times("little threads' p99", tails.collect())];
+    let named = paper::rings(report, "epochs_per_s", |case, _| {
+        LONG_PERCENT.iter().find(|long| bench_3(**long) == case).map(|long| (*long as f64, colour(0)))
+    });
+    // The panel shows ratios to MCS.
+    let named = named.into_iter().map(|mut ring| {
+        let mcs = |long: f64| report.middle(&bench_3(long as u64), "mcs", "epochs_per_s");
+        ring.points.iter_mut().for_each(|(long, rate)| *rate /= mcs(*long));
+        ring
+    });
+    let gains = gains.chain(named).collect();
+    let panels = vec![ratios("throughput / mcs", gains), times("little threads' p99", tails.collect())];
     let axis = ("long epochs", false, per_cent as _);
     chart("bench-3: short epochs and such of 100 times their length", axis, panels)
 }
@@ -152,29 +174,48 @@ fn scaling(report: &Report, case: &str, title: &str) -> Option<Chart> {
     let places: Vec<_> =
         (1..=report.cases().len()).map(|threads| (threads as f64, scaled(case, threads))).collect();
     let figures = "epochs per second = epochs_per_s | p99 of all epochs = all_p99_ns";
-    let panels = panels(figures, |figure| over(report, &places, figure));
+    let names = places.first().map_or(Vec::new(), |(_, case)| report.variants(case));
+    let place = |case: &str, name: &str| {
+        let (threads, _) = places.iter().find(|(_, its)| its == case)?;
+        Some((*threads, colour(names.iter().position(|its| its == name)?)))
+    };
+    let panels = panels(figures, |figure| {
+        let named = paper::rings(report, figure, place);
+        over(report, &places, figure).into_iter().chain(named).collect()
+    });
     chart(title, ("threads, big ones first", false, whole), panels)
 }
 
-/// Figure 8g: what the longest window makes of throughput, over the time between epochs.
+/// Figure 8g: what the longest window makes of throughput, over the NOPs between epochs.
 fn contention(report: &Report) -> Option<Chart> {
-    let series = lines(&report.variants(&bench_5(THINKS_NS[0])), |name| {
-        let gain = |ns| ratio(report, &bench_5(ns), "asl max", name, "epochs_per_s");
-        let points = THINKS_NS.iter().map(|&ns| (ns as f64, gain(ns)));
+    let series = lines(&report.variants(&bench_5(NOPS[0])), |name| {
+        let gain = |nops| ratio(report, &bench_5(nops), "asl max", name, "epochs_per_s");
+        let points = NOPS.iter().map(|&nops| (nops as f64, gain(nops)));
         points.filter(|_| name != "asl max").collect()
     });
+    let names = report.variants(&bench_5(NOPS[0]));
+    let named = paper::ratio_rings(report, "asl max", |case, name| {
+        let nops = NOPS.iter().find(|nops| bench_5(**nops) == case)?;
+        Some((*nops as f64, colour(names.iter().position(|its| its == name)?)))
+    });
+    let series = series.into_iter().chain(named).collect();
     let title = format!("bench-5: a lock and 2 cache lines; '{ALONE}' is mcs without little threads");
-    let axis = ("time between epochs", true, duration as _);
+    let axis = ("NOPs between epochs", true, whole as _);
     chart(&title, axis, vec![ratios("throughput of asl max / of", series)])
 }
 
 /// Figures 8h and 8i: throughput over latency.
 fn many(report: &Report) -> Option<Chart> {
     let value = |name: &str, figure: &str| report.middle(BENCH_6, name, figure);
-    let place = |name: &str| (value(name, "little_p999_ns"), value(name, "epochs_per_s"));
+    let place = |name: &str| (tail(report, BENCH_6, name), value(name, "epochs_per_s"));
     let names = report.variants(BENCH_6);
     let series = names.iter().enumerate().map(|(at, name)| dot(name, colour(at), place(name)));
-    chart(BENCH_6, ("little threads' p99.9", true, duration), vec![rates(RATES, series.collect())])
+    let named = paper::rings(report, "epochs_per_s", |case, name| {
+        let at = names.iter().position(|its| its == name).filter(|_| case == BENCH_6)?;
+        Some((place(name).0, colour(at)))
+    });
+    let series = series.chain(named).collect();
+    chart(BENCH_6, ("little threads' p99", true, duration), vec![rates(RATES, series)])
 }
 
 /// Figure 5: throughput and latency over the proportion.

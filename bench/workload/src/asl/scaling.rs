@@ -3,7 +3,7 @@
 //!
 //! With two CPUs scalability has two points, which says nothing about more.
 
-use super::cases::{BENCH_4, FIGURE_1, FIGURE_4, bench_5, scaled};
+use super::cases::{BENCH_4, FIGURE_1, FIGURE_4, bench_5, between, scaled};
 use super::plan::{Plan, Variant};
 use crate::error::Error;
 use crate::harness::Bench;
@@ -19,15 +19,16 @@ const MANY_LINES: usize = 64;
 const PAIR_LINES: usize = 2;
 /// The least time of a section, below which a little thread would be held up by its lines alone.
 const HOLD_NS_MIN: u64 = 250;
-/// Time between epochs in Bench-5.
-pub(super) const THINKS_NS: [u64; 5] = [10, 100, 1_000, 10_000, 100_000];
-
-/// One section, one lock.
-fn work(lines: usize) -> Work {
-    Work { sections: 1, locks: 1, lines, hold_ns: (lines as u64 * LINE_NS).max(HOLD_NS_MIN), nops: false }
-}
+/// NOPs between epochs in Bench-5: the paper's axis shows their logarithm.
+pub(super) const NOPS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
 impl Plan {
+    /// One section, one lock.
+    fn work(&self, lines: usize) -> Work {
+        let hold_ns = (lines as u64 * LINE_NS).max(HOLD_NS_MIN);
+        Work { sections: 1, locks: 1, lines, hold_ns, ..self.run.work }
+    }
+
     /// All CPUs, the big half of them first.
     fn all(&self, work: Work) -> Run {
         let cpus = self.cores.all();
@@ -37,17 +38,17 @@ impl Plan {
     /// Figures 1 and 4.
     pub(super) fn figure_1(&self, bench: &mut Bench) -> Result<(), Error> {
         let variants = [Lock::Mcs, Lock::Tas].map(Variant::plain);
-        self.scale(bench, FIGURE_1, &self.all(work(FEW_LINES)), &variants)
+        self.scale(bench, FIGURE_1, &self.all(self.work(FEW_LINES)), &variants)
     }
 
     pub(super) fn figure_4(&self, bench: &mut Bench) -> Result<(), Error> {
         let variants = [Lock::Mcs, Lock::Tas].map(Variant::plain);
-        self.scale(bench, FIGURE_4, &self.all(work(MANY_LINES)), &variants)
+        self.scale(bench, FIGURE_4, &self.all(self.work(MANY_LINES)), &variants)
     }
 
     /// Bench-4.
     pub(super) fn scalability(&self, bench: &mut Bench) -> Result<(), Error> {
-        let run = self.all(work(MANY_LINES));
+        let run = self.all(self.work(MANY_LINES));
         let tas_ns = self.little_p99_ns(&run, Lock::Tas)?;
         let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
         variants.push(Variant::slo("asl 0", Lock::AslMcs, 0, Percentile::P99));
@@ -75,10 +76,12 @@ impl Plan {
         let mut variants: Vec<Variant> = Lock::PEERS.map(Variant::plain).into();
         variants.push(Variant::alone(self.cores.big.len()));
         variants.push(Variant::named("asl max", Lock::AslMcs, Window::Fixed(WINDOW_NS_MAX)));
-        let step = if self.quick { THINKS_NS.len() - 1 } else { 1 };
-        for think_ns in THINKS_NS.into_iter().step_by(step) {
-            let run = Run { think_ns, ..self.all(work(PAIR_LINES)) };
-            self.compare(bench, &bench_5(think_ns), &run, &variants)?;
+        let step = if self.quick { NOPS.len() - 1 } else { 1 };
+        for count in NOPS.into_iter().step_by(step) {
+            let (nops, think_ns) = between(self.run.burn, count);
+            let run = self.all(self.work(PAIR_LINES));
+            let run = Run { think_ns, work: Work { nops, ..run.work }, ..run };
+            self.compare(bench, &bench_5(count), &run, &variants)?;
         }
         Ok(())
     }

@@ -83,6 +83,7 @@ pub(crate) fn drawn(rows: &[Row], name: &str, frame: Frame) -> (Vec<Shape>, (f64
             colour: row.colour,
             line: false,
             dots: true,
+            rings: false,
         }));
         let words = (frame.width - WORDS + 6.0, y + 4.0);
         shapes.push(Shape::words(words, Anchor::Start, &label(row.ratio), INK));

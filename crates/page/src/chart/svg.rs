@@ -62,6 +62,7 @@ pub(crate) struct Marks {
     pub(crate) colour: u32,
     pub(crate) line: bool,
     pub(crate) dots: bool,
+    pub(crate) rings: bool,
 }
 
 /// A part of the picture.
@@ -209,7 +210,7 @@ fn draw(shapes: &[Shape], is_page: bool, text: &mut String) {
     }
 }
 
-/// Adds the element of one series: its path, if it has a line or tips, and its dots.
+/// Adds the element of one series: its path, if it has a line or tips, its dots and rings.
 fn draw_marks(marks: &Marks, is_page: bool, text: &mut String) {
     let (class, value) = paint(marks.colour, is_page);
     let class = match class.strip_suffix('"') {
@@ -236,6 +237,12 @@ fn draw_marks(marks: &Marks, is_page: bool, text: &mut String) {
     for (x, y) in marks.at.iter().filter(|_| marks.dots) {
         let _ = write!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{value}\"/>");
     }
+    for (x, y) in marks.at.iter().filter(|_| marks.rings) {
+        let _ = write!(
+            text,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" fill=\"none\" stroke=\"{value}\" stroke-width=\"2\"/>"
+        );
+    }
     text.push_str("</g>\n");
 }
 
@@ -251,6 +258,7 @@ mod tests {
             colour: PALETTE[2],
             line: true,
             dots: false,
+            rings: false,
         })
     }
 
@@ -261,6 +269,16 @@ mod tests {
         let page = embed(&[marks()], (10.0, 10.0), "wide", "p1", ("t", "d"));
         assert!(page.contains("class=\"marks s2\"") && page.contains("d=\"M1.0,2.0L3.0,4.0\""), "{page}");
         assert!(page.contains("data-tips=\"x/y|&lt;/g&gt;\"") && page.contains("a&quot;&lt;b"), "{page}");
+    }
+
+    #[test]
+    fn a_ring_is_empty_and_a_dot_is_full() {
+        let Shape::Marks(one) = marks() else { panic!("marks are marks") };
+        let of = |dots, rings| write(&[Shape::Marks(Marks { dots, rings, ..one.clone() })], 10.0, 10.0);
+        let count = |text: &str, what: &str| text.matches(what).count();
+        let ring = "r=\"6\" fill=\"none\" stroke=\"#0f7b58\"";
+        assert_eq!((count(&of(false, true), ring), count(&of(true, false), ring)), (2, 0));
+        assert_eq!(count(&of(true, true), "<circle"), 4);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) fn colour(at: usize) -> u32 {
 
 /// A series of points that are joined.
 pub(crate) fn line(name: &str, colour: u32, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), colour, line: true, dots: false, points }
+    Series { name: name.into(), colour, line: true, dots: false, rings: false, points }
 }
 
 /// The same of what was measured: two points make no line.

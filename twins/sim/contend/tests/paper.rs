@@ -22,7 +22,7 @@ fn run(seed: u64, lock: Lock, threads: usize, window: Window, lines: usize) -> M
         pinned: true,
         burn: Burn::Rounds { per_us: contend_sim::burn::ROUNDS_PER_US },
         dilation: 1.0,
-        work: Work { sections: 1, locks: 1, lines, hold_ns: 250, nops: false },
+        work: Work { sections: 1, locks: 1, lines, hold_ns: 250, nops: 0 },
         think_ns: 150,
         length: Length::Times(1),
         window,
