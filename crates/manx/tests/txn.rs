@@ -318,6 +318,30 @@ fn a_deadlock_of_readers_that_write_names_the_key() {
     }
 }
 
+/// With a limit it ends, though no circle would.
+#[test]
+fn a_serializable_transaction_waits_no_longer_than_it_may() {
+    let options = Options::new().lock_wait(Duration::from_millis(20)).tries_max(2);
+    let store = Store::in_memory(options);
+    let (mut one, mut other) = (store.session().unwrap(), store.session().unwrap());
+    let mut holder = one.begin(Serializable).unwrap();
+    holder.put(b"b", b"1").unwrap();
+    let limit = Duration::from_millis(20);
+    let mut waiter = other.begin(Serializable).unwrap();
+    waiter.put(b"a", b"1").unwrap();
+    let error = waiter.scan("a".."c").next().unwrap().unwrap_err();
+    assert!(error == Error::TimedOut { limit } && error.is_retryable(), "{error}");
+    assert!(error.to_string().contains("lock_wait"), "{error}");
+    assert_eq!(waiter.get(b"x"), Err(Error::Failed), "it can only be rolled back");
+    drop(waiter);
+    let retried = store.run(Serializable, |it| it.put(b"b", b"2")).unwrap_err();
+    assert!(matches!(retried, Error::Retried { times: 2, .. }), "{retried}");
+    holder.commit().unwrap();
+    store.run(Serializable, |it| it.put(b"b", b"2")).unwrap();
+    assert_eq!(get(&mut other.begin(Snapshot).unwrap(), "a"), None);
+    assert_eq!(get(&mut other.begin(Snapshot).unwrap(), "b").as_deref(), Some("2"));
+}
+
 #[test]
 fn accounts_add_up_in_every_snapshot_whatever_the_protocol() {
     for protocol in Protocol::ALL {

@@ -3,6 +3,7 @@
 use super::data::{DataError, Value};
 use crate::range::{Deadlock, InvalidRange, LockError};
 use std::fmt;
+use std::time::Duration;
 
 /// Why a transaction could not go on.
 ///
@@ -34,6 +35,12 @@ pub enum Error {
         /// Which transaction waits for which other one, and for what, in words. Those that have
         /// written have an id.
         cycle: String,
+    },
+    /// Other transactions have held a key range for as long as a serializable transaction waits
+    /// ([`Options::lock_wait`](super::Options::lock_wait)): roll back and try again.
+    TimedOut {
+        /// How long it has waited.
+        limit: Duration,
     },
     /// As many transactions are at work as may, and none has ended within
     /// [`Options::active_wait`](super::Options::active_wait).
@@ -91,13 +98,18 @@ impl Error {
     /// assert!(!Error::TooOld { asked: 1, oldest: 2 }.is_retryable());
     /// ```
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Error::Conflict { .. } | Error::Deadlock { .. } | Error::TooMany { .. })
+        matches!(
+            self,
+            Error::Conflict { .. } | Error::Deadlock { .. } | Error::TimedOut { .. } | Error::TooMany { .. }
+        )
     }
 
-    /// Why a range was not locked, of a transaction whose owner has its id for a tag.
+    /// Why a range was not locked within the limit, of a transaction whose owner has its id for a
+    /// tag.
     #[cold]
-    pub(super) fn of_lock(error: LockError) -> Error {
+    pub(super) fn of_lock(error: LockError, limit: Option<Duration>) -> Error {
         match error {
+            LockError::TimedOut => Error::TimedOut { limit: limit.unwrap_or_default() },
             LockError::Deadlock(circle) => Error::Deadlock { cycle: cycle(&circle) },
             LockError::TooMany { limit } => Error::TooManyRanges { limit },
             LockError::InvalidRange(bad) => Error::InvalidRange(bad),
@@ -132,6 +144,10 @@ impl fmt::Display for Error {
             Error::Deadlock { cycle } => {
                 write!(to, "transactions wait for each other ({cycle}): roll back and try again")
             }
+            Error::TimedOut { limit } => write!(
+                to,
+                "other transactions have held a range for {limit:?}: roll back and try again, or raise lock_wait"
+            ),
             Error::TooMany { limit } => {
                 write!(
                     to,

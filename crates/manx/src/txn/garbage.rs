@@ -16,7 +16,7 @@
 
 use super::collector::{Collector, Look};
 use super::coordinator::Coordinator;
-use super::retired::Retired;
+use super::retired::{Retired, shrink};
 use super::table::{Table, Written};
 use super::timestamps::Timestamps;
 use super::versions::Version;
@@ -130,6 +130,8 @@ impl VersionStore {
         for bin in &self.bins {
             let Some(mut bin) = bin.0.try_lock() else { continue };
             bin.retired.free(usize::MAX);
+            bin.retired.shrink();
+            shrink(&mut bin.keys);
             has_some |= !bin.is_empty();
         }
         match (has_more, has_some || !self.sleep()) {

@@ -115,10 +115,18 @@ impl<V> Retired<V> {
                     // SAFETY: Invariants 1 and 2.
                     unsafe { cut.free() }
                 }
-                Some(young) => return self.versions.push_front(young),
-                None => return,
+                Some(young) => {
+                    self.versions.push_front(young);
+                    break;
+                }
+                None => break,
             }
         }
+    }
+
+    /// Gives back memory that more of them needed once.
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.versions);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -127,6 +135,14 @@ impl<V> Retired<V> {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+/// Gives back memory that a queue needed once, if a quarter of it is in use at most.
+pub(super) fn shrink<T>(queue: &mut VecDeque<T>) {
+    const KEPT: usize = 1024;
+    if queue.capacity() > KEPT && queue.len() < queue.capacity() / 4 {
+        queue.shrink_to((2 * queue.len()).max(KEPT));
     }
 }
 

@@ -33,6 +33,7 @@ pub struct Options {
     active_wait: Duration,
     pub(super) tries_max: u32,
     pub(super) sync: bool,
+    pub(super) lock_wait: Option<Duration>,
     collect_every: Option<Duration>,
 }
 
@@ -46,6 +47,7 @@ impl Options {
             active_wait: Duration::from_secs(1),
             tries_max: 1_000,
             sync: true,
+            lock_wait: None,
             collect_every: Some(Duration::from_millis(50)),
         }
     }
@@ -81,6 +83,27 @@ impl Options {
     /// [`Error::TooMany`]; the default is a second.
     pub const fn active_wait(mut self, time: Duration) -> Options {
         self.active_wait = time;
+        self
+    }
+
+    /// Sets how long a serializable transaction waits for a key range that others hold before it
+    /// gets [`Error::TimedOut`]. By default it waits until they have ended; circles of waiting
+    /// transactions are found at once.
+    ///
+    /// ```
+    /// use manx::txn::{Error, Isolation, Options, Store};
+    /// use std::time::Duration;
+    ///
+    /// let store = Store::in_memory(Options::new().lock_wait(Duration::from_millis(1)));
+    /// let (mut one, mut other) = (store.session()?, store.session()?);
+    /// let mut reader = one.begin(Isolation::Serializable)?;
+    /// reader.get(b"key")?;
+    /// let mut writer = other.begin(Isolation::Serializable)?;
+    /// assert!(matches!(writer.put(b"key", b"1"), Err(Error::TimedOut { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub const fn lock_wait(mut self, time: Duration) -> Options {
+        self.lock_wait = Some(time);
         self
     }
 

@@ -27,8 +27,9 @@ use super::error::Error;
 use super::store::Inner;
 use super::table::{Part, ReadError, Visited, WriteError, Written, Wrote};
 use super::versions::View;
-use crate::range::{LockError, Owner, Span};
+use crate::range::{Access, Owner, Span};
 use crossbeam_epoch as epoch;
+use platform::futex::Deadline;
 use std::fmt;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::atomic::Ordering;
@@ -218,7 +219,7 @@ impl<'s> Transaction<'s> {
     /// [`Error::Data`].
     #[inline]
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.prepare(|owner| owner.lock_shared(Span::point(key.to_vec())))?;
+        self.prepare(|| (Span::point(key.to_vec()), Access::Shared))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
         let guard = &epoch::pin();
         Ok(self.inner.versions.table.get(key, self.view(), guard)?)
@@ -252,7 +253,7 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn put_shared(&mut self, key: &[u8], value: Value) -> Result<(), Error> {
-        self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
+        self.prepare(|| (Span::point(key.to_vec()), Access::Exclusive))?;
         self.write(key, Some(value), |_| ())
     }
 
@@ -274,7 +275,7 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn replace(&mut self, key: &[u8], value: Value) -> Result<Option<Value>, Error> {
-        self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
+        self.prepare(|| (Span::point(key.to_vec()), Access::Exclusive))?;
         self.write(key, Some(value), |before| before.cloned())
     }
 
@@ -317,7 +318,7 @@ impl<'s> Transaction<'s> {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn take(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.prepare(|owner| owner.lock(Span::point(key.to_vec())))?;
+        self.prepare(|| (Span::point(key.to_vec()), Access::Exclusive))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
         let was = self.inner.versions.table.get(key, self.view(), &epoch::pin())?;
         if was.is_some() {
@@ -352,7 +353,7 @@ impl<'s> Transaction<'s> {
     ) -> Result<usize, Error> {
         let (from, to) = owned(&range);
         let span = check((from.clone(), to.clone()))?;
-        self.prepare(|owner| owner.lock(span))?;
+        self.prepare(|| (span, Access::Exclusive))?;
         let (mut deleted, mut from, mut keys) = (0, from, Vec::new());
         loop {
             let visited = self.visit((as_ref(&from), as_ref(&to)), false, BATCH, |key, _| {
@@ -476,16 +477,16 @@ impl<'s> Transaction<'s> {
     /// Locks what is about to be read or written, if that is to be, and looks at what is over now,
     /// if it is to see that.
     #[inline]
-    fn prepare(
-        &mut self,
-        lock: impl FnOnce(&mut Owner<'s, Vec<u8>>) -> Result<(), LockError>,
-    ) -> Result<(), Error> {
+    fn prepare(&mut self, locked: impl FnOnce() -> (Span<Vec<u8>>, Access)) -> Result<(), Error> {
         self.check_usable()?;
-        if let Some(owner) = &mut self.owner
-            && let Err(error) = lock(owner)
-        {
-            self.inner.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(self.fail(Error::of_lock(error)));
+        if let Some(owner) = &mut self.owner {
+            let (span, access) = locked();
+            let limit = self.inner.options.lock_wait;
+            let deadline = limit.map(Deadline::after);
+            if let Err(error) = owner.lock_by_deadline(span, access, deadline) {
+                self.inner.refused.fetch_add(1, Ordering::Relaxed);
+                return Err(self.fail(Error::of_lock(error, limit)));
+            }
         }
         let keeps = matches!(self.isolation, Isolation::Snapshot | Isolation::Serializable);
         if !keeps || self.work.ids.pinned().is_none() {
@@ -575,7 +576,7 @@ impl<'s> Transaction<'s> {
 
     /// Begins to read this range, which has not been read yet.
     pub(super) fn begin_read(&mut self, span: Span<Vec<u8>>) -> Result<(), Error> {
-        self.prepare(|owner| owner.lock_shared(span))
+        self.prepare(|| (span, Access::Shared))
     }
 
     /// Shows about `limit` entries that it sees, of a range that it has begun to read, until the

@@ -7,9 +7,10 @@
 //! part. While no connection is ready, the leader waits in epoll. The pool knows that
 //! (`block_in_place`), so another job may run in its place.
 //!
-//! A few further jobs watch, as *followers*, that the leader goes on (`watch.rs`): a leader that
-//! the kernel has preempted holds up only the clients that it is serving. To the pool, followers
-//! are blocked too, so they take no place either.
+//! A few further jobs watch, as *followers*, that the leader goes on (`watch.rs`). If the kernel has
+//! preempted the leader, a follower leads, and serves what the leader has left of its batch
+//! (`batch.rs`): only the clients wait whose answers the leader has and has not sent. To the pool,
+//! followers are blocked too, so they take no place either.
 //!
 //! The pool has as many active workers as CPUs and does not shrink beside busy neighbours
 //! ([`Control::Fixed`]): work that a server postpones is not less later, and its clients have
@@ -25,6 +26,7 @@
 //! 2. Each of the jobs queues itself anew until [`Pool::end`]: a slot's job is queued, watches, or
 //!    serves.
 
+mod batch;
 mod ready;
 mod served;
 mod watch;
@@ -32,9 +34,11 @@ mod watch;
 use crate::connection::Connection;
 use crate::peer::Peer;
 use crate::shared::Shared;
+use batch::{Batch, Batches};
 use manx::pool::{Control, FriendlyPool, Shutdown, block_in_place};
 use ready::{Ready, ReadyList};
 use served::{Left, Served};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +51,7 @@ const JOBS: usize = 4;
 /// The maximum number of connections that a job serves together; further ones go to other jobs.
 const SHARE: usize = 64;
 /// Answers are sent when the first of them has this age, even if there are others to serve.
-const DELAY: Duration = Duration::from_micros(500);
+const DELAY: Duration = Duration::from_micros(50);
 /// After this number of rounds the leader queues itself anew, which lets the pool decide whether
 /// its worker goes on.
 const ROUNDS: u32 = 64;
@@ -66,6 +70,7 @@ struct PoolState {
     pool: FriendlyPool,
     ready: Ready,
     watch: Watch,
+    batches: Batches,
     all: Mutex<HashMap<u64, Arc<Served>>>,
     is_over: AtomicBool,
 }
@@ -81,9 +86,9 @@ impl Pool {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Pool> {
         let builder = FriendlyPool::builder().name("manx").max_blocking_threads(MAX_BLOCKING_THREADS);
         let pool = builder.control(Control::Fixed).build().map_err(io::Error::other)?;
-        let (ready, watch) = (Ready::new()?, Watch::new(JOBS));
+        let (ready, watch, batches) = (Ready::new()?, Watch::new(JOBS), Batches::new(JOBS));
         let (all, is_over) = (Mutex::default(), AtomicBool::new(false));
-        let state = Arc::new(PoolState { shared, pool, ready, watch, all, is_over });
+        let state = Arc::new(PoolState { shared, pool, ready, watch, batches, all, is_over });
         for slot in 0..JOBS {
             let one = Arc::clone(&state);
             let worker = Worker { slot, ready_list: ReadyList::new(), notified: Vec::new() };
@@ -136,8 +141,10 @@ impl PoolState {
             }
             self.collect(&mut worker);
             self.share_out(&mut worker.notified);
-            self.serve(&worker.notified);
-            worker.notified.clear();
+            if !worker.notified.is_empty() {
+                let own = self.batches.begin(worker.slot, std::mem::take(&mut worker.notified));
+                self.serve(&own);
+            }
         }
         let state = Arc::clone(&self);
         // Refused only at the end.
@@ -157,16 +164,26 @@ impl PoolState {
         }
     }
 
-    /// Watches until connections are ready and the leader does not go on.
-    fn watch_leader(&self, Worker { slot, ready_list, .. }: &mut Worker) {
+    /// Watches until the leader does not go on, and connections are ready or are left of its batch;
+    /// and serves what is left.
+    fn watch_leader(self: &Arc<PoolState>, Worker { slot, ready_list, .. }: &mut Worker) {
+        let mut left = None;
         block_in_place(|| {
             self.watch.follow(*slot, || {
                 self.ready.look(ready_list);
+                left = self.batches.unfinished();
                 // At the end, `ready_list` has a number that is no connection's.
-                !ready_list.is_empty()
+                !ready_list.is_empty() || left.is_some()
             });
         });
-        self.watch.take_over(*slot);
+        if !ready_list.is_empty() {
+            self.watch.take_over(*slot);
+        }
+        // These have waited for longest.
+        while let Some(batch) = left {
+            self.serve(&batch);
+            left = self.batches.unfinished();
+        }
     }
 
     /// Notifies the connections that epoll has named.
@@ -194,27 +211,29 @@ impl PoolState {
     fn hand_over(self: &Arc<PoolState>, some: Vec<Arc<Served>>) {
         let state = Arc::clone(self);
         // Refused only at the end, when there are no connections.
-        let _ = self.pool.execute(move || state.serve(&some));
+        let _ = self.pool.execute(move || state.serve(&Batch::new(some)));
     }
 
-    /// Serves connections that are QUEUED.
-    fn serve(self: &Arc<PoolState>, mut some: &[Arc<Served>]) {
-        while !some.is_empty() {
+    /// Serves connections that are QUEUED, as many as other threads leave.
+    fn serve(self: &Arc<PoolState>, batch: &Batch) {
+        let mut answered = SmallVec::<[&Arc<Served>; SHARE]>::new();
+        loop {
             let began = Instant::now();
-            let mut received = 0;
-            while received < some.len() && (received == 0 || began.elapsed() < DELAY) {
-                some[received].receive();
-                received += 1;
+            while answered.is_empty() || began.elapsed() < DELAY {
+                let Some(next) = batch.take() else { break };
+                next.receive();
+                answered.push(next);
             }
-            let (answered, rest) = some.split_at(received);
-            for served in answered {
+            if answered.is_empty() {
+                return;
+            }
+            for served in answered.drain(..) {
                 match served.deliver() {
                     Left::Idle => {}
                     Left::More => self.hand_over(vec![Arc::clone(served)]),
                     Left::Over => drop(self.all().remove(&served.number)),
                 }
             }
-            some = rest;
         }
     }
 }

@@ -1,0 +1,109 @@
+//! Connections that are served together, by one thread or by several.
+//!
+//! The thread that has a batch may be preempted in the middle of it. Then a thread that sees it (see
+//! `watch.rs`) serves the rest, also several do. A cursor says which connection is the next.
+//!
+//! Invariant: the cursor only grows, so each connection is taken once.
+
+use super::served::Served;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// See [the module](self).
+#[derive(Default)]
+pub(super) struct Batch {
+    all: Vec<Arc<Served>>,
+    next: AtomicUsize,
+}
+
+impl Batch {
+    pub(super) fn new(all: Vec<Arc<Served>>) -> Batch {
+        Batch { all, next: AtomicUsize::new(0) }
+    }
+
+    /// The next connection, which is the caller's to serve.
+    // Relaxed: what is in the batch was there before it was shared.
+    pub(super) fn take(&self) -> Option<&Arc<Served>> {
+        self.all.get(self.next.fetch_add(1, Relaxed))
+    }
+
+    fn has_more(&self) -> bool {
+        self.next.load(Relaxed) < self.all.len()
+    }
+}
+
+/// The batch of each leader or follower.
+pub(super) struct Batches(Box<[Mutex<Arc<Batch>>]>);
+
+impl Batches {
+    /// Of this number of slots.
+    pub(super) fn new(slots: usize) -> Batches {
+        Batches((0..slots).map(|_| Mutex::default()).collect())
+    }
+
+    fn at(&self, slot: usize) -> MutexGuard<'_, Arc<Batch>> {
+        self.0[slot].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The slot's thread is about to serve these.
+    pub(super) fn begin(&self, slot: usize, all: Vec<Arc<Served>>) -> Arc<Batch> {
+        let batch = Arc::new(Batch::new(all));
+        *self.at(slot) = Arc::clone(&batch);
+        batch
+    }
+
+    /// A batch that is not served to its end. Nothing waits here: a slot that is locked is about to
+    /// get another batch.
+    pub(super) fn unfinished(&self) -> Option<Arc<Batch>> {
+        let open = |slot: &Mutex<Arc<Batch>>| {
+            slot.try_lock().ok().filter(|it| it.has_more()).map(|it| Arc::clone(&it))
+        };
+        self.0.iter().find_map(open)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::options::Options;
+    use crate::peer::Peer;
+    use crate::shared::Shared;
+    use manx::txn::Store;
+    use socket2::{Domain, Socket, Type};
+
+    #[test]
+    fn each_connection_is_taken_once_by_whichever_thread() {
+        const COUNT: usize = 400;
+        let store = Store::in_memory(manx::txn::Options::default());
+        let shared = Arc::new(Shared::new(Options::default(), store).unwrap());
+        let served = |number: usize| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            let user = Arc::clone(shared.acl.default_user());
+            let peer = Arc::new(Peer::new(number as u64, socket, ("".into(), "".into()), false, user));
+            Arc::new(Served::new(number as u64, Connection::new(Arc::clone(&shared), peer).unwrap()))
+        };
+        let batches = Batches::new(3);
+        assert!(batches.unfinished().is_none());
+        let own = batches.begin(1, (0..COUNT).map(served).collect());
+        let taken = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while let Some(batch) = batches.unfinished() {
+                        if let Some(one) = batch.take() {
+                            taken.lock().unwrap().push(one.number);
+                        }
+                    }
+                });
+            }
+            while let Some(one) = own.take() {
+                taken.lock().unwrap().push(one.number);
+            }
+        });
+        let mut taken = taken.into_inner().unwrap();
+        taken.sort_unstable();
+        assert!(taken.into_iter().eq(0..COUNT as u64));
+        assert!(batches.unfinished().is_none() && own.take().is_none());
+    }
+}
