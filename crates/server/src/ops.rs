@@ -145,14 +145,7 @@ impl<'o, 's> Ops<'o, 's> {
             if was_written {
                 continue;
             }
-            match self.txn.get(&name)? {
-                Some(value) => self.txn.put_shared(&name, value)?,
-                None => {
-                    // An absent name is written and deleted again, so that others conflict with it.
-                    self.txn.put(&name, b"")?;
-                    self.txn.delete(&name)?;
-                }
-            }
+            self.txn.get_for_update(&name)?;
         }
         Ok(())
     }

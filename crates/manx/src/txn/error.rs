@@ -77,6 +77,8 @@ pub enum Error {
     InvalidRange(InvalidRange),
     /// The transaction has failed before and can only be rolled back.
     Failed,
+    /// The savepoint is of another transaction, or this one was rolled back to an earlier one.
+    NoSavepoint,
     /// Tried again as often as may be; the last reason.
     Retried {
         /// The number of tries.
@@ -176,6 +178,7 @@ impl fmt::Display for Error {
             }
             Error::InvalidRange(bad) => bad.fmt(to),
             Error::Failed => to.write_str("the transaction has failed before: roll it back"),
+            Error::NoSavepoint => to.write_str("the transaction has no such savepoint: take a new one"),
             Error::Retried { times, last } => write!(to, "tried {times} times; the last time: {last}"),
             Error::Data(error) => error.fmt(to),
         }

@@ -9,7 +9,7 @@
 //! | `data.rs` | what a store stands on |
 //! | `store.rs` | what sessions and transactions share |
 //! | `session.rs` | what begins transactions, one at a time |
-//! | `transaction.rs`, `scan.rs` | what a transaction sees and does |
+//! | `transaction.rs`, `scan.rs`, `savepoint.rs` | what a transaction sees, does and takes back |
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `collector.rs` | the thread that frees what commits leave behind |
@@ -27,6 +27,7 @@ platform::os_only! {
     mod garbage;
     mod point_index;
     mod retired;
+    mod savepoint;
     mod scan;
     mod session;
     mod store;
@@ -37,6 +38,7 @@ platform::os_only! {
 
     pub use data::{Bounds, Change, Data, DataError, Entry, Value};
     pub use error::Error;
+    pub use savepoint::Savepoint;
     pub use scan::Scan;
     pub use session::Session;
     pub use store::{Options, Stats, Store};

@@ -36,7 +36,7 @@ pub(super) struct Table {
 }
 
 /// A key that a transaction has written, and its versions: so no thread searches for it again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Written {
     pub(super) key: Value,
     pub(super) versions: Arc<Versions>,
@@ -47,8 +47,7 @@ pub(super) struct Written {
 /// What a write did.
 #[derive(Debug)]
 pub(super) struct Wrote<'g> {
-    /// What was written to, unless the transaction had written it before.
-    pub(super) written: Option<Written>,
+    pub(super) written: Written,
     pub(super) before: Before<'g>,
 }
 
@@ -174,7 +173,7 @@ impl Table {
             match versions.write(id, value.cloned(), view, guard) {
                 Ok(before) => {
                     it.before_bytes = before.bytes;
-                    return Ok(Wrote { written: before.own.is_none().then_some(it), before });
+                    return Ok(Wrote { written: it, before });
                 }
                 Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
                 // The thread that closed it is about to remove it.
