@@ -136,7 +136,7 @@ mod tests {
         let [often, rarely, new] = scores(now_ms);
         assert!(often < rarely && rarely < new && new == u64::from(COUNT_MAX - NEW));
         // As Redis' own table has it: some 10,000 uses make about 40.
-        assert!((200..235).contains(&often), "{often}");
+        assert!((150..245).contains(&often), "{often}");
         let later = scores(now_ms + 10 * MINUTE_MS);
         assert_eq!((later[0], later[2]), (often + 10, u64::from(COUNT_MAX)));
     }

@@ -75,8 +75,8 @@ impl Savepoints {
         Savepoint(number)
     }
 
-    /// Returns how the writes since this savepoint are undone, the last one last; none if there is no
-    /// such savepoint. Those that were added later are gone.
+    /// Returns how the writes since this savepoint are undone, the last one last; none if there is
+    /// no such savepoint. Those that were added later are gone.
     pub(super) fn since(&mut self, savepoint: Savepoint) -> Option<Vec<Undo>> {
         let at = self.all.iter().position(|(number, _)| *number == savepoint.0)?;
         let kept = self.all[at].1;

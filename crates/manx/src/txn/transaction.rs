@@ -557,8 +557,8 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// This moment, for [`Transaction::rollback_to`]. From now on each write takes the memory of what
-    /// it replaces.
+    /// This moment, for [`Transaction::rollback_to`]. From now on each write takes the memory of
+    /// what it replaces.
     ///
     /// ```
     /// use manx::txn::{Isolation, Options, Store};
@@ -594,7 +594,8 @@ impl<'s> Transaction<'s> {
         for write in undo.into_iter().rev() {
             match write {
                 Undo::Over(key, value) => {
-                    // Its own version is the head of the list, so no other transaction writes there.
+                    // Its own version is the head of the list, so no other transaction writes
+                    // there.
                     if let Ok(before) = key.versions.write(id, value, View::Newest, guard) {
                         self.retire(&before, guard);
                     }
