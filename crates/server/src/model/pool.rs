@@ -7,8 +7,8 @@
 //! part. While no connection is ready, the leader waits in epoll. The pool knows that
 //! (`block_in_place`), so another job may run in its place.
 //!
-//! A few further jobs watch, as *followers*, that the leader goes on (`watch.rs`). If the kernel has
-//! preempted the leader, a follower leads, and serves what the leader has left of its batch
+//! A few further jobs watch, as *followers*, that the leader goes on (`watch.rs`). If the kernel
+//! has preempted the leader, a follower leads, and serves what the leader has left of its batch
 //! (`batch.rs`): only the clients wait whose answers the leader has and has not sent. To the pool,
 //! followers are blocked too, so they take no place either.
 //!

@@ -1,6 +1,7 @@
 //! Connections that are served together, by one thread or by several.
 //!
-//! The thread that has a batch may be preempted in the middle of it. Then a thread that sees it (see
+//! The thread that has a batch may be preempted in the middle of it. Then a thread that sees it
+//! (see
 //! `watch.rs`) serves the rest, also several do. A cursor says which connection is the next.
 //!
 //! Invariant: the cursor only grows, so each connection is taken once.
