@@ -17,7 +17,7 @@ mod transfers;
 use fastrand::Rng;
 use machine::{Faults, Machine};
 use manx::txn::durable::{Durable, DurableOptions};
-use manx::txn::{Change, Data, DataError};
+use manx::txn::{Change, Data, DataError, Outcome};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -55,8 +55,7 @@ struct Counts {
 
 /// Whether a change was not made, and never will be.
 fn is_refused(error: &DataError) -> bool {
-    let why = error.to_string();
-    why.contains("takes no changes") || !why.contains("it is not known whether")
+    error.outcome() == Outcome::NotApplied
 }
 
 /// Makes transfers until the store takes no more.

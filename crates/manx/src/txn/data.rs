@@ -143,7 +143,7 @@ pub trait Data: Send + Sync {
     /// disk write: *group commit* is the data component's business.
     ///
     /// # Errors
-    /// Nothing was changed, or it is not known whether it was: the message says which.
+    /// [`DataError::outcome`] says whether nothing was changed, or that is not known.
     fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError>;
 
     /// Makes a recovery point of what was applied.
@@ -151,6 +151,25 @@ pub trait Data: Send + Sync {
     /// # Errors
     /// It could not be made. What was applied is still there.
     fn checkpoint(&self) -> Result<(), DataError>;
+}
+
+/// What became of the changes that a data component was to make, and has reported an error for.
+///
+/// ```
+/// use manx::txn::{DataError, Outcome};
+///
+/// assert_eq!(DataError::new("the disk is full: make room").outcome(), Outcome::NotApplied);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// None of them was made, or will be.
+    NotApplied,
+    /// All were made, or none: that is not known, and may come out when the store is opened again.
+    Unknown,
+    /// None of them was made, or will be, and none of any later ones: another store has taken the
+    /// data over.
+    Fenced,
 }
 
 /// What went wrong below, in words: what, where, and what to do.
@@ -162,18 +181,39 @@ pub trait Data: Send + Sync {
 /// assert!(error.to_string().ends_with("make room there"));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DataError(pub(super) String);
+pub struct DataError {
+    text: String,
+    outcome: Outcome,
+}
 
 impl DataError {
-    /// An error with this message.
+    /// An error with this message, after which no change was made ([`Outcome::NotApplied`]).
     pub fn new(message: impl Into<String>) -> DataError {
-        DataError(message.into())
+        DataError { text: message.into(), outcome: Outcome::NotApplied }
+    }
+
+    /// The same error with another outcome.
+    ///
+    /// ```
+    /// use manx::txn::{DataError, Outcome};
+    ///
+    /// let error = DataError::new("no answer: look at the network").with_outcome(Outcome::Unknown);
+    /// assert_eq!(error.outcome(), Outcome::Unknown);
+    /// ```
+    #[must_use]
+    pub fn with_outcome(self, outcome: Outcome) -> DataError {
+        DataError { outcome, ..self }
+    }
+
+    /// What became of the changes.
+    pub fn outcome(&self) -> Outcome {
+        self.outcome
     }
 }
 
 impl fmt::Display for DataError {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.0)
+        to.write_str(&self.text)
     }
 }
 

@@ -36,7 +36,7 @@ platform::os_only! {
     mod transaction;
     mod versions;
 
-    pub use data::{Bounds, Change, Data, DataError, Entry, Value};
+    pub use data::{Bounds, Change, Data, DataError, Entry, Outcome, Value};
     pub use error::Error;
     pub use savepoint::Savepoint;
     pub use scan::Scan;

@@ -17,12 +17,12 @@ pub(super) fn of_io(place: &str, done: &str, error: &io::Error) -> DataError {
         ErrorKind::UnexpectedEof => "the file has been cut short: bring back a copy of the folder",
         _ => "look at the disk (dmesg), and open the store again",
     };
-    DataError(format!("{place} could not be {done}: {error}: {remedy}"))
+    DataError::new(format!("{place} could not be {done}: {error}: {remedy}"))
 }
 
 /// Something is not as the store leaves it.
 pub(super) fn damaged(place: &str, what: &str) -> DataError {
-    DataError(format!("{place} is damaged: {what}: bring back a copy of the folder"))
+    DataError::new(format!("{place} is damaged: {what}: bring back a copy of the folder"))
 }
 
 /// What the engine says.
@@ -34,11 +34,11 @@ pub(super) fn of_engine(place: &str, done: &str, error: redb::Error) -> DataErro
         redb::Error::Io(error) => of_io(place, done, &error),
         redb::Error::Corrupted(what) => damaged(place, &what),
         redb::Error::PreviousIo => {
-            DataError(format!("{place} could not be {done}: it failed before: open the store again"))
+            DataError::new(format!("{place} could not be {done}: it failed before: open the store again"))
         }
         redb::Error::UpgradeRequired(version) => {
-            DataError(format!("{place} has the file format {version}, which this version does not know"))
+            DataError::new(format!("{place} has the file format {version}, which this version does not know"))
         }
-        other => DataError(format!("{place} could not be {done}: {other}")),
+        other => DataError::new(format!("{place} could not be {done}: {other}")),
     }
 }

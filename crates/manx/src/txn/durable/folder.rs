@@ -67,13 +67,13 @@ impl Folder {
         let place = path.display();
         let folder = File::open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
-                DataError(format!("{place}: there is no such folder: make it (mkdir), or name another"))
+                DataError::new(format!("{place}: there is no such folder: make it (mkdir), or name another"))
             }
             _ => failure::of_io(&place.to_string(), "opened", &error),
         })?;
         let is_folder = folder.metadata().is_ok_and(|metadata| metadata.is_dir());
         if !is_folder {
-            return Err(DataError(format!("{place} is no folder: name a folder for the store's files")));
+            return Err(DataError::new(format!("{place} is no folder: name a folder for the store's files")));
         }
         match folder.try_lock() {
             Ok(()) => {
@@ -81,7 +81,7 @@ impl Folder {
                 let parent = parent.map_err(|error| failure::of_io(&place.to_string(), "opened", &error))?;
                 Ok(Folder { path: path.to_owned(), folder, parent })
             }
-            Err(TryLockError::WouldBlock) => Err(DataError(format!(
+            Err(TryLockError::WouldBlock) => Err(DataError::new(format!(
                 "{place} is in use by another process, or by another store of this one: \
                  end that one first, or name another folder"
             ))),

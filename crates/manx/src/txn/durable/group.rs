@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn batches_that_come_during_a_commit_are_one_group_with_one_result() {
         let (group, failures) = (Group::default(), AtomicUsize::new(0));
-        let refuse = |_: &[&[Change]], _: bool| Err(DataError("full".into()));
+        let refuse = |_: &[&[Change]], _: bool| Err(DataError::new("full"));
         std::thread::scope(|scope| {
             let leader = |batches: &[&[Change]], _: bool| {
                 assert_eq!(batches.len(), 1);
@@ -281,7 +281,7 @@ mod tests {
                                 assert_eq!(batches.len(), 5, "one group");
                                 refuse(batches, sync)
                             });
-                        assert_eq!(result, Err(DataError("full".into())));
+                        assert_eq!(result, Err(DataError::new("full")));
                         failures.fetch_add(1, SeqCst);
                     });
                 }

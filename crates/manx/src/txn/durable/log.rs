@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(setting.replayed(2, 0), Ok(vec![]), "another generation");
         assert_eq!(setting.replayed(1, 5), Ok(vec![]), "the checkpoint has them");
         let error = setting.replayed(0, 0).expect_err("the checkpoint is older than the log");
-        assert!(error.0.contains("the group 1"), "{error}");
+        assert!(error.to_string().contains("the group 1"), "{error}");
     }
 
     #[test]
@@ -356,7 +356,7 @@ mod tests {
         );
         append(&mut log, 4, true);
         let error = setting.replayed(1, 0).expect_err("damaged");
-        assert!(error.0.contains("the group 2"), "{error}");
+        assert!(error.to_string().contains("the group 2"), "{error}");
     }
 
     #[test]
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(setting.replayed(1, 0).map(|all| all.len()), Ok(4));
         setting.damage(2 * length + 20);
         let error = setting.replayed(1, 0).expect_err("damaged");
-        assert!(error.0.contains("the group 3"), "{error}");
+        assert!(error.to_string().contains("the group 3"), "{error}");
     }
 
     /// A file on a disk that gets full: of a write that begins at or behind `room`, all but the
@@ -461,7 +461,7 @@ mod tests {
         let setting = Setting::new();
         let (mut log, done) = setting.tight(true);
         let refused = log.append(&[&[put(2)]], false).expect_err("full");
-        assert!(matches!(&refused, Refused::Full(why) if why.0.contains("make room")), "{refused:?}");
+        assert!(matches!(&refused, Refused::Full(why) if why.to_string().contains("make room")), "{refused:?}");
         // A sync, or a loss of power might bring it back.
         assert_eq!(*done.lock().expect("no panic"), ["write", "cut", "sync"]);
         assert_eq!(setting.replayed(1, 0), Ok(vec![put(1)]));
@@ -475,7 +475,7 @@ mod tests {
     fn a_group_that_cannot_be_cut_off_may_come_back_and_the_error_says_so() {
         let (mut log, _) = Setting::new().tight(false);
         let refused = log.append(&[&[put(2)]], false).expect_err("full");
-        assert!(matches!(&refused, Refused::Unknown(why) if why.0.contains("cut")), "{refused:?}");
+        assert!(matches!(&refused, Refused::Unknown(why) if why.to_string().contains("cut")), "{refused:?}");
     }
 
     #[test]
@@ -510,7 +510,7 @@ mod tests {
         // The test itself: with the secret it would be one.
         forge(SECRET);
         let error = setting.replayed(1, 3).expect_err("a record of a later generation");
-        assert!(error.0.contains("the group 4"), "{error}");
+        assert!(error.to_string().contains("the group 4"), "{error}");
     }
 
     /// Records are found wherever they begin, although what they begin with may overlap with

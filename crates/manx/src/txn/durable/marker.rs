@@ -75,7 +75,7 @@ impl Marker {
         let names = disk.names().map_err(|error| failure::of_io(&folder, "listed", &error))?;
         if !names.is_empty() && !names.iter().any(|name| name == NAME) {
             let first = &names[0];
-            return Err(DataError(format!(
+            return Err(DataError::new(format!(
                 "{folder} holds something else ({first:?}, and no {NAME:?}): name an empty folder, or one of a store"
             )));
         }
@@ -94,7 +94,7 @@ impl Marker {
             None if names.iter().all(|name| name == NAME) && is_unfinished(&bytes) => {
                 let secret = Secret::draw().map_err(|error| {
                     let source = secret::SOURCE;
-                    DataError(format!(
+                    DataError::new(format!(
                         "{folder}: no store can be made without {source} ({error}): make it readable here"
                     ))
                 })?;
@@ -137,7 +137,7 @@ fn foreign(folder: &str, place: &str, bytes: &[u8]) -> DataError {
     let format = format.map(|rest| rest.split(|byte| *byte == b'\n').next().unwrap_or_default());
     match format {
         Some(format) if format != FORMAT.as_bytes() && format.iter().all(u8::is_ascii_digit) => {
-            DataError(format!(
+            DataError::new(format!(
                 "{folder} holds a store of format {}, and this version knows format {FORMAT}: use the version that made it",
                 format.escape_ascii()
             ))
@@ -219,7 +219,7 @@ mod tests {
         for at in 0..ready.len() {
             let mut changed = ready.clone();
             changed[at] ^= 1;
-            let error = state(Some(&changed), true).expect_err("changed").0;
+            let error = state(Some(&changed), true).expect_err("changed").to_string();
             assert!(error.contains("damaged") || error.contains("format 2"), "{at}: {error}");
         }
     }
@@ -242,7 +242,7 @@ mod tests {
         ];
         for (content, other, word) in refused {
             let error = state(content, other).expect_err(word);
-            assert!(error.0.contains(word), "{error}");
+            assert!(error.to_string().contains(word), "{error}");
         }
     }
 }

@@ -223,7 +223,7 @@ impl Durable {
         let started =
             thread::Builder::new().name("manx-checkpoint".into()).spawn(move || its.make_checkpoints());
         let checkpointer = started.map_err(|error| {
-            DataError(format!(
+            DataError::new(format!(
                 "{}: no thread can be started for checkpoints: {error}: end some, or raise the limit",
                 writer.place
             ))

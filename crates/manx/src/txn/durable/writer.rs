@@ -32,7 +32,7 @@ use super::disk::Disk;
 use super::log::{Log, Refused};
 use super::record;
 use crate::lock::{Condvar, Mutex, MutexGuard};
-use crate::txn::{Change, DataError};
+use crate::txn::{Change, DataError, Outcome};
 
 /// So few changes are put into the tree while commits wait; a millisecond's.
 const FEW: usize = 256;
@@ -205,7 +205,7 @@ impl Writer {
     fn usable<'a>(&self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, DataError> {
         match &state.broken {
             None => Ok(state),
-            Some(DataError(why)) => Err(DataError(format!(
+            Some(why) => Err(DataError::new(format!(
                 "{} takes no changes since an earlier error, and nothing was changed: open it again. The error was: {why}",
                 self.place
             ))),
@@ -216,8 +216,9 @@ impl Writer {
 impl State {
     /// Remembers an error that leaves open what is on the disk.
     fn break_at<T>(&mut self, result: Result<T, DataError>) -> Result<T, DataError> {
-        result.map_err(|DataError(why)| {
-            let error = DataError(format!("{why} (it is not known whether the changes were made)"));
+        result.map_err(|why| {
+            let error = DataError::new(format!("{why} (it is not known whether the changes were made)"));
+            let error = error.with_outcome(Outcome::Unknown);
             self.broken = Some(error.clone());
             error
         })
