@@ -124,6 +124,8 @@ impl RawMutex {
         THREAD.with(|thread| {
             // No code but ours works on this mutex.
             let trusting = true;
+            // Before the first look at the ticks: it may decide what they count.
+            thread.met_contention();
             let began_ticks = ticks();
             let window_ns = |side| {
                 let of_epoch = || bounded::window_in_epoch(side, slo::window_ns());
