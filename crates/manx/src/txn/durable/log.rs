@@ -461,7 +461,10 @@ mod tests {
         let setting = Setting::new();
         let (mut log, done) = setting.tight(true);
         let refused = log.append(&[&[put(2)]], false).expect_err("full");
-        assert!(matches!(&refused, Refused::Full(why) if why.to_string().contains("make room")), "{refused:?}");
+        assert!(
+            matches!(&refused, Refused::Full(why) if why.to_string().contains("make room")),
+            "{refused:?}"
+        );
         // A sync, or a loss of power might bring it back.
         assert_eq!(*done.lock().expect("no panic"), ["write", "cut", "sync"]);
         assert_eq!(setting.replayed(1, 0), Ok(vec![put(1)]));
