@@ -2,9 +2,8 @@
 //! after a pause, and of connections that do nothing.
 //!
 //! 1. What is measured is what the process has of the machine's memory, as the kernel counts it.
-//! 2. The clients of a run write over all keys in turn, each its own part, and wait for each
-//!    answer.
-//!    So what lives is known, and is all that a server has to keep.
+//! 2. The clients of a run write over all keys in turn, each from another one on, and wait for each
+//!    answer. So what lives is known, and is all that a server has to keep.
 //! 3. The highest figure is that of a look every 10 ms. It has the commands that are on their way.
 
 use super::cases::{self, MANX, REDIS};
