@@ -27,7 +27,7 @@ enum Target {
 }
 
 impl Target {
-    /// Which tests of which package, and the test's name.
+    /// The arguments of `cargo test` that choose the package and its tests, and the test's name.
     fn test(self) -> ([&'static str; 4], &'static str) {
         const SERVER: [&str; 4] = ["-p", "server", "--test", "fuzz"];
         const DURABLE: [&str; 4] = ["-p", "manx", "--lib", "--features=durable"];

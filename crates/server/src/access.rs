@@ -31,7 +31,7 @@ pub(crate) struct Access {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// The time of the last use, in milliseconds, of which 49 days are told apart.
+    /// The time of the last use, in milliseconds. The number begins anew every 49 days.
     Age,
     /// A count, and behind it the minute in which it was last right.
     Count,

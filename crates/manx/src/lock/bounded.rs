@@ -68,9 +68,9 @@
 //! holder makes all other threads fail once or twice, but none of them often in a row.
 //!
 //! At the library's own mutexes, in a process that uses more than two CPUs, waiters spin in a line
-//! (`line.rs`), of which only the first looks at the lock. They spin for as long as the line moves,
-//! but for no more than half of their window, or `LINE_NS_MIN` if that is longer. While threads
-//! have CPUs to spin on none sleeps, so there is no polling (below) to begin with.
+//! (`line.rs`). Only the first waiter of the line looks at the lock. Waiters spin for as long as the
+//! line moves, but for no more than half of their window, or `LINE_NS_MIN` if that is longer. While
+//! threads have CPUs to spin on, no waiter sleeps, so no waiter begins to poll (below).
 //!
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made
 //! of, so that a limit is the same on CPUs whose pause instructions differ by a factor of ten.

@@ -10,6 +10,7 @@
 //! | `store.rs` | what sessions and transactions share |
 //! | `session.rs` | what begins transactions, one at a time |
 //! | `transaction.rs`, `scan.rs`, `savepoint.rs` | what a transaction sees, does and takes back |
+//! | `work.rs` | what it has to give back when it ends |
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `collector.rs` | the thread that frees what commits leave behind |
@@ -35,6 +36,7 @@ platform::os_only! {
     mod timestamps;
     mod transaction;
     mod versions;
+    mod work;
 
     pub use data::{Bounds, Change, Data, DataError, Entry, Outcome, Value};
     pub use error::Error;

@@ -5,8 +5,8 @@
 //! versions themselves, they free them in bursts: a thread that looks at the wrong moment frees up
 //! to five hundred, cold and of any size, in the middle of its transaction. That was one commit of
 //! a hundred, and with values of a kilobyte it took 50 to 300 µs. So the epochs get
-//! *batches*, for each of which they only set a number. Each bin (`garbage.rs`) frees what was cut
-//! off there: two versions for each that comes, so that nothing piles up.
+//! *batches*. For a batch, the epochs only set a number. Each bin (`garbage.rs`) frees the versions
+//! that were cut off there: two for each version that comes, so that nothing piles up.
 //!
 //! Invariants:
 //! 1. Whatever is in a batch, or in an earlier one, was in no list any more when the epochs got

@@ -2,7 +2,8 @@
 
 use super::error::Error;
 use super::store::Store;
-use super::transaction::{Isolation, Transaction, Work};
+use super::transaction::{Isolation, Transaction};
+use super::work::Work;
 use crate::wait::Adaptive;
 
 /// Runs transactions, one at a time: [`Store::session`] makes it. It may move between threads.

@@ -21,15 +21,15 @@
 //! 2. It is committed in this order: the data component, the timestamp, the end of the id. So what
 //!    another transaction sees is durable, if it is to be.
 
-use super::coordinator;
 use super::data::{Bounds, Change, Value};
 use super::error::Error;
-use super::savepoint::{Savepoint, Savepoints, Undo};
+use super::savepoint::Savepoint;
 use super::store::Inner;
 use super::table::{Part, ReadError, Visited, WriteError, Written, Wrote};
-use super::versions::{Before, View};
+use super::versions::View;
+use super::work::Work;
 use crate::range::{Access, Owner, Span};
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch as epoch;
 use platform::futex::Deadline;
 use std::fmt;
 use std::ops::{Bound, ControlFlow, RangeBounds};
@@ -86,68 +86,6 @@ pub enum Isolation {
 pub struct Committed {
     /// Its id; `None` if it wrote nothing.
     pub id: Option<u64>,
-}
-
-/// What a session's transactions do. It is the session's, so that what one has written is taken
-/// back also if it is forgotten ([`std::mem::forget`]).
-#[derive(Debug)]
-pub(super) struct Work {
-    ids: coordinator::Session,
-    written: Vec<Written>,
-    /// A transaction has begun and is not over: it was admitted, and may read at a timestamp.
-    is_open: bool,
-    pub(super) read_timestamp: Option<u64>,
-    savepoints: Savepoints,
-}
-
-impl Work {
-    pub(super) fn new(ids: coordinator::Session) -> Work {
-        let savepoints = Savepoints::default();
-        Work { ids, written: Vec::new(), is_open: false, read_timestamp: None, savepoints }
-    }
-
-    /// A transaction begins.
-    #[inline]
-    pub(super) fn open(&mut self, inner: &Inner) -> Result<(), Error> {
-        // The one before was forgotten.
-        self.close(inner);
-        inner.admit()?;
-        self.is_open = true;
-        Ok(())
-    }
-
-    /// The transaction of this id, whatever it wrote, has an end.
-    fn end(&mut self, id: u64, inner: &Inner) {
-        self.ids.end();
-        self.savepoints.end(&mut self.written);
-        inner.versions.discard(self.ids.slot(), id, &mut self.written, &inner.collector);
-        // A transaction of many keys shall not keep its memory for ever.
-        self.written.shrink_to(WRITTEN_KEPT);
-    }
-
-    /// The transaction is over, if there is one. What it has written and not committed is gone, and
-    /// no transaction sees it.
-    #[inline]
-    pub(super) fn close(&mut self, inner: &Inner) {
-        if !std::mem::take(&mut self.is_open) {
-            return;
-        }
-        if let Some(id) = self.ids.id() {
-            {
-                // Not for longer: the end takes it, too.
-                let (mut bin, guard) = (inner.versions.bin(self.ids.slot()), &epoch::pin());
-                let take_back = |it: &Written| it.versions.take_back(id, &mut bin.retired, guard);
-                self.written.iter().for_each(take_back);
-            }
-            self.end(id, inner);
-        }
-        self.savepoints.end(&mut self.written);
-        self.ids.unpin();
-        if let Some(timestamp) = self.read_timestamp.take() {
-            inner.versions.timestamps.done(timestamp);
-        }
-        inner.release_admission();
-    }
 }
 
 /// A transaction of a [`Store`](super::Store): [`Session::begin`](super::Session::begin) makes it.
@@ -377,6 +315,65 @@ impl<'s> Transaction<'s> {
         }
     }
 
+    /// This moment, for [`Transaction::rollback_to`]. From now on each write takes the memory of
+    /// what it replaces.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| {
+    ///     it.put(b"a", b"1")?;
+    ///     let before = it.savepoint();
+    ///     it.put(b"a", b"2")?;
+    ///     it.put(b"b", b"2")?;
+    ///     it.rollback_to(before)?;
+    ///     assert_eq!(it.get(b"a")?.as_deref(), Some(&b"1"[..]));
+    ///     assert_eq!(it.get(b"b")?, None);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.work.savepoints.add()
+    }
+
+    /// Takes back what it wrote since this savepoint, which stays. What it has locked stays locked,
+    /// and later savepoints are gone.
+    ///
+    /// # Errors
+    /// [`Error::NoSavepoint`]; [`Error::Failed`] if the transaction has failed: then it can only be
+    /// rolled back as a whole.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
+        self.check_usable()?;
+        self.work.rollback_to(savepoint, self.inner)
+    }
+
+    /// What the key has, for a transaction that will write it: no other one writes it until this
+    /// one has ended, or this one gets the conflict now and not later.
+    ///
+    /// ```
+    /// use manx::txn::{Error, Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let (mut one, mut other) = (store.session()?, store.session()?);
+    /// let mut first = one.begin(Isolation::Snapshot)?;
+    /// assert_eq!(first.get_for_update(b"key")?, None);
+    /// let mut second = other.begin(Isolation::Snapshot)?;
+    /// assert!(matches!(second.put(b"key", b"1"), Err(Error::Conflict { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
+        self.prepare(|| (Span::point(key.to_vec()), Access::Exclusive))?;
+        self.check_read((Bound::Included(key), Bound::Included(key)))?;
+        let value = self.inner.versions.table.get(key, self.view(), &epoch::pin())?;
+        self.write(key, value.clone(), |_| ())?;
+        Ok(value)
+    }
+
     /// Commits what it wrote. If the data component is durable, so is what was committed, when this
     /// returns.
     ///
@@ -546,97 +543,6 @@ impl<'s> Transaction<'s> {
         }
     }
 
-    /// Frees the version of its own that it has written over, if it has.
-    fn retire(&self, before: &Before<'_>, guard: &Guard) {
-        if let Some(own) = before.own {
-            let retired = &mut self.inner.versions.bin(self.work.ids.slot()).retired;
-            // SAFETY: it is in the list no more, and is left to this caller alone.
-            unsafe { retired.take(own, before.bytes, guard) };
-            // It may write over its own as often as it likes.
-            retired.free_some();
-        }
-    }
-
-    /// This moment, for [`Transaction::rollback_to`]. From now on each write takes the memory of
-    /// what it replaces.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| {
-    ///     it.put(b"a", b"1")?;
-    ///     let before = it.savepoint();
-    ///     it.put(b"a", b"2")?;
-    ///     it.put(b"b", b"2")?;
-    ///     it.rollback_to(before)?;
-    ///     assert_eq!(it.get(b"a")?.as_deref(), Some(&b"1"[..]));
-    ///     assert_eq!(it.get(b"b")?, None);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    pub fn savepoint(&mut self) -> Savepoint {
-        self.work.savepoints.add()
-    }
-
-    /// Takes back what it wrote since this savepoint, which stays. What it has locked stays locked,
-    /// and later savepoints are gone.
-    ///
-    /// # Errors
-    /// [`Error::NoSavepoint`]; [`Error::Failed`] if the transaction has failed: then it can only be
-    /// rolled back as a whole.
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<(), Error> {
-        self.check_usable()?;
-        let undo = self.work.savepoints.since(savepoint).ok_or(Error::NoSavepoint)?;
-        let Some(id) = self.work.ids.id() else { return Ok(()) };
-        let guard = &epoch::pin();
-        for write in undo.into_iter().rev() {
-            match write {
-                Undo::Over(key, value) => {
-                    // Its own version is the head of the list, so no other transaction writes
-                    // there.
-                    if let Ok(before) = key.versions.write(id, value, View::Newest, guard) {
-                        self.retire(&before, guard);
-                    }
-                }
-                Undo::First => {
-                    // The savepoints' invariant.
-                    let Some(key) = self.work.written.pop() else { continue };
-                    let retired = &mut self.inner.versions.bin(self.work.ids.slot()).retired;
-                    key.versions.take_back(id, retired, guard);
-                    self.work.savepoints.undone(key);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What the key has, for a transaction that will write it: no other one writes it until this
-    /// one has ended, or this one gets the conflict now and not later.
-    ///
-    /// ```
-    /// use manx::txn::{Error, Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let (mut one, mut other) = (store.session()?, store.session()?);
-    /// let mut first = one.begin(Isolation::Snapshot)?;
-    /// assert_eq!(first.get_for_update(b"key")?, None);
-    /// let mut second = other.begin(Isolation::Snapshot)?;
-    /// assert!(matches!(second.put(b"key", b"1"), Err(Error::Conflict { .. })));
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Transaction::put`].
-    pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
-        self.prepare(|| (Span::point(key.to_vec()), Access::Exclusive))?;
-        self.check_read((Bound::Included(key), Bound::Included(key)))?;
-        let value = self.inner.versions.table.get(key, self.view(), &epoch::pin())?;
-        self.write(key, value.clone(), |_| ())?;
-        Ok(value)
-    }
-
     /// Shows what the key had.
     fn write<T>(
         &mut self,
@@ -660,7 +566,7 @@ impl<'s> Transaction<'s> {
             Ok(Wrote { written, before }) => {
                 let own = before.own.is_some();
                 self.work.savepoints.record(own.then_some((&written, before.value)));
-                self.retire(&before, guard);
+                self.work.retire(&before, self.inner, guard);
                 if !own {
                     self.work.written.push(written);
                 }
@@ -705,9 +611,6 @@ impl Drop for Transaction<'_> {
         self.work.close(self.inner);
     }
 }
-
-/// What a session keeps of the memory for the keys that a transaction has written.
-const WRITTEN_KEPT: usize = 1_024;
 
 /// A deletion of a range looks for this number of entries at once.
 const BATCH: usize = 64;
