@@ -47,33 +47,12 @@
 //! waiter. The waiter that takes the hand-off counts one down.
 //!
 //! # Spinning
-//! Each look takes the lock's cache line away from the holder, which needs the line back to
-//! release. So a waiter that looks all the time slows down the thread that it waits for, and takes
-//! the lock, with all that it protects, to another core at every chance: on two cores far from each
-//! other such locks do half of what one thread could do alone. A waiter here measures what a look
-//! costs it, and looks `LOOK_INTERVAL_COSTS` times as seldom, so that the holder loses a few
-//! percent of its time at most. When nothing moves, because the critical section is long, a look
-//! costs next to nothing, and there are many. A waiter that has not met contention for a while
-//! looks early the first time, because it is then likely that one hold is all that stands in its
-//! way.
-//!
-//! Spinning ends after `LOOKS` looks, and not before a limit. A Rust mutex protects one value,
-//! and its waiters spin for `SPIN_OWN_NS`. A program's mutex may protect anything, and its waiters
-//! spin for `SPIN_NS`. A longer limit makes two CPUs take turns at a lock whose data is large, for
-//! every hold of a microsecond, where one of them alone would do more (figures: README.md).
-//!
-//! A thread whose last spins were all in vain, whatever the locks, does not spin at all: it looks
-//! once (`HOPELESS`), because no holder can run while it spins. One in `PROBE` of its waits spins
-//! nevertheless, and one success ends it. The thread is counted, and not the lock: a preempted
-//! holder makes all other threads fail once or twice, but none of them often in a row.
+//! A waiter spins before it sleeps, and looks seldom (`spinning.rs`).
 //!
 //! At the library's own mutexes, in a process that uses more than two CPUs, waiters spin in a line
-//! (`line.rs`). Only the first waiter of the line looks at the lock. Waiters spin for as long as the
-//! line moves, but for no more than half of their window, or `LINE_NS_MIN` if that is longer. While
-//! threads have CPUs to spin on, no waiter sleeps, so no waiter begins to poll (below).
-//!
-//! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made
-//! of, so that a limit is the same on CPUs whose pause instructions differ by a factor of ten.
+//! (`line.rs`). Only the first waiter of the line looks at the lock. Waiters spin for as long as
+//! the line moves, but for no more than half of their window, or `LINE_NS_MIN` if that is longer.
+//! While threads have CPUs to spin on, no waiter sleeps, so no waiter begins to poll (below).
 //!
 //! # The waiter that polls
 //! Some locks are held nearly all the time by the running threads: a database's one connection, a
@@ -147,6 +126,10 @@
 
 use super::line::{self, Came, Turn};
 use super::slice;
+use super::spinning::{
+    SPIN_NS, SPIN_OWN_NS, look, pause_for, spin_after_sleep, spin_if_it_pays, spin_while, spins,
+};
+use super::words::{ASLEEP, ASLEEP_ONE, FAIR, FUTILE, FUTILE_ONE, HELD, SLEEPERS, STARVING, YIELDING};
 use crate::cpu::short_of_cpus;
 use crate::cpu::shortage::refresh_if_old_at;
 use core::cell::OnceCell;
@@ -161,34 +144,7 @@ pub(super) use super::window::window_ns;
 pub use super::window::{
     EPOCH_WINDOW_NS_MIN, UNBOUNDED_NS, WINDOW_NS, WINDOW_NS_MAX, window_in_epoch, with_window_ns,
 };
-
-/// `word`: held.
-const HELD: u32 = 1;
-/// `word`: held, and perhaps a thread sleeps.
-const SLEEPERS: u32 = 2;
-/// `word`: held, no thread sleeps, and the holder may yield when it releases.
-const YIELDING: u32 = 3;
-/// `word`: perhaps a waiter is starving; with 2 only.
-pub const MARKED: u32 = 4;
-
-/// `side`: the lock is handed off to the starving waiters.
-pub const HANDED_OFF: u32 = 1;
-/// `side`: one starving waiter.
-pub const STARVING_ONE: u32 = 2;
-/// `side`: the bits that count them.
-const STARVING: u32 = 0x7fff & !HANDED_OFF;
-/// `side`: the next waiter that was woken and finds the lock taken is starving at once.
-const FAIR: u32 = 0x8000;
-/// `side`: one sleeping waiter.
-const ASLEEP_ONE: u32 = 1 << 16;
-/// `side`: the bits that count sleeping waiters.
-const ASLEEP: u32 = 31 << 16;
-/// `side`: a waiter polls.
-pub const POLLING: u32 = 1 << 23;
-/// `side`: how many more sleepers were woken in vain than not. A waiter polls only at the maximum.
-const FUTILE: u32 = FUTILE_MAX << 21;
-const FUTILE_ONE: u32 = 1 << 21;
-const FUTILE_MAX: u32 = 3;
+pub use super::words::{HANDED_OFF, MARKED, POLLING, STARVING_ONE};
 
 /// How often a waiter compares the word in vain before it exchanges it.
 const COMPARISONS: u32 = 8;
@@ -207,32 +163,10 @@ const RECHECK_NS_MIN: u64 = 5_000_000;
 /// A starving waiter looks for itself after this time at the latest.
 const RECHECK_NS_MAX: u64 = 1_000_000_000;
 
-/// The time between two looks is this number of times the cost of a look.
-const LOOK_INTERVAL_COSTS: u64 = 12;
-/// The longest time between two looks.
-const LOOK_INTERVAL_NS_MAX: u64 = 2_500;
-/// A waiter looks early if its last wait was longer ago than this number of times the time between
-/// two looks.
-const LATELY: u64 = 32;
-/// The number of looks that a waiter takes before it sleeps …
-const LOOKS: u64 = 5;
-/// … if they have taken this time: at a program's mutex …
-const SPIN_NS: u64 = 2_500;
-/// … and at one of the library's own.
-const SPIN_OWN_NS: u64 = 10_000;
 /// A waiter that stands in line does not ask for its window before this time.
 const LINE_NS_MIN: u64 = 100_000;
-/// How long a waiter spins after it was woken and did not find the lock free.
-const SPIN_WOKEN_NS: u64 = 5_000;
 /// How long a starving waiter spins before it sleeps until it is served.
 const SPIN_STARVING_NS: u64 = 20_000;
-/// A thread that has stopped spinning spins in one wait out of this number.
-const PROBE: u64 = 16;
-/// A thread stops spinning after this number of spins in vain in a row …
-const HOPELESS: u32 = 256;
-/// … and after this number in a process that is short of CPUs.
-const HOPELESS_SHORT_OF_CPUS: u32 = 32;
-
 /// How to wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wait {
@@ -724,37 +658,6 @@ impl Waiter<'_> {
     }
 }
 
-/// Spins until it has taken the lock by setting `word` to `to` (true), or until spinning does not
-/// seem to pay (false).
-fn spin_if_it_pays(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64, now_ticks: u64) -> bool {
-    if !spins(thread.failed_spins(), short_of_cpus(), now_ticks >> 8) {
-        // This fails nearly always, so soon after the lock was found taken, and says nothing about
-        // spinning.
-        return look(word, to);
-    }
-    let acquired = spin_for(word, thread, to, spin_ns);
-    thread.spun(acquired);
-    acquired
-}
-
-/// Whether a thread has nothing to hope for after `in_vain` spins in vain in a row.
-const fn is_hopeless(in_vain: u32, short_of_cpus: bool) -> bool {
-    in_vain >= if short_of_cpus { HOPELESS_SHORT_OF_CPUS } else { HOPELESS }
-}
-
-/// Whether such a thread spins; `chance` is any number.
-const fn spins(in_vain: u32, short_of_cpus: bool, chance: u64) -> bool {
-    !is_hopeless(in_vain, short_of_cpus) || chance.is_multiple_of(PROBE)
-}
-
-/// Spins a little after a wake-up that found the lock taken by another thread.
-fn spin_after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bool {
-    if is_hopeless(thread.failed_spins(), short_of_cpus()) {
-        return look(word, to);
-    }
-    spin_for(word, thread, to, SPIN_WOKEN_NS)
-}
-
 /// Spins until there is a hand-off (true), or that does not seem to pay.
 fn spin_until_handed_off(side: &AtomicU32) -> bool {
     if platform::spin_bound(1) == 0 {
@@ -769,74 +672,6 @@ fn spin_until_handed_off(side: &AtomicU32) -> bool {
         if ticks().wrapping_sub(end_ticks) as i64 >= 0 {
             return false;
         }
-        pause();
-    }
-}
-
-fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
-    if platform::spin_bound(1) == 0 {
-        return false;
-    }
-    let began_ticks = ticks();
-    let (acquired, now_ticks) = spin_while(|| true, word, thread, to, spin_ns);
-    thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
-    acquired == Some(true)
-}
-
-/// Looks at the lock from time to time, while this thread `is_alone`. Returns whether it acquired
-/// the lock, `None` if it is not alone, and when it looked at the clock last.
-fn spin_while(
-    is_alone: impl Fn() -> bool,
-    word: &AtomicU32,
-    thread: &Thread,
-    to: u32,
-    spin_ns: u64,
-) -> (Option<bool>, u64) {
-    let began_ticks = ticks();
-    if platform::spin_bound(1) == 0 {
-        return (None, began_ticks);
-    }
-    let (spin_ticks, interval_ticks_max) = (ns_to_ticks(spin_ns), ns_to_ticks(LOOK_INTERVAL_NS_MAX));
-    let mut apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
-    let mut until_ticks = began_ticks.wrapping_add(apart_ticks);
-    if began_ticks.wrapping_sub(thread.contended_ticks.get()) > apart_ticks * LATELY {
-        until_ticks = began_ticks.wrapping_add(apart_ticks / LATELY);
-    }
-    loop {
-        let mut before_ticks = ticks();
-        while (before_ticks.wrapping_sub(until_ticks) as i64) < 0 {
-            if !is_alone() {
-                return (None, before_ticks);
-            }
-            pause();
-            before_ticks = ticks();
-        }
-        // Relaxed: a thread that finds it free takes it by a step that acquires.
-        let seen = word.load(Ordering::Relaxed);
-        // The comparisons use the value, so it is here by the time that the clock is read again.
-        let acquired =
-            seen == 0 && word.compare_exchange(0, to, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        let over = acquired || seen & MARKED != 0;
-        let now_ticks = ticks();
-        if over || now_ticks.wrapping_sub(began_ticks) > spin_ticks.max(LOOKS * apart_ticks) {
-            return (Some(acquired), now_ticks);
-        }
-        thread.looked(now_ticks.wrapping_sub(before_ticks));
-        apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
-        until_ticks = now_ticks.wrapping_add(apart_ticks);
-    }
-}
-
-/// Takes the lock if it is free.
-fn look(word: &AtomicU32, to: u32) -> bool {
-    word.load(Ordering::Relaxed) == 0
-        && word.compare_exchange(0, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
-}
-
-/// Lets this much time pass.
-fn pause_for(ns: u64) {
-    let end_ticks = ticks().wrapping_add(ns_to_ticks(ns));
-    while platform::spin_bound(1) != 0 && (ticks().wrapping_sub(end_ticks) as i64) < 0 {
         pause();
     }
 }

@@ -20,7 +20,7 @@
 //!
 //! # When it pays
 //! With two CPUs at most one waiter runs. It does better to look seldom, so that the holder can
-//! take the lock again (`bounded.rs`, *Spinning*), and so does a waiter that was the first when it
+//! take the lock again (`spinning.rs`), and so does a waiter that was the first when it
 //! came and behind which no thread stands: two threads on a large machine. A thread that was told,
 //! or behind which another one stands, shows that three threads are running. Then the lock goes
 //! from one to the next at the cost of two transfers of its cache line.

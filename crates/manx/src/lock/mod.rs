@@ -33,8 +33,10 @@ mod raw;
 mod reorderable;
 mod rwlock;
 mod slice;
+mod spinning;
 mod standby;
 mod window;
+mod words;
 
 pub use asl::Asl;
 #[doc(hidden)]

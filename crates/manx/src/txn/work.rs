@@ -1,9 +1,9 @@
 //! What a transaction has to give back when it ends: its id, its writes, and its place among those
 //! that are admitted.
 //!
-//! A session keeps it, and not the transaction. So what a transaction has written is taken back also
-//! if the transaction is forgotten ([`std::mem::forget`]): when its session begins another one, or
-//! ends.
+//! A session keeps it, and not the transaction. So what a transaction has written is taken back
+//! also if the transaction is forgotten ([`std::mem::forget`]): when its session begins another
+//! one, or ends.
 //!
 //! Invariant: what the transaction wrote is in the versions of the keys in `written`, under its id,
 //! until it is committed or taken back.

@@ -1,5 +1,6 @@
 //! Of the default lock's algorithm: what one thread can see of it.
 
+use super::super::spinning::{HOPELESS, HOPELESS_SHORT_OF_CPUS};
 use super::*;
 
 #[test]

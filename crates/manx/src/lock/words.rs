@@ -1,0 +1,29 @@
+//! What the bits of the default lock's two words mean. The algorithm is in `bounded.rs`.
+
+/// `word`: held.
+pub(super) const HELD: u32 = 1;
+/// `word`: held, and perhaps a thread sleeps.
+pub(super) const SLEEPERS: u32 = 2;
+/// `word`: held, no thread sleeps, and the holder may yield when it releases.
+pub(super) const YIELDING: u32 = 3;
+/// `word`: perhaps a waiter is starving; with 2 only.
+pub const MARKED: u32 = 4;
+
+/// `side`: the lock is handed off to the starving waiters.
+pub const HANDED_OFF: u32 = 1;
+/// `side`: one starving waiter.
+pub const STARVING_ONE: u32 = 2;
+/// `side`: the bits that count them.
+pub(super) const STARVING: u32 = 0x7fff & !HANDED_OFF;
+/// `side`: the next waiter that was woken and finds the lock taken is starving at once.
+pub(super) const FAIR: u32 = 0x8000;
+/// `side`: one sleeping waiter.
+pub(super) const ASLEEP_ONE: u32 = 1 << 16;
+/// `side`: the bits that count sleeping waiters.
+pub(super) const ASLEEP: u32 = 31 << 16;
+/// `side`: a waiter polls.
+pub const POLLING: u32 = 1 << 23;
+/// `side`: how many more sleepers were woken in vain than not. A waiter polls only at the maximum.
+pub(super) const FUTILE: u32 = FUTILE_MAX << 21;
+pub(super) const FUTILE_ONE: u32 = 1 << 21;
+pub(super) const FUTILE_MAX: u32 = 3;
