@@ -2,7 +2,7 @@
 
 mod support;
 
-use server::resp::Reply::{Bulk, Simple};
+use server::resp::Reply::Simple;
 use server::{Options, Password, Server};
 use std::io::{ErrorKind, Read as _, Write as _};
 use support::*;
@@ -14,8 +14,7 @@ fn bounded(model: server::Model) -> Server {
 }
 
 fn disconnections(it: &mut Client) -> u64 {
-    let Bulk(info) = it.ask("INFO stats") else { panic!() };
-    let info = String::from_utf8(info).unwrap();
+    let info = it.info("stats");
     let (_, behind) = info.split_once("client_output_buffer_limit_disconnections:").unwrap();
     behind.split_once("\r\n").unwrap().0.parse().unwrap()
 }

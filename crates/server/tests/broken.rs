@@ -7,7 +7,7 @@ mod support;
 
 use manx::txn::{Bounds, Change, Data, DataError, Entry, Store, Value};
 use map::Map;
-use server::resp::Reply::{Bulk, Simple};
+use server::resp::Reply::Simple;
 use server::{Model, Options, Server};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -49,8 +49,7 @@ fn on(data: Faulty, model: Model) -> Server {
 }
 
 fn writing(it: &mut Client) -> String {
-    let Bulk(info) = it.ask("INFO persistence") else { panic!() };
-    let info = String::from_utf8(info).unwrap();
+    let info = it.info("persistence");
     let (_, behind) = info.split_once("aof_last_write_status:").unwrap();
     behind.split_once("\r\n").unwrap().0.to_owned()
 }
@@ -90,10 +89,7 @@ fn a_panic_ends_its_connection_and_no_other() {
             other.expect("PING", Simple("PONG".into()));
         }
         // Their places are free as soon as they have ended.
-        until("their places", || {
-            let Bulk(info) = other.ask("INFO clients") else { panic!() };
-            String::from_utf8(info).unwrap().contains("connected_clients:1\r\n")
-        });
+        until("their places", || other.info("clients").contains("connected_clients:1\r\n"));
         other.expect_ok("SET k v");
         other.expect("GET k", bulk("v"));
     }

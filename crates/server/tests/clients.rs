@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use support::redis::Redis;
 use support::*;
-use testing::eventually;
+use testing::until;
 
 /// All that is answered to these bytes, until the server closes the connection or has nothing more
 /// to say.
@@ -64,8 +64,7 @@ fn a_request_of_http_is_closed_and_nothing_behind_it_is_done() {
             assert!(!answers.contains("OK"), "{answers}");
             it.expect("EXISTS k", int(0));
         }
-        let Bulk(info) = it.ask("INFO stats") else { panic!() };
-        assert!(String::from_utf8(info).unwrap().contains("protocol_errors:5\r\n"));
+        assert!(it.info("stats").contains("protocol_errors:5\r\n"));
         // As a value and as a key they are what they are.
         it.expect_ok("SET post host:");
         it.expect("GET post", bulk("host:"));
@@ -156,10 +155,7 @@ fn a_killed_client_does_nothing_more() {
         other.send(&b"INCR n\r\n".repeat(50_000));
         it.expect(&format!("CLIENT KILL ID {id}"), int(1));
         assert_eq!(fields(it, "CLIENT LIST").len(), 1);
-        let info =
-            |it: &mut Client| it.ask("INFO clients").as_bytes().map(<[u8]>::to_vec).unwrap_or_default();
-        let is_alone = |info: Vec<u8>| String::from_utf8_lossy(&info).contains("connected_clients:1\r\n");
-        eventually("it is gone", || is_alone(info(it)).then_some(()));
+        until("it is gone", || it.info("clients").contains("connected_clients:1\r\n"));
         let before = it.ask("GET n");
         it.expect("GET n", before);
     });

@@ -393,9 +393,7 @@ fn collections_outlive_a_restart_and_dead_ones_do_not() {
         it.expect("HSET h c 3", int(1));
         it.expect("DEL z", int(1));
         // Three of `h`, and of `dead` one in both orders; everything else belongs to no collection.
-        while members_in(&store) != 5 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        until("the others' deletion", || members_in(&store) == 5);
         it.expect("HLEN h", int(3));
         it.expect("DBSIZE", int(3));
         it.expect_ok("FLUSHALL");
@@ -415,8 +413,6 @@ fn collections_outlive_a_restart_and_dead_ones_do_not() {
         // field, and there is the generation.
         let mut session = store.session().unwrap();
         let mut count = || session.begin(Isolation::Snapshot).unwrap().scan::<[u8], _>(..).count();
-        while count() != 3 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        until("its deletion", || count() == 3);
     }
 }

@@ -132,9 +132,7 @@ fn keys_expire() {
         until("the expiry", || it.ask("GET k") == Null);
         it.expect("EXISTS k", int(0));
         // The housekeeping deletes it.
-        while it.ask("DBSIZE") != int(0) {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        until("its deletion", || it.ask("DBSIZE") == int(0));
         it.expect("KEYS *", Array(vec![]));
         it.expect("DEL k", int(0));
         it.expect("SET k v XX", Null);
@@ -346,9 +344,6 @@ fn keys_are_counted_also_when_all_connections_are_taken() {
         // The housekeeping has its session from then on.
         until_there_are(1, &store);
         // What the housekeeping has deleted it counts a moment later.
-        until("the key is not counted any more", || {
-            let Bulk(info) = it.ask("INFO keyspace") else { panic!() };
-            String::from_utf8(info).unwrap().contains("db0:keys=1,expires=0")
-        });
+        until("it is not counted any more", || it.info("keyspace").contains("db0:keys=1,expires=0"));
     }
 }

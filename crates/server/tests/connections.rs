@@ -43,8 +43,7 @@ fn two_hundred_connections() {
             }
         }
         clients[0].expect("DBSIZE", int(200));
-        let Bulk(info) = clients[0].ask("INFO clients") else { panic!() };
-        assert!(String::from_utf8(info).unwrap().contains("connected_clients:200\r\n"));
+        assert!(clients[0].info("clients").contains("connected_clients:200\r\n"));
     });
 }
 
@@ -130,8 +129,7 @@ fn a_client_that_never_reads_is_disconnected_and_others_are_served() {
                 other.expect("STRLEN k", int(200_000));
             }
         }
-        let Bulk(info) = other.ask("INFO stats") else { panic!() };
-        let info = String::from_utf8(info).unwrap();
+        let info = other.info("stats");
         assert!(info.contains("client_output_buffer_limit_disconnections:1\r\n"), "{info}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use server::resp::Reply::{Array, Bulk, Error};
+use server::resp::Reply::{Array, Error};
 use server::{Eviction, Options, Server};
 use support::*;
 use testing::until;
@@ -21,8 +21,7 @@ fn set(it: &mut Client, key: &str, more: &str) -> server::resp::Reply {
 
 /// The number behind this word of INFO.
 fn info(it: &mut Client, section: &str, word: &str) -> u64 {
-    let Bulk(text) = it.ask(&format!("INFO {section}")) else { panic!() };
-    let text = String::from_utf8(text).unwrap();
+    let text = it.info(section);
     let line = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(':'));
     line.unwrap_or_else(|| panic!("{word} in {text}")).parse().unwrap()
 }

@@ -111,7 +111,7 @@ fn flushall_within_a_transaction_deletes_what_was_before_it() {
         it.expect("EXEC", Array(answers));
         other.expect("KEYS *", Array(vec![bulk("b"), bulk("d")]));
         other.expect("DBSIZE", int(2));
-        let text = String::from_utf8(other.ask("INFO keyspace").as_bytes().unwrap().to_vec()).unwrap();
+        let text = other.info("keyspace");
         assert!(text.contains("db0:keys=2,expires=1,"), "{text}");
         // Two in one transaction.
         it.expect_ok("MULTI");
@@ -157,7 +157,7 @@ fn clients_that_write_and_clients_that_flush_agree_on_what_is_there() {
         let Array(keys) = it.ask("KEYS *") else { panic!("an array") };
         it.expect("DBSIZE", int(keys.len() as i64));
         let expiries = keys.iter().filter(|key| key.as_bytes().unwrap().starts_with(b"own")).count();
-        let text = String::from_utf8(it.ask("INFO keyspace").as_bytes().unwrap().to_vec()).unwrap();
+        let text = it.info("keyspace");
         let expected = format!("db0:keys={},expires={expiries},", keys.len());
         assert!(keys.is_empty() || text.contains(&expected), "{text}, not {expected}");
         it.expect_ok("FLUSHALL");

@@ -108,6 +108,12 @@ impl<S: Read + Write> Client<S> {
         self.ask_bytes(&words(line))
     }
 
+    /// What INFO says of this section.
+    pub fn info(&mut self, section: &str) -> String {
+        let Reply::Bulk(text) = self.ask(&format!("INFO {section}")) else { panic!("no text") };
+        String::from_utf8(text).expect("text")
+    }
+
     /// The command's answer is this one.
     #[track_caller]
     pub fn expect(&mut self, line: &str, reply: Reply) {
