@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::{MANX, Sandbox, bare, fails, output, stdout};
+use testing::process::copy_program;
 
 /// The subcommands, the program of each, and the arguments that it gets before all others.
 const ALL: [(&str, &str, &[&str]); 3] =
@@ -31,7 +32,7 @@ fn alone() -> (MutexGuard<'static, ()>, Sandbox) {
 fn installed(sandbox: &Sandbox) -> PathBuf {
     std::fs::create_dir(sandbox.path("bin")).unwrap();
     let manx = sandbox.path("bin/manx");
-    std::fs::copy(MANX, &manx).unwrap();
+    copy_program(MANX, &manx);
     manx
 }
 

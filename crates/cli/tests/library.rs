@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 use support::{MANX, Sandbox, bare, fails, output, stderr, stdout};
+use testing::process::copy_program;
 
 #[test]
 fn the_library_lies_beside_the_command_or_in_lib_manx() {
@@ -12,7 +13,7 @@ fn the_library_lies_beside_the_command_or_in_lib_manx() {
         fs::create_dir(sandbox.path(folder)).expect("made");
     }
     let manx = sandbox.path("bin/manx");
-    fs::copy(MANX, &manx).expect("copied");
+    copy_program(MANX, &manx);
     let print = ["run", "sh", "-c", "echo $LD_PRELOAD"];
     fails(
         bare(&manx).args(print),

@@ -7,6 +7,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use support::{Sandbox, chmod, fails, output, root, stderr, stdout};
+use testing::process::copy_program;
 
 /// A program that says what it was given and ends with 5.
 const TELL: &str = r#"
@@ -105,7 +106,7 @@ fn a_program_that_gets_more_rights() {
     let sandbox = Sandbox::new();
     let copy = |name: &str, user: Option<u32>, group: Option<u32>, mode: u32| {
         let program = sandbox.path(name);
-        fs::copy(sandbox.compile("tell", TELL, &[]).expect("a C compiler"), &program).expect("copied");
+        copy_program(sandbox.compile("tell", TELL, &[]).expect("a C compiler"), &program);
         chown(&program, user, group).expect("root may");
         chmod(&program, mode);
         program
@@ -161,7 +162,7 @@ fn a_program_with_file_capabilities() {
     let folder = program.parent().expect("a folder");
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("set");
     let manx = sandbox.path("manx");
-    fs::copy(support::MANX, &manx).expect("copied");
+    copy_program(support::MANX, &manx);
     let mut command = support::bare(&manx);
     command.env("MANX_PRELOAD", &library).arg("run").arg(&program).uid(65534).gid(65534).current_dir("/");
     let run = output(&mut command);

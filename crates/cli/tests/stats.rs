@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use support::holder::Holder;
 use support::{MANX, Sandbox, bare, chmod, fails, loses_its_reader, output, root, stderr, stdout};
+use testing::process::copy_program;
 
 /// The bytes of a live file with one site.
 fn live_file(pid: u32, state: u32, format: u32) -> Vec<u8> {
@@ -144,7 +145,7 @@ fn what_belongs_to_somebody_else_is_told() {
     let sandbox = Sandbox::new();
     chmod(&sandbox.path(""), 0o755);
     let manx = sandbox.path("manx");
-    fs::copy(MANX, &manx).expect("copied");
+    copy_program(MANX, &manx);
     let file = sandbox.write("counts.live", live_file(1, live::RUNNING, FORMAT));
     chmod(&file, 0o600);
     let holder = Holder::start(&sandbox, &[&file]);

@@ -4,7 +4,7 @@ use exporter::registry::{Limits, OTHER};
 use exporter::watch::{Scope, Watch};
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
-use testing::process::compiler;
+use testing::process::{compiler, copy_program};
 
 /// The CPU time that a pass may take, in nanoseconds.
 const PASS_NS: u64 = 4_000_000;
@@ -57,7 +57,7 @@ fn many_programs_at_once_are_summed_in_other() {
     assert!(compiler(&source).arg("-o").arg(&sleeper).status().expect("a C compiler").success());
     let start = |at: usize| {
         let program = folder.path().join(format!("program-{at}"));
-        std::fs::copy(&sleeper, &program).expect("copied");
+        copy_program(&sleeper, &program);
         Command::new(program).spawn().expect("started")
     };
     let mut children: Vec<Child> = (0..3 * PROGRAMS).map(start).collect();

@@ -20,6 +20,17 @@ pub fn compiler(source: &Path) -> Command {
     compiler
 }
 
+/// Copies a program, its mode too, by another process. A child that another test starts at the same
+/// moment has this process's open files until its own program begins. If the copy were among them,
+/// open for writing, it could not be executed (`ETXTBSY`).
+///
+/// # Panics
+/// If it cannot be copied.
+#[track_caller]
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    succeed(Command::new("cp").arg(from.as_ref()).arg(to.as_ref()));
+}
+
 /// Bytes as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

@@ -1,11 +1,10 @@
 //! A process that maps files, as a process under Manx maps its library and its live file.
 
 use super::Sandbox;
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testing::process::Running;
+use testing::process::{Running, copy_program};
 
 const HOLDER: &str = include_str!("../../../exporter/tests/support/holder.c");
 
@@ -30,7 +29,7 @@ impl Holder {
         let compiled = sandbox.compile("holder", HOLDER, &[]).expect("a C compiler");
         let program = sandbox.path(name);
         if program != compiled {
-            fs::copy(compiled, &program).expect("copied");
+            copy_program(compiled, &program);
         }
         program
     }
