@@ -29,6 +29,8 @@ use crate::steps::Verdict;
 
 /// By how much the priority of a step is lower.
 const NICE: i32 = 15;
+/// How many of the last lines of a step that has failed stand beside the table.
+const LAST_LINES: usize = 15;
 
 /// The steps that run beside others.
 pub struct Lane {
@@ -109,7 +111,19 @@ fn ended(step: &str, folder: &Path, full: bool) -> Ended {
         }
         Err(why) => (Verdict::Failed(format!("it cannot run beside others: {why}")), Duration::ZERO),
     };
-    Ended { verdict, took, output }
+    Ended { verdict: with_last_lines(verdict, &output), took, output }
+}
+
+/// A failure with the last lines that the step has printed, so that they stand beside the table at
+/// the end, unless it has lines of its own, as those of tests have.
+fn with_last_lines(verdict: Verdict, output: &str) -> Verdict {
+    match verdict {
+        Verdict::Failed(why) if !why.contains('\n') => {
+            let lines: Vec<&str> = output.lines().collect();
+            Verdict::Failed(format!("{why}\n{}", lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")))
+        }
+        other => other,
+    }
 }
 
 fn child(step: &str, folder: &Path, output: &Path, full: bool) -> std::io::Result<std::process::ExitStatus> {
@@ -179,6 +193,18 @@ mod tests {
         assert_eq!(verdict(folder.path(), "second"), None);
         let gone = folder.path().join("gone");
         assert!(part("one", &gone, || Verdict::Passed).unwrap_err().contains("one.json"));
+    }
+
+    #[test]
+    fn a_failure_has_the_last_lines_unless_it_has_its_own() {
+        let printed = (0..LAST_LINES + 5).map(|line| format!("{line}\n")).collect::<String>();
+        let Verdict::Failed(why) = with_last_lines(Verdict::Failed("`x` failed".into()), &printed) else {
+            panic!("it has failed")
+        };
+        assert!(why.starts_with("`x` failed\n5\n6\n") && why.ends_with("19"), "{why}");
+        let own = Verdict::Failed("tests\nfailures:".into());
+        assert_eq!(with_last_lines(own.clone(), &printed), own);
+        assert_eq!(with_last_lines(Verdict::Passed, &printed), Verdict::Passed);
     }
 
     #[test]
