@@ -14,6 +14,7 @@
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `collector.rs` | the thread that frees what commits leave behind |
+//! | `tables.rs` | several tables with names in one store |
 //! | `timestamps.rs` | times that the user gives |
 //! | `durable/` | a data component in files (feature `durable`) |
 //! | `error.rs` | why a transaction could not go on |
@@ -33,6 +34,7 @@ platform::os_only! {
     mod session;
     mod store;
     mod table;
+    mod tables;
     mod timestamps;
     mod transaction;
     mod versions;
@@ -44,5 +46,6 @@ platform::os_only! {
     pub use scan::Scan;
     pub use session::Session;
     pub use store::{Options, Stats, Store};
+    pub use tables::{Table, TableScan, Tables, TablesError};
     pub use transaction::{Committed, Isolation, Transaction};
 }

@@ -34,6 +34,7 @@ pub struct Options {
     pub(super) tries_max: u32,
     pub(super) sync: bool,
     pub(super) lock_wait: Option<Duration>,
+    pub(super) ranges_max: usize,
     collect_every: Option<Duration>,
 }
 
@@ -48,6 +49,7 @@ impl Options {
             tries_max: 1_000,
             sync: true,
             lock_wait: None,
+            ranges_max: 4_096,
             collect_every: Some(Duration::from_millis(50)),
         }
     }
@@ -104,6 +106,34 @@ impl Options {
     /// ```
     pub const fn lock_wait(mut self, time: Duration) -> Options {
         self.lock_wait = Some(time);
+        self
+    }
+
+    /// Sets the number of key ranges that a serializable transaction holds before neighbours become
+    /// one range, with all keys that lie between them, as far as no other transaction holds any of
+    /// these; the default is 4,096. So a transaction that reads or writes very many keys takes
+    /// little memory for its locks, and leaves room for the locks of others. See
+    /// [`Owner::escalate`](crate::range::Owner::escalate).
+    ///
+    /// ```
+    /// use manx::txn::{Error, Isolation, Options, Store};
+    /// use std::time::Duration;
+    ///
+    /// let options = Options::new().ranges_max(2).lock_wait(Duration::from_millis(1));
+    /// let store = Store::in_memory(options);
+    /// let (mut one, mut other) = (store.session()?, store.session()?);
+    /// let mut reader = one.begin(Isolation::Serializable)?;
+    /// for key in [b"a", b"c", b"e"] {
+    ///     reader.get(key)?;
+    /// }
+    /// // It holds all from `a` to `e` now, and no more.
+    /// let mut writer = other.begin(Isolation::Serializable)?;
+    /// writer.put(b"f", b"1")?;
+    /// assert!(matches!(writer.put(b"b", b"1"), Err(Error::TimedOut { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub const fn ranges_max(mut self, ranges: usize) -> Options {
+        self.ranges_max = ranges;
         self
     }
 

@@ -131,7 +131,8 @@ impl<'s> Transaction<'s> {
         if isolation == Isolation::Snapshot {
             work.ids.snapshot();
         }
-        let owner = (isolation == Isolation::Serializable).then(|| inner.ranges.owner());
+        let owner = (isolation == Isolation::Serializable)
+            .then(|| inner.ranges.owner().escalating(inner.options.ranges_max));
         Transaction { inner, work, isolation, owner, failed: None }
     }
 

@@ -73,7 +73,9 @@ fn explore(isolation: Isolation) {
     let mut committed = 0;
     for seed in first..first + if full() { 1_000 } else { 10 } {
         let protocol = protocols[seed as usize % protocols.len()];
-        for store in stores(Options::new().protocol(protocol)) {
+        // Each third one makes one range of several.
+        let ranges_max = if seed % 3 == 0 { 2 } else { 4_096 };
+        for store in stores(Options::new().protocol(protocol).ranges_max(ranges_max)) {
             let history = history(&store, isolation, seed);
             committed += history.iter().filter(|txn| txn.committed).count();
             let found = anomalies(&history, is_list);
