@@ -346,7 +346,7 @@ fn a_serializable_transaction_waits_no_longer_than_it_may() {
 fn accounts_add_up_in_every_snapshot_whatever_the_protocol() {
     for protocol in Protocol::ALL {
         let options = Options::new().protocol(protocol);
-        for store in [Store::in_memory(options), Store::open(options, Box::new(Map::default()))] {
+        for store in [Store::in_memory(options), Store::open(options, Box::new(Map::default())).unwrap()] {
             transfers(&store, 8, 100);
         }
     }

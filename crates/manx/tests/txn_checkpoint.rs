@@ -8,7 +8,7 @@ mod wrapped;
 
 use copied::copied;
 use manx::txn::durable::{Durable, DurableOptions, Folder, Medium};
-use manx::txn::{Change, Data, Value};
+use manx::txn::{Batch, Change, Data, Value};
 use std::io;
 use std::ops::Bound;
 use std::path::Path;
@@ -110,13 +110,17 @@ fn scanned(store: &Durable, descending: bool, limit: usize) -> Vec<String> {
 fn commits_go_on_while_a_checkpoint_stands_still_and_are_seen_and_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, gate) = gated(folder.path());
-    store.apply(&[put("a", "1"), put("b", "1"), put("d", "1"), put("f", "1")], true).expect("applied");
+    store
+        .apply(Batch::new(&[put("a", "1"), put("b", "1"), put("d", "1"), put("f", "1")], true))
+        .expect("applied");
     gate.close();
     thread::scope(|scope| {
         let checkpoint = scope.spawn(|| store.checkpoint());
         gate.until_a_thread_waits();
-        store.apply(&[put("b", "2"), delete("d"), put("e", "2")], true).expect("applied");
-        store.apply(&[put("c", "3"), put("c", "4"), delete("f"), delete("nothing")], false).expect("applied");
+        store.apply(Batch::new(&[put("b", "2"), delete("d"), put("e", "2")], true)).expect("applied");
+        store
+            .apply(Batch::new(&[put("c", "3"), put("c", "4"), delete("f"), delete("nothing")], false))
+            .expect("applied");
         let expected = ["a=1", "b=2", "c=4", "e=2"];
         let see = |store: &Durable| {
             assert_eq!(scanned(store, false, usize::MAX), expected);
@@ -149,7 +153,9 @@ fn a_thread_that_fills_the_other_file_too_waits_for_the_checkpoint() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, gate) = gated(folder.path());
     let large = "x".repeat(LOG_BYTES / 5);
-    let apply = |number: u32| store.apply(&[put(&format!("{number:03}"), &large)], true).expect("applied");
+    let apply = |number: u32| {
+        store.apply(Batch::new(&[put(&format!("{number:03}"), &large)], true)).expect("applied")
+    };
     gate.close();
     let applied = AtomicU32::new(0);
     thread::scope(|scope| {
@@ -169,7 +175,7 @@ fn a_thread_that_fills_the_other_file_too_waits_for_the_checkpoint() {
         writer.join().expect("no panic");
     });
     // A group that is longer than a file, too.
-    store.apply(&[put("long", &large.repeat(6)), delete("000")], true).expect("applied");
+    store.apply(Batch::new(&[put("long", &large.repeat(6)), delete("000")], true)).expect("applied");
     let copy = copied(folder.path());
     for store in [&Durable::open(copy.path(), OPTIONS).expect("opened"), &store] {
         let all = scanned(store, false, usize::MAX);
@@ -181,18 +187,18 @@ fn a_thread_that_fills_the_other_file_too_waits_for_the_checkpoint() {
 fn after_a_checkpoint_that_failed_nothing_is_taken_and_all_is_still_there() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, gate) = gated(folder.path());
-    store.apply(&[put("a", "1")], true).expect("applied");
+    store.apply(Batch::new(&[put("a", "1")], true)).expect("applied");
     gate.close();
     thread::scope(|scope| {
         let checkpoint = scope.spawn(|| store.checkpoint());
         gate.until_a_thread_waits();
-        store.apply(&[put("b", "2")], true).expect("applied");
+        store.apply(Batch::new(&[put("b", "2")], true)).expect("applied");
         gate.broken.store(true, SeqCst);
         gate.open();
         let error = checkpoint.join().expect("no panic").expect_err("the sync failed").to_string();
         assert!(error.contains("I/O error") && error.contains("open it again"), "{error}");
     });
-    let error = store.apply(&[put("c", "3")], true).expect_err("refused").to_string();
+    let error = store.apply(Batch::new(&[put("c", "3")], true)).expect_err("refused").to_string();
     assert!(error.contains("takes no changes"), "{error}");
     assert_eq!(scanned(&store, false, usize::MAX), ["a=1", "b=2"]);
     gate.broken.store(false, SeqCst);
@@ -215,7 +221,7 @@ fn a_group_is_seen_whole_before_during_and_after_checkpoints() {
         let third = if number.is_multiple_of(2) { put("c", &value) } else { delete("c") };
         [put("a", &value), put("b", &value), third]
     };
-    store.apply(&group(0), true).expect("applied");
+    store.apply(Batch::new(&group(0), true)).expect("applied");
     thread::scope(|scope| {
         for descending in [false, true] {
             let (store, over) = (&store, &over);
@@ -242,7 +248,7 @@ fn a_group_is_seen_whole_before_during_and_after_checkpoints() {
         });
         let _ends = Stop(&over);
         for number in 1..=1_500 {
-            store.apply(&group(number), number.is_multiple_of(16)).expect("applied");
+            store.apply(Batch::new(&group(number), number.is_multiple_of(16))).expect("applied");
             let found = store.get(b"a").expect("read");
             assert_eq!(
                 found.as_ref().map(text),

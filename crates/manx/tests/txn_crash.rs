@@ -18,7 +18,7 @@ mod wrapped;
 
 use fastrand::Rng;
 use manx::txn::durable::{Disk, Durable, DurableOptions, Folder, Medium};
-use manx::txn::{Change, Data};
+use manx::txn::{Batch, Change, Data};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -131,7 +131,7 @@ fn child() {
                 loop {
                     // Without a sync as well: what was written before a kill is kept by the kernel.
                     let sync = !model.transfers.is_multiple_of(3);
-                    store.apply(&model.transfer(), sync).expect("applied");
+                    store.apply(Batch::new(&model.transfer(), sync)).expect("applied");
                     let line = format!("done {thread} {}\n", model.transfers);
                     // One short write into a pipe is whole.
                     let written = io::stderr().write(line.as_bytes()).expect("the parent reads");
@@ -268,13 +268,13 @@ fn a_lost_or_torn_group_is_seen() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Durable::open(folder.path(), SHORT).expect("made");
     let first = Model::new(0, FILLING).transfer();
-    store.apply(&first, true).expect("applied");
+    store.apply(Batch::new(&first, true)).expect("applied");
     let sees = |acknowledged, begun| Model::new(0, FILLING).find(&store, acknowledged, begun).is_err();
     assert!(!sees(1, 1));
     assert!(sees(2, 2), "a loss");
     assert!(sees(0, 0), "one that nobody began");
     let Change::Put { key, .. } = &first[0] else { panic!("a put") };
     let other = Change::Put { key: key.clone(), value: 1_000_000i64.to_le_bytes().into() };
-    store.apply(&[other], true).expect("applied");
+    store.apply(Batch::new(&[other], true)).expect("applied");
     assert!(sees(1, 1), "a torn batch");
 }

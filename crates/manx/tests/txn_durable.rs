@@ -9,7 +9,7 @@ mod wrapped;
 use copied::copied;
 use fastrand::Rng;
 use manx::txn::durable::{Durable, DurableOptions, Folder, Medium};
-use manx::txn::{Change, Data, Entry, Outcome, Value};
+use manx::txn::{Batch, Change, Data, Entry, Outcome, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io;
@@ -98,7 +98,7 @@ proptest! {
                         Some(value) => put(key, value),
                         None => delete(key),
                     };
-                    store.apply(&batch.iter().map(change).collect::<Vec<_>>(), sync).expect("applied");
+                    store.apply(Batch::new(&batch.iter().map(change).collect::<Vec<_>>(), sync)).expect("applied");
                     for (key, value) in batch {
                         match value {
                             Some(value) => model.insert(key, value),
@@ -140,15 +140,15 @@ fn values_of_megabytes_and_an_empty_key_are_kept() {
     for options in [SHORT.log_bytes(16 << 20), SHORT] {
         let store = Durable::open(folder.path(), options).expect("opened");
         store
-            .apply(&[put(b"", b"empty"), put(b"large", &large), put(b"small", b"1")], true)
+            .apply(Batch::new(&[put(b"", b"empty"), put(b"large", &large), put(b"small", b"1")], true))
             .expect("applied");
-        store.apply(&[delete(b"small")], true).expect("applied");
+        store.apply(Batch::new(&[delete(b"small")], true)).expect("applied");
         drop(store);
         let store = Durable::open(folder.path(), options).expect("opened");
         assert_eq!(store.get(b"").expect("read").as_deref(), Some(&b"empty"[..]));
         assert!(store.get(b"large").expect("read").as_deref() == Some(&large[..]));
         assert_eq!(store.get(b"small"), Ok(None));
-        store.apply(&[delete(b"large")], true).expect("applied");
+        store.apply(Batch::new(&[delete(b"large")], true)).expect("applied");
     }
 }
 
@@ -161,7 +161,9 @@ fn changes_that_many_threads_apply_are_all_there() {
             let store = &store;
             scope.spawn(move || {
                 for number in 0..50_u8 {
-                    store.apply(&[put(&[thread, number], &[number])], number % 3 == 0).expect("applied");
+                    store
+                        .apply(Batch::new(&[put(&[thread, number], &[number])], number % 3 == 0))
+                        .expect("applied");
                     let found = store.get(&[thread, number]).expect("read");
                     assert_eq!(found.as_deref(), Some(&[number][..]), "acknowledged before it can be seen");
                 }
@@ -207,7 +209,7 @@ fn closed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Durable::open(folder.path(), DurableOptions::default()).expect("made");
     for number in 0..2_000_u32 {
-        store.apply(&[put(&number.to_be_bytes(), &SAMPLE)], false).expect("applied");
+        store.apply(Batch::new(&[put(&number.to_be_bytes(), &SAMPLE)], false)).expect("applied");
     }
     drop(store);
     folder
@@ -298,19 +300,20 @@ fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
         let folder = tempfile::tempdir().expect("a folder");
         let (store, disk) = failing(folder.path(), SHORT);
         for _ in 0..before {
-            store.apply(&[put(b"a", &[0; 100])], false).expect("applied");
+            store.apply(Batch::new(&[put(b"a", &[0; 100])], false)).expect("applied");
         }
         // None runs any more, which would find no room either.
         store.checkpoint().expect("made");
-        store.apply(&[put(b"a", b"1")], true).expect("applied");
+        store.apply(Batch::new(&[put(b"a", b"1")], true)).expect("applied");
         disk.full.store(true, SeqCst);
-        let error = store.apply(&[put(b"a", b"2"), put(b"b", &[1; 300])], true).expect_err("full");
+        let error =
+            store.apply(Batch::new(&[put(b"a", b"2"), put(b"b", &[1; 300])], true)).expect_err("full");
         assert!(error.to_string().contains("make room"), "{error}");
         assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
         let copy = copied(folder.path());
         assert_eq!(keys_of(&Durable::open(copy.path(), SHORT).expect("opened")), [b"a"], "and a crash");
         disk.full.store(false, SeqCst);
-        store.apply(&[put(b"c", b"3")], true).expect("there is room again");
+        store.apply(Batch::new(&[put(b"c", b"3")], true)).expect("there is room again");
         // As after a crash: nothing is closed in order.
         broken_off(store);
         let copy = copied(folder.path());
@@ -326,12 +329,12 @@ fn a_disk_that_is_full_at_a_checkpoint_loses_nothing() {
     let (store, disk) = failing(folder.path(), DurableOptions::default());
     let value = |number: u32| vec![number as u8; 1_000];
     for number in 0..2_000_u32 {
-        store.apply(&[put(&number.to_be_bytes(), &value(number))], false).expect("applied");
+        store.apply(Batch::new(&[put(&number.to_be_bytes(), &value(number))], false)).expect("applied");
     }
     disk.full.store(true, SeqCst);
     let error = store.checkpoint().expect_err("full").to_string();
     assert!(error.contains("make room") && error.contains("data.redb"), "{error}");
-    let error = store.apply(&[put(b"later", b"1")], true).expect_err("refused").to_string();
+    let error = store.apply(Batch::new(&[put(b"later", b"1")], true)).expect_err("refused").to_string();
     assert!(error.contains("takes no changes"), "{error}");
     drop(store);
     disk.full.store(false, SeqCst);
@@ -341,7 +344,7 @@ fn a_disk_that_is_full_at_a_checkpoint_loses_nothing() {
         let found = store.get(&number.to_be_bytes()).expect("read");
         assert!(found.as_deref() == Some(&value(number)[..]), "{number}");
     }
-    store.apply(&[put(b"later", b"1")], true).expect("applied");
+    store.apply(Batch::new(&[put(b"later", b"1")], true)).expect("applied");
 }
 
 /// A client that may write values, and knows how a log is written, writes a log as a value: that of
@@ -351,14 +354,14 @@ fn a_value_may_look_like_the_log() {
     let other = tempfile::tempdir().expect("a folder");
     for _ in 0..5 {
         let store = Durable::open(other.path(), SHORT).expect("opened");
-        store.apply(&[put(b"a", b"forged"), put(b"forged", b"2")], true).expect("applied");
+        store.apply(Batch::new(&[put(b"a", b"forged"), put(b"forged", b"2")], true)).expect("applied");
     }
     let log = std::fs::read(other.path().join("log")).expect("read");
     assert!(log.len() > 40, "the sample has no record");
     let folder = tempfile::tempdir().expect("a folder");
     let store = Durable::open(folder.path(), SHORT).expect("made");
-    store.apply(&[put(b"a", b"1")], true).expect("applied");
-    store.apply(&[put(b"value", &log)], true).expect("applied");
+    store.apply(Batch::new(&[put(b"a", b"1")], true)).expect("applied");
+    store.apply(Batch::new(&[put(b"value", &log)], true)).expect("applied");
     let copy = copied(folder.path());
     drop(store);
     // After a crash, after an end in order, and each time after that.
@@ -379,13 +382,13 @@ fn broken_off(store: Durable) {
 fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, disk) = failing(folder.path(), DurableOptions::default());
-    store.apply(&[put(b"a", b"1")], true).expect("applied");
+    store.apply(Batch::new(&[put(b"a", b"1")], true)).expect("applied");
     disk.broken.store(true, SeqCst);
     // Each member of a group gets the error.
     let errors = std::thread::scope(|scope| {
         let tell = |thread: u8| {
             let store = &store;
-            move || store.apply(&[put(&[b'b', thread], b"2")], true).expect_err("the sync failed")
+            move || store.apply(Batch::new(&[put(&[b'b', thread], b"2")], true)).expect_err("the sync failed")
         };
         let threads: Vec<_> = (0..8).map(|thread| scope.spawn(tell(thread))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Vec<_>>()
@@ -397,7 +400,7 @@ fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
         "{errors:?}"
     );
     disk.broken.store(false, SeqCst);
-    let later = store.apply(&[put(b"c", b"3")], true).expect_err("still refused").to_string();
+    let later = store.apply(Batch::new(&[put(b"c", b"3")], true)).expect_err("still refused").to_string();
     assert!(later.contains("takes no changes") && later.contains("I/O error"), "{later}");
     assert!(store.checkpoint().is_err());
     assert_eq!(store.get(b"a").expect("reads go on").as_deref(), Some(&b"1"[..]));
@@ -405,5 +408,5 @@ fn after_a_sync_that_failed_nothing_is_taken_until_it_is_opened_again() {
     drop(store);
     let store = Durable::open(folder.path(), SHORT).expect("opened");
     assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
-    store.apply(&[put(b"c", b"3")], true).expect("applied");
+    store.apply(Batch::new(&[put(b"c", b"3")], true)).expect("applied");
 }

@@ -466,7 +466,7 @@ proptest! {
     fn each_step_says_what_the_model_says(steps in prop::collection::vec((0..SESSIONS, step()), 0..150)) {
         play(&Store::in_memory(Options::default()), &steps);
         let map = Map::default();
-        let state = play(&Store::open(Options::default(), Box::new(map.clone())), &steps);
+        let state = play(&Store::open(Options::default(), Box::new(map.clone())).unwrap(), &steps);
         // All that was committed is below.
         let below = map.0.lock().expect("whole").clone();
         let expected = state.iter().map(|(&key, &value)| (Value::from(name(key)), Value::from([value]))).collect();

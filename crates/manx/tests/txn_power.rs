@@ -17,7 +17,7 @@ mod transfers;
 use fastrand::Rng;
 use machine::{Faults, Machine};
 use manx::txn::durable::{Durable, DurableOptions};
-use manx::txn::{Change, Data, DataError, Outcome};
+use manx::txn::{Batch, Change, Data, DataError, Outcome};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn run(store: &Durable, model: &mut Model, counts: &Counts, mut random: Rng) {
         let sync = random.u64(..4) != 0;
         let batch = model.transfer();
         counts.begun.store(model.transfers, SeqCst);
-        match store.apply(&batch, sync) {
+        match store.apply(Batch::new(&batch, sync)) {
             // A transfer that was not to be durable is, once a later one is; it was not promised
             // before.
             Ok(()) if sync => counts.acknowledged.store(model.transfers, SeqCst),
@@ -197,11 +197,11 @@ fn after_a_sync_that_failed_no_group_is_there_without_those_before_it() {
     for seed in 1..=60 {
         let machine = Machine::new(Rng::with_seed(seed), false);
         let store = Durable::open_on(machine.disk(), SHORT).expect("made");
-        store.apply(&groups[0], false).expect("applied");
-        store.apply(&groups[1], false).expect("applied");
+        store.apply(Batch::new(&groups[0], false)).expect("applied");
+        store.apply(Batch::new(&groups[1], false)).expect("applied");
         // A write, then the sync.
         machine.expect(Faults { broken: Some(1), ..Faults::NONE });
-        let error = store.apply(&groups[2], true).expect_err("the sync failed");
+        let error = store.apply(Batch::new(&groups[2], true)).expect_err("the sync failed");
         assert!(!is_refused(&error), "{error}");
         drop(store);
         machine.restart();

@@ -4,7 +4,7 @@
 #[path = "common/map.rs"]
 mod map;
 
-use manx::txn::{Bounds, Change, Data, DataError, Entry, Isolation, Options, Store, Value};
+use manx::txn::{Batch, Bounds, Change, Data, DataError, Entry, Isolation, Options, Recovered, Store, Value};
 use map::Map;
 use std::sync::{Arc, Mutex};
 
@@ -27,9 +27,13 @@ impl Hooked {
 }
 
 impl Data for Hooked {
-    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
+    fn recover(&self) -> Result<Recovered, DataError> {
+        self.map.recover()
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
         self.run();
-        self.map.get(key)
+        self.map.get_many(keys)
     }
 
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
@@ -37,12 +41,16 @@ impl Data for Hooked {
         self.map.scan(bounds, descending, limit)
     }
 
-    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
-        self.map.apply(batch, sync)
+    fn append(&self, batch: Batch<'_>) -> Result<u64, DataError> {
+        self.map.append(batch)
     }
 
-    fn checkpoint(&self) -> Result<(), DataError> {
-        Ok(())
+    fn wait(&self, place: u64) -> Result<(), DataError> {
+        self.map.wait(place)
+    }
+
+    fn durable(&self) -> u64 {
+        self.map.durable()
     }
 }
 
@@ -51,8 +59,8 @@ fn a_reader_of_the_data_component_looks_above_once_more() {
     for is_scan in [false, true] {
         let data = Hooked::default();
         let before = [Change::Put { key: (*b"k").into(), value: (*b"old").into() }];
-        data.map.apply(&before, false).unwrap();
-        let store = Store::open(Options::default(), Box::new(data.clone()));
+        data.map.apply(Batch::new(&before, false)).unwrap();
+        let store = Store::open(Options::default(), Box::new(data.clone())).unwrap();
         let mut session = store.session().unwrap();
         let mut reader = session.begin(Isolation::Snapshot).unwrap();
         let writer = store.clone();

@@ -42,7 +42,7 @@ fn a_savepoint_is_of_one_transaction_and_of_one_branch_of_it() {
 fn keys_that_were_taken_back_are_free_for_others_and_leave_nothing() {
     let stores = [
         Store::in_memory(Options::new().collect_every(None)),
-        Store::open(Options::new().collect_every(None), Box::new(Map::default())),
+        Store::open(Options::new().collect_every(None), Box::new(Map::default())).unwrap(),
     ];
     for store in stores {
         put(&store, "old", "1");
@@ -125,7 +125,7 @@ proptest! {
         let map = Map::default();
         for (store, below) in [
             (Store::in_memory(Options::default()), None),
-            (Store::open(Options::default(), Box::new(map.clone())), Some(&map)),
+            (Store::open(Options::default(), Box::new(map.clone())).unwrap(), Some(&map)),
         ] {
             let old: Model = (0..3).map(|key| (key, 100)).collect();
             for (key, value) in &old {

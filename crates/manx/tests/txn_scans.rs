@@ -6,7 +6,7 @@ mod map;
 mod texts;
 
 use manx::txn::{
-    Bounds, Change, Data, DataError, Entry, Error, Isolation, Options, Store, Transaction, Value,
+    Batch, Bounds, Data, DataError, Entry, Error, Isolation, Options, Recovered, Store, Transaction, Value,
 };
 use map::Map;
 use proptest::prelude::*;
@@ -26,8 +26,12 @@ struct Counting {
 }
 
 impl Data for Counting {
-    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
-        self.map.get(key)
+    fn recover(&self) -> Result<Recovered, DataError> {
+        self.map.recover()
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
+        self.map.get_many(keys)
     }
 
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
@@ -36,12 +40,16 @@ impl Data for Counting {
         Ok(found)
     }
 
-    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
-        self.map.apply(batch, sync)
+    fn append(&self, batch: Batch<'_>) -> Result<u64, DataError> {
+        self.map.append(batch)
     }
 
-    fn checkpoint(&self) -> Result<(), DataError> {
-        Ok(())
+    fn wait(&self, place: u64) -> Result<(), DataError> {
+        self.map.wait(place)
+    }
+
+    fn durable(&self) -> u64 {
+        self.map.durable()
     }
 }
 
@@ -56,7 +64,7 @@ fn a_scan_looks_at_little_more_than_is_taken() {
         let mut map = data.map.0.lock().unwrap();
         (0..100_000).for_each(|number| _ = map.insert(name(number).as_bytes().into(), (*b"v").into()));
     }
-    let store = Store::open(Options::default(), Box::new(data.clone()));
+    let store = Store::open(Options::default(), Box::new(data.clone())).unwrap();
     let mut session = store.session().unwrap();
     for isolation in [Snapshot, Serializable] {
         let mut it = session.begin(isolation).unwrap();

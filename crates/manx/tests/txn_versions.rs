@@ -5,7 +5,9 @@ mod map;
 #[path = "common/texts.rs"]
 mod texts;
 
-use manx::txn::{Bounds, Change, Data, DataError, Entry, Error, Isolation, Options, Session, Store, Value};
+use manx::txn::{
+    Batch, Bounds, Data, DataError, Entry, Error, Isolation, Options, Recovered, Session, Store, Value,
+};
 use map::Map;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -16,7 +18,7 @@ use Isolation::{ReadCommitted, ReadUncommitted, Serializable, Snapshot};
 
 #[test]
 fn what_failed_below_is_taken_back() {
-    let store = Store::open(Options::default(), Box::new(Map::default()));
+    let store = Store::open(Options::default(), Box::new(Map::default())).unwrap();
     let mut session = store.session().unwrap();
     let mut it = session.begin(Snapshot).unwrap();
     it.put(b"a", b"1").unwrap();
@@ -31,7 +33,7 @@ fn what_failed_below_is_taken_back() {
 #[test]
 fn what_is_below_has_what_was_committed_and_nothing_else() {
     let map = Map::default();
-    let store = Store::open(Options::default(), Box::new(map.clone()));
+    let store = Store::open(Options::default(), Box::new(map.clone())).unwrap();
     for number in 0..500 {
         put(&store, &format!("k{number}"), "1");
     }
@@ -44,7 +46,7 @@ fn what_is_below_has_what_was_committed_and_nothing_else() {
     assert_eq!(&*below[&b"k8"[..]], b"1");
     drop(at_work);
     assert!(store.stats().keys < 400, "what nobody needs here leaves: {:?}", store.stats());
-    let again = Store::open(Options::default(), Box::new(map));
+    let again = Store::open(Options::default(), Box::new(map)).unwrap();
     let mut session = again.session().unwrap();
     assert_eq!(keys(&mut session.begin(Snapshot).unwrap()).len(), 499);
 }
@@ -172,7 +174,7 @@ fn alone() -> Options {
 
 #[test]
 fn a_key_that_is_changed_again_and_again_leaves_nothing_behind() {
-    let stores = [Store::in_memory(alone()), Store::open(alone(), Box::new(Map::default()))];
+    let stores = [Store::in_memory(alone()), Store::open(alone(), Box::new(Map::default())).unwrap()];
     for store in stores {
         let mut sessions: Vec<_> = (0..3).map(|_| store.session().unwrap()).collect();
         for round in 0..3_000_u32 {
@@ -274,7 +276,8 @@ fn what_a_reader_kept_is_freed_when_it_ends_though_no_commit_follows() {
 fn a_store_that_is_dropped_is_gone_at_once_though_its_thread_works() {
     for _ in 0..50 {
         let map = Map::default();
-        let store = Store::open(Options::new().collect_every(Some(Duration::ZERO)), Box::new(map.clone()));
+        let store =
+            Store::open(Options::new().collect_every(Some(Duration::ZERO)), Box::new(map.clone())).unwrap();
         for round in 0..20 {
             put(&store, "key", &round.to_string());
         }
@@ -300,7 +303,7 @@ fn alive(values: &[Weak<[u8]>]) -> usize {
 #[test]
 fn scanned_values_are_freed_like_all_others() {
     let map = Map::default();
-    let store = Store::open(Options::default(), Box::new(map.clone()));
+    let store = Store::open(Options::default(), Box::new(map.clone())).unwrap();
     let mut session = store.session().unwrap();
     let mut it = session.begin(Snapshot).unwrap();
     let mut values = Vec::new();
@@ -486,7 +489,11 @@ fn what_ended_after_a_reader_began_is_cleaned_when_it_has_ended() {
 struct Unreadable;
 
 impl Data for Unreadable {
-    fn get(&self, _: &[u8]) -> Result<Option<Value>, DataError> {
+    fn recover(&self) -> Result<Recovered, DataError> {
+        Ok(Recovered::default())
+    }
+
+    fn get_many(&self, _: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
         Err(DataError::new("a bad block"))
     }
 
@@ -494,18 +501,22 @@ impl Data for Unreadable {
         Ok(Vec::new())
     }
 
-    fn apply(&self, _: &[Change], _: bool) -> Result<(), DataError> {
+    fn append(&self, _: Batch<'_>) -> Result<u64, DataError> {
+        Ok(1)
+    }
+
+    fn wait(&self, _: u64) -> Result<(), DataError> {
         Ok(())
     }
 
-    fn checkpoint(&self) -> Result<(), DataError> {
-        Ok(())
+    fn durable(&self) -> u64 {
+        1
     }
 }
 
 #[test]
 fn a_failed_read_of_the_base_leaves_nothing_behind() {
-    let store = Store::open(Options::default(), Box::new(Unreadable));
+    let store = Store::open(Options::default(), Box::new(Unreadable)).unwrap();
     let mut session = store.session().unwrap();
     let mut it = session.begin(Snapshot).unwrap();
     let error = it.put(b"a", b"1").expect_err("it has to know what was there");

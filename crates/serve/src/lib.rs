@@ -293,14 +293,14 @@ fn open(args: &Args) -> Result<Store, Failure> {
     let options = txn::Options::new().protocol(protocol).sessions_max(sessions_max);
     let Some(folder) = &args.data else { return Ok(Store::in_memory(options)) };
     files::folder(folder)?;
-    let data = Durable::open(folder, DurableOptions::default()).map_err(|error| {
+    let opened = Durable::open(folder, DurableOptions::default());
+    opened.and_then(|data| Store::open(options, Box::new(data))).map_err(|error| {
         Failure::new(
             USAGE,
             format!("the data cannot be opened: {error}"),
             "name a folder of manx serve, or a new one",
         )
-    })?;
-    Ok(Store::open(options, Box::new(data)))
+    })
 }
 
 fn cannot_start(error: StartError) -> Failure {

@@ -5,7 +5,7 @@
 mod map;
 mod support;
 
-use manx::txn::{Bounds, Change, Data, DataError, Entry, Store, Value};
+use manx::txn::{Batch, Bounds, Data, DataError, Entry, Recovered, Store, Value};
 use map::Map;
 use server::resp::Reply::Simple;
 use server::{Model, Options, Server};
@@ -22,29 +22,37 @@ struct Faulty {
 }
 
 impl Data for Faulty {
-    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
-        assert!(!key.ends_with(b"panic"), "this key is read");
-        self.map.get(key)
+    fn recover(&self) -> Result<Recovered, DataError> {
+        self.map.recover()
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
+        assert!(!keys.iter().any(|key| key.ends_with(b"panic")), "this key is read");
+        self.map.get_many(keys)
     }
 
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
         self.map.scan(bounds, descending, limit)
     }
 
-    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
+    fn append(&self, batch: Batch<'_>) -> Result<u64, DataError> {
         if self.is_full.load(Relaxed) {
             return Err(DataError::new("there is no room"));
         }
-        self.map.apply(batch, sync)
+        self.map.append(batch)
     }
 
-    fn checkpoint(&self) -> Result<(), DataError> {
-        Ok(())
+    fn wait(&self, place: u64) -> Result<(), DataError> {
+        self.map.wait(place)
+    }
+
+    fn durable(&self) -> u64 {
+        self.map.durable()
     }
 }
 
 fn on(data: Faulty, model: Model) -> Server {
-    let store = Store::open(manx::txn::Options::default(), Box::new(data));
+    let store = Store::open(manx::txn::Options::default(), Box::new(data)).unwrap();
     Server::start(Options { durable: true, ..options(model) }, store).unwrap()
 }
 

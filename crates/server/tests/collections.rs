@@ -367,7 +367,7 @@ fn collections_outlive_a_restart_and_dead_ones_do_not() {
         let folder = tempfile::tempdir().unwrap();
         let open = || {
             let durable = Durable::open(folder.path(), DurableOptions::default()).unwrap();
-            Store::open(manx::txn::Options::default(), Box::new(durable))
+            Store::open(manx::txn::Options::default(), Box::new(durable)).unwrap()
         };
         let store = open();
         let server = on(&store, model);

@@ -3,7 +3,7 @@
 use super::arguments::Way;
 use super::subject::{Checked, Key, Subject, Tried};
 use manx::txn::coordinator::Protocol;
-use manx::txn::{Data, Error, Isolation, Options, Session, Store, Transaction};
+use manx::txn::{Data, DataError, Error, Isolation, Options, Session, Store, Transaction};
 use manx::wait::Adaptive;
 use std::ops::{Bound, ControlFlow};
 
@@ -32,9 +32,9 @@ impl Manx {
     }
 
     /// Over a data component of this name.
-    pub fn over(way: Way, data: Box<dyn Data>, what: &str) -> Manx {
+    pub fn over(way: Way, data: Box<dyn Data>, what: &str) -> Result<Manx, DataError> {
         let name = format!("manx {}, {what}, {}", env!("CARGO_PKG_VERSION"), way.name());
-        Manx { store: Store::open(options(way), data), name }
+        Ok(Manx { store: Store::open(options(way), data)?, name })
     }
 }
 

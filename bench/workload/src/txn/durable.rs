@@ -15,7 +15,7 @@ use super::subject::{Checked, Key, Subject, Tried};
 use crate::error::Error;
 use crate::harness::Bench;
 use manx::txn::durable::{Durable, DurableOptions};
-use manx::txn::{Change, Data, DataError};
+use manx::txn::{Batch, Change, Data, DataError};
 use std::ops::Bound;
 
 const THREADS: usize = 8;
@@ -42,7 +42,10 @@ pub(super) fn measure(arguments: &Arguments) -> Result<String, String> {
     let component = Durable::open(home, DurableOptions::default()).map_err(words)?;
     Ok(match arguments.what {
         What::Component => drive(&Component(component), &arguments.driver),
-        _ => drive(&Manx::over(arguments.way, Box::new(component), "durable"), &arguments.driver),
+        _ => drive(
+            &Manx::over(arguments.way, Box::new(component), "durable").map_err(words)?,
+            &arguments.driver,
+        ),
     })
 }
 
@@ -55,7 +58,7 @@ struct Component(Durable);
 
 impl Component {
     fn apply(&self, batch: &[Change]) -> Result<(), String> {
-        self.0.apply(batch, true).map_err(words)
+        self.0.apply(Batch::new(batch, true)).map_err(words)
     }
 }
 

@@ -82,55 +82,190 @@ impl Change {
     }
 }
 
-/// An ordered store of committed data. Many threads call at once.
+/// Changes that are made together, and what they are part of.
 ///
 /// ```
-/// use manx::txn::{Bounds, Change, Data, DataError, Entry, Value};
+/// use manx::txn::{Batch, Change};
+///
+/// let changes = [Change::Delete { key: (*b"k").into() }];
+/// let batch = Batch { timestamp: 7, ..Batch::new(&changes, true) };
+/// assert_eq!((batch.changes.len(), batch.id, batch.sync), (1, 0, true));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch<'a> {
+    /// The owner's, as [`Data::recover`] gave it.
+    pub epoch: u64,
+    /// The transaction's, which is not 0; or 0: of no transaction.
+    pub id: u64,
+    /// The timestamp of the commit; 0 if it has none.
+    pub timestamp: u64,
+    /// The oldest timestamp that could be read when it was committed.
+    pub oldest_timestamp: u64,
+    /// What changes. If a key is changed twice, the later change counts.
+    pub changes: &'a [Change],
+    /// It is to survive the loss of power.
+    pub sync: bool,
+}
+
+impl<'a> Batch<'a> {
+    /// Changes of no owner and no transaction: for a component that no store is using.
+    pub fn new(changes: &'a [Change], sync: bool) -> Batch<'a> {
+        Batch { changes, sync, ..Batch::default() }
+    }
+}
+
+/// What the last owner of a data component has left.
+///
+/// ```
+/// use manx::txn::Recovered;
+///
+/// assert_eq!(Recovered { epoch: 1, ..Recovered::default() }.last_id, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Which owner this one is: higher than all before. Batches of a lower epoch are refused.
+    pub epoch: u64,
+    /// The highest id of a batch.
+    pub last_id: u64,
+    /// The highest timestamp of a commit.
+    pub timestamp: u64,
+    /// The oldest timestamp that can be read. A component that keeps no history can answer for
+    /// nothing older than the newest commit: then it is not below `timestamp`.
+    pub oldest_timestamp: u64,
+}
+
+impl Recovered {
+    /// A batch was appended: what a later owner will find.
+    ///
+    /// ```
+    /// use manx::txn::{Batch, Recovered};
+    ///
+    /// let mut known = Recovered { last_id: 9, ..Recovered::default() };
+    /// known.note(&Batch { id: 8, timestamp: 20, ..Batch::default() });
+    /// assert_eq!((known.last_id, known.timestamp, known.oldest_timestamp), (9, 20, 20));
+    /// ```
+    pub fn note(&mut self, batch: &Batch<'_>) {
+        self.last_id = self.last_id.max(batch.id);
+        self.timestamp = self.timestamp.max(batch.timestamp);
+        // History is kept by the store, and a later one will have none.
+        self.oldest_timestamp = self.oldest_timestamp.max(batch.oldest_timestamp).max(self.timestamp);
+    }
+}
+
+/// What a data component can take.
+///
+/// ```
+/// use manx::txn::Limits;
+///
+/// let limits = Limits { changes: 128, ..Limits::NONE };
+/// assert_eq!(limits.value_bytes, usize::MAX);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The length of a key.
+    pub key_bytes: usize,
+    /// The length of a value.
+    pub value_bytes: usize,
+    /// The keys and values of a batch together.
+    pub batch_bytes: usize,
+    /// The number of changes of a batch.
+    pub changes: usize,
+}
+
+impl Limits {
+    /// None at all.
+    pub const NONE: Limits = Limits {
+        key_bytes: usize::MAX,
+        value_bytes: usize::MAX,
+        batch_bytes: usize::MAX,
+        changes: usize::MAX,
+    };
+}
+
+/// An ordered store of committed data. Many threads call at once.
+///
+/// A batch gets its *place* in the order of all batches at once, and is seen from then on; whether
+/// it is durable comes out later. So its transaction gives its keys free before the disk or the
+/// network has answered, and batches of one key share the answer.
+///
+/// ```
+/// use manx::txn::{Batch, Bounds, Change, Data, DataError, Entry, Outcome, Recovered, Value};
 /// use std::collections::BTreeMap;
-/// use std::sync::RwLock;
+/// use std::sync::Mutex;
 ///
 /// /// In memory, and gone with the process.
 /// #[derive(Default)]
-/// struct Map(RwLock<BTreeMap<Value, Value>>);
+/// struct Map(Mutex<(BTreeMap<Value, Value>, Recovered, u64)>);
 ///
 /// impl Data for Map {
-///     fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
-///         Ok(self.0.read().unwrap().get(key).cloned())
+///     fn recover(&self) -> Result<Recovered, DataError> {
+///         let (_, known, _) = &mut *self.0.lock().unwrap();
+///         known.epoch += 1;
+///         Ok(*known)
+///     }
+///
+///     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
+///         let (map, ..) = &*self.0.lock().unwrap();
+///         Ok(keys.iter().map(|key| map.get(*key).cloned()).collect())
 ///     }
 ///
 ///     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
-///         let map = self.0.read().unwrap();
+///         let (map, ..) = &*self.0.lock().unwrap();
 ///         let entries = map.range::<[u8], _>(bounds).map(|(key, value)| (key.clone(), value.clone()));
 ///         Ok(if descending { entries.rev().take(limit).collect() } else { entries.take(limit).collect() })
 ///     }
 ///
-///     fn apply(&self, batch: &[Change], _sync: bool) -> Result<(), DataError> {
-///         let mut map = self.0.write().unwrap();
-///         for change in batch {
+///     fn append(&self, batch: Batch<'_>) -> Result<u64, DataError> {
+///         let (map, known, place) = &mut *self.0.lock().unwrap();
+///         if batch.epoch < known.epoch {
+///             return Err(DataError::new("another store has the map").with_outcome(Outcome::Fenced));
+///         }
+///         for change in batch.changes {
 ///             match change {
 ///                 Change::Put { key, value } => map.insert(key.clone(), value.clone()),
 ///                 Change::Delete { key } => map.remove(key),
 ///             };
 ///         }
+///         known.note(&batch);
+///         *place += 1;
+///         Ok(*place)
+///     }
+///
+///     fn wait(&self, _place: u64) -> Result<(), DataError> {
 ///         Ok(())
 ///     }
 ///
-///     fn checkpoint(&self) -> Result<(), DataError> {
-///         Ok(())
+///     fn durable(&self) -> u64 {
+///         u64::MAX
 ///     }
 /// }
 ///
 /// let map = Map::default();
-/// map.apply(&[Change::Put { key: (*b"k").into(), value: (*b"v").into() }], false)?;
+/// map.apply(Batch::new(&[Change::Put { key: (*b"k").into(), value: (*b"v").into() }], false))?;
 /// assert_eq!(map.get(b"k")?.as_deref(), Some(&b"v"[..]));
 /// # Ok::<(), DataError>(())
 /// ```
 pub trait Data: Send + Sync {
+    /// Takes the data over: from now on what an older owner appends is refused
+    /// ([`Outcome::Fenced`]). Returns what the last owner has left.
+    ///
+    /// # Errors
+    /// It cannot be taken over, or read.
+    fn recover(&self) -> Result<Recovered, DataError>;
+
     /// What a key has.
     ///
     /// # Errors
     /// It cannot be read.
-    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError>;
+    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
+        Ok(self.get_many(&[key])?.pop().flatten())
+    }
+
+    /// What some keys have, in their order, each as it is at some moment of the call.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError>;
 
     /// The first `limit` entries of a range, from its end if `descending`, as they are now.
     ///
@@ -138,19 +273,48 @@ pub trait Data: Send + Sync {
     /// They cannot be read.
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError>;
 
-    /// Makes all changes or none, also after a crash. What `sync` asked for survives the loss of
-    /// power once this has returned. A thread that calls while others do waits with them for one
-    /// disk write: *group commit* is the data component's business.
+    /// Gives a batch its place in the order of all batches: a later call gets a higher one. Makes
+    /// all its changes or none, also after a crash, and no batch is left without those before it.
+    /// [`Data::get`] and [`Data::scan`] see it when this returns. [`Data::wait`] tells when it is
+    /// durable. While it is not known whether a batch was made ([`Outcome::Unknown`]) it may be
+    /// appended again, with the same epoch and id, and is made once.
     ///
     /// # Errors
     /// [`DataError::outcome`] says whether nothing was changed, or that is not known.
-    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError>;
+    fn append(&self, batch: Batch<'_>) -> Result<u64, DataError>;
 
-    /// Makes a recovery point of what was applied.
+    /// Returns once the batch of this place is durable, and each before it, as far as it or a later
+    /// one that was appended has asked for that. Threads that wait at once share the disk's or the
+    /// network's answer: *group commit* is the data component's business.
     ///
     /// # Errors
-    /// It could not be made. What was applied is still there.
-    fn checkpoint(&self) -> Result<(), DataError>;
+    /// [`DataError::outcome`] says whether it is there, or that is not known. Then the same error
+    /// comes to all that wait for it or a later one.
+    fn wait(&self, place: u64) -> Result<(), DataError>;
+
+    /// Up to which place everything is known to be durable. Waits for nothing.
+    fn durable(&self) -> u64;
+
+    /// What it can take. By default there are no limits.
+    fn limits(&self) -> Limits {
+        Limits::NONE
+    }
+
+    /// Makes a recovery point of what was appended. By default there is nothing to do.
+    ///
+    /// # Errors
+    /// It could not be made. What was appended is still there.
+    fn checkpoint(&self) -> Result<(), DataError> {
+        Ok(())
+    }
+
+    /// Appends a batch and waits for it.
+    ///
+    /// # Errors
+    /// As [`Data::append`] and [`Data::wait`].
+    fn apply(&self, batch: Batch<'_>) -> Result<(), DataError> {
+        self.wait(self.append(batch)?)
+    }
 }
 
 /// What became of the changes that a data component was to make, and has reported an error for.

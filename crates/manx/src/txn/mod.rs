@@ -6,7 +6,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `coordinator/` | what each transaction may see: ids, snapshots, the oldest id that is needed |
-//! | `data.rs` | what a store stands on |
+//! | `data.rs`, `component.rs` | what a store stands on, and what it has taken over |
 //! | `store.rs` | what sessions and transactions share |
 //! | `session.rs` | what begins transactions, one at a time |
 //! | `transaction.rs`, `scan.rs`, `savepoint.rs` | what a transaction sees, does and takes back |
@@ -22,6 +22,7 @@
 pub mod coordinator;
 platform::os_only! {
     mod collector;
+    mod component;
     mod data;
     #[cfg(feature = "durable")]
     pub mod durable;
@@ -40,7 +41,7 @@ platform::os_only! {
     mod versions;
     mod work;
 
-    pub use data::{Bounds, Change, Data, DataError, Entry, Outcome, Value};
+    pub use data::{Batch, Bounds, Change, Data, DataError, Entry, Limits, Outcome, Recovered, Value};
     pub use error::Error;
     pub use savepoint::Savepoint;
     pub use scan::Scan;

@@ -1,8 +1,9 @@
 //! A store of transactions: what its sessions and transactions share.
 
 use super::collector::{Collector, Look};
+use super::component::Component;
 use super::coordinator::{Coordinator, Protocol};
-use super::data::Data;
+use super::data::{Data, DataError};
 use super::error::Error;
 use super::garbage::VersionStore;
 use super::table::Table;
@@ -276,59 +277,56 @@ impl Store {
     /// # Ok::<(), manx::txn::Error>(())
     /// ```
     pub fn in_memory(options: Options) -> Store {
-        Store::new(options, None)
+        Store::new(options, None, 1)
     }
 
-    /// Opens a store over a data component, with the entries that this has.
+    /// Opens a store over a data component, with the entries that this has: takes it over from the
+    /// store that had it before, if there was one.
     ///
     /// ```
-    /// use manx::txn::{Bounds, Change, Data, DataError, Entry, Isolation, Options, Store, Value};
-    /// use std::collections::BTreeMap;
-    /// use std::sync::Mutex;
+    /// # use manx::txn::{Batch, Bounds, Data, DataError, Entry, Error, Recovered, Value};
+    /// use manx::txn::{Isolation, Options, Store};
+    /// # struct Component;
+    /// # impl Data for Component {
+    /// #     fn recover(&self) -> Result<Recovered, DataError> { Ok(Recovered::default()) }
+    /// #     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
+    /// #         Ok(vec![None; keys.len()])
+    /// #     }
+    /// #     fn scan(&self, _: Bounds<'_>, _: bool, _: usize) -> Result<Vec<Entry>, DataError> {
+    /// #         Ok(Vec::new())
+    /// #     }
+    /// #     fn append(&self, _: Batch<'_>) -> Result<u64, DataError> { Ok(1) }
+    /// #     fn wait(&self, _: u64) -> Result<(), DataError> { Ok(()) }
+    /// #     fn durable(&self) -> u64 { 1 }
+    /// # }
     ///
-    /// /// The simplest one there is.
-    /// #[derive(Default)]
-    /// struct Map(Mutex<BTreeMap<Value, Value>>);
-    ///
-    /// impl Data for Map {
-    ///     fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
-    ///         Ok(self.0.lock().unwrap().get(key).cloned())
-    ///     }
-    ///     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
-    ///         let map = self.0.lock().unwrap();
-    ///         let range = map.range::<[u8], _>(bounds).map(|(key, value)| (key.clone(), value.clone()));
-    ///         Ok(if descending { range.rev().take(limit).collect() } else { range.take(limit).collect() })
-    ///     }
-    ///     fn apply(&self, batch: &[Change], _: bool) -> Result<(), DataError> {
-    ///         let mut map = self.0.lock().unwrap();
-    ///         for change in batch.iter().cloned() {
-    ///             match change {
-    ///                 Change::Put { key, value } => drop(map.insert(key, value)),
-    ///                 Change::Delete { key } => drop(map.remove(&key)),
-    ///             }
-    ///         }
-    ///         Ok(())
-    ///     }
-    ///     fn checkpoint(&self) -> Result<(), DataError> {
-    ///         Ok(())
-    ///     }
+    /// fn count_up(data: Box<dyn Data>) -> Result<u8, Error> {
+    ///     let store = Store::open(Options::default(), data)?;
+    ///     store.run(Isolation::Serializable, |it| {
+    ///         let count = it.get(b"count")?.map_or(0, |count| count[0]) + 1;
+    ///         it.put(b"count", &[count])?;
+    ///         Ok(count)
+    ///     })
     /// }
-    ///
-    /// let store = Store::open(Options::default(), Box::new(Map::default()));
-    /// store.run(Isolation::Snapshot, |it| it.put(b"k", b"v"))?;
-    /// # Ok::<(), manx::txn::Error>(())
+    /// # assert_eq!(count_up(Box::new(Component)), Ok(1));
     /// ```
-    pub fn open(options: Options, data: Box<dyn Data>) -> Store {
-        Store::new(options, Some(data))
+    ///
+    /// # Errors
+    /// The data component cannot be taken over.
+    pub fn open(options: Options, data: Box<dyn Data>) -> Result<Store, DataError> {
+        let (component, recovered) = Component::open(data, options.sync)?;
+        let store = Store::new(options, Some(component), recovered.last_id + 1);
+        store.set_oldest_timestamp(recovered.oldest_timestamp.max(recovered.timestamp));
+        Ok(store)
     }
 
-    fn new(options: Options, data: Option<Box<dyn Data>>) -> Store {
+    fn new(options: Options, data: Option<Component>, first_id: u64) -> Store {
         Store(Arc::new(Inner {
             options,
             collector: Collector::new(options.collect_every),
             versions: Arc::new(VersionStore::new(
                 Table::new(data),
-                Coordinator::with_protocol(options.protocol, options.sessions_max),
+                Coordinator::starting_at(first_id, options.protocol, options.sessions_max),
             )),
             ranges: RangeLock::with(range::Options::new().detecting_deadlocks()),
             active: AtomicU32::new(0),

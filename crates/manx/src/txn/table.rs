@@ -17,7 +17,8 @@
 //! 2. Versions leave the table closed. So a thread that writes into versions that were not closed
 //!    writes into the key's own.
 
-use super::data::{Bounds, Data, DataError, Value};
+use super::component::Component;
+use super::data::{Bounds, DataError, Value};
 use super::point_index::PointIndex;
 use super::retired::Retired;
 use super::versions::{Before, Refused, Version, Versions, View};
@@ -32,7 +33,7 @@ pub(super) struct Table {
     pub(super) keys: SkipList<Value, Arc<Versions>>,
     /// In memory: over a data component keys come and go, and few are here.
     points: Option<PointIndex>,
-    pub(super) data: Option<Box<dyn Data>>,
+    pub(super) data: Option<Component>,
 }
 
 /// A key that a transaction has written, and its versions: so no thread searches for it again.
@@ -77,7 +78,7 @@ pub(super) enum Visited {
 }
 
 impl Table {
-    pub(super) fn new(data: Option<Box<dyn Data>>) -> Table {
+    pub(super) fn new(data: Option<Component>) -> Table {
         let keys = SkipList::new(epoch::default_collector().clone());
         Table { keys, points: data.is_none().then(PointIndex::default), data }
     }
@@ -136,6 +137,9 @@ impl Table {
             versions: versions.clone(),
             before_bytes: 0,
         };
+        if let Some(data) = &self.data {
+            data.check(key, value).map_err(WriteError::Data)?;
+        }
         loop {
             let it = self.points.as_ref().and_then(|points| points.find(key, guard, found));
             let mut it = it.unwrap_or_else(|| {

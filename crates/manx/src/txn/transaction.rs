@@ -455,7 +455,8 @@ impl<'s> Transaction<'s> {
         }
         // Invariant 2.
         if let Some(data) = &self.inner.versions.table.data {
-            data.apply(&self.changes(), self.inner.options.sync)?;
+            let timestamps = (timestamp, self.inner.versions.timestamps.settled());
+            data.wait(data.append(id, timestamps, &self.changes())?)?;
         }
         if timestamp != 0 {
             let guard = &epoch::pin();

@@ -5,7 +5,7 @@ use manx::txn::{Isolation, Options, Store, Transaction, Value};
 
 /// A store in memory, and one over a data component: what is true of one is true of the other.
 pub fn stores() -> [Store; 2] {
-    [Store::in_memory(Options::default()), Store::open(Options::default(), Box::new(Map::default()))]
+    [Store::in_memory(Options::default()), Store::open(Options::default(), Box::new(Map::default())).unwrap()]
 }
 
 pub fn put(store: &Store, key: &str, value: &str) {

@@ -3,7 +3,8 @@
 use super::checker::{Element, Key, Op, Txn};
 use super::map::Map;
 use manx::txn::{
-    Bounds, Change, Data, DataError, Entry, Error, Isolation, Options, Session, Store, Transaction, Value,
+    Batch, Bounds, Data, DataError, Entry, Error, Isolation, Options, Recovered, Session, Store, Transaction,
+    Value,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -20,11 +21,15 @@ pub fn is_list(key: Key) -> bool {
 struct Slow(Map);
 
 impl Data for Slow {
-    fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
+    fn recover(&self) -> Result<Recovered, DataError> {
+        self.0.recover()
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
         thread::yield_now();
-        let value = self.0.get(key);
+        let values = self.0.get_many(keys);
         thread::yield_now();
-        value
+        values
     }
 
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
@@ -34,21 +39,26 @@ impl Data for Slow {
         entries
     }
 
-    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
+    fn append(&self, batch: Batch<'_>) -> Result<u64, DataError> {
         thread::yield_now();
-        let result = self.0.apply(batch, sync);
+        let place = self.0.append(batch);
         thread::yield_now();
-        result
+        place
     }
 
-    fn checkpoint(&self) -> Result<(), DataError> {
-        Ok(())
+    fn wait(&self, place: u64) -> Result<(), DataError> {
+        thread::yield_now();
+        self.0.wait(place)
+    }
+
+    fn durable(&self) -> u64 {
+        self.0.durable()
     }
 }
 
 /// A store in memory, and one over a data component.
 pub fn stores(options: Options) -> [Store; 2] {
-    [Store::in_memory(options), Store::open(options, Box::new(Slow::default()))]
+    [Store::in_memory(options), Store::open(options, Box::new(Slow::default())).unwrap()]
 }
 
 /// Gives moments, and what versions have.

@@ -74,8 +74,8 @@ pub(super) struct Allocation {
 }
 
 impl Allocation {
-    pub(super) fn new(protocol: Protocol) -> Allocation {
-        Allocation { protocol, ids: AtomicU64::new(super::snapshot::FIRST) }
+    pub(super) fn new(protocol: Protocol, first: u64) -> Allocation {
+        Allocation { protocol, ids: AtomicU64::new(first) }
     }
 
     /// The first id that was not given yet.

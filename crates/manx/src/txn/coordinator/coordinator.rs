@@ -4,6 +4,7 @@ use super::allocation::{Allocation, Protocol};
 use super::pin;
 use super::publish::{Left, Published, Replaced};
 use super::session_slots::SessionSlots;
+use super::snapshot::FIRST;
 use platform::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -52,10 +53,16 @@ impl Coordinator {
     // For the package `workload`, which compares the protocols.
     #[doc(hidden)]
     pub fn with_protocol(protocol: Protocol, sessions_max: u32) -> Arc<Coordinator> {
+        Coordinator::starting_at(FIRST, protocol, sessions_max)
+    }
+
+    /// As [`Coordinator::with_protocol`]; the first id is this one.
+    #[doc(hidden)]
+    pub fn starting_at(first: u64, protocol: Protocol, sessions_max: u32) -> Arc<Coordinator> {
         Arc::new(Coordinator {
-            allocation: Allocation::new(protocol),
+            allocation: Allocation::new(protocol, first),
             slots: SessionSlots::new(sessions_max),
-            published: Published::new(),
+            published: Published::new(first),
             oldest: AtomicU64::new(0),
             left: Left::new(),
         })

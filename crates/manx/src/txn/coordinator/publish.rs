@@ -25,7 +25,7 @@
 use super::allocation::Allocation;
 use super::pin;
 use super::session_slots::SessionSlots;
-use super::snapshot::{FIRST, Snapshot};
+use super::snapshot::Snapshot;
 use platform::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use platform::cell::UnsafeCell;
 use std::ptr::null_mut;
@@ -63,12 +63,13 @@ const REPLACED_MAX: usize = 32;
 unsafe impl Send for Replaced {}
 
 impl Published {
-    pub(super) fn new() -> Published {
-        let first = Snapshot { sequence: 0, current: FIRST, concurrent: Vec::new() };
+    /// No id below `first` was given.
+    pub(super) fn new(first: u64) -> Published {
+        let snapshot = Snapshot { sequence: 0, current: first, concurrent: Vec::new() };
         Published {
-            now: AtomicPtr::new(Box::into_raw(Box::new(UnsafeCell::new(first)))),
+            now: AtomicPtr::new(Box::into_raw(Box::new(UnsafeCell::new(snapshot)))),
             sequence: AtomicU64::new(0),
-            oldest: AtomicU64::new(FIRST),
+            oldest: AtomicU64::new(first),
         }
     }
 

@@ -47,7 +47,7 @@ pub use disk::{Disk, Medium};
 #[doc(hidden)]
 pub use folder::Folder;
 
-use super::{Bounds, Change, Data, DataError, Entry, Value};
+use super::{Batch, Bounds, Change, Data, DataError, Entry, Recovered, Value};
 use base::{Base, Position};
 use group::Group;
 use log::{Log, Part};
@@ -55,6 +55,7 @@ use marker::{Marker, State};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use writer::Writer;
 
@@ -124,11 +125,11 @@ impl Default for DurableOptions {
 ///
 /// ```
 /// use manx::txn::durable::{Durable, DurableOptions};
-/// use manx::txn::{Change, Data};
+/// use manx::txn::{Batch, Change, Data};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let store = Durable::open(folder.path(), DurableOptions::default())?;
-/// store.apply(&[Change::Put { key: (*b"k").into(), value: (*b"v").into() }], true)?;
+/// store.apply(Batch::new(&[Change::Put { key: (*b"k").into(), value: (*b"v").into() }], true))?;
 /// drop(store);
 /// let store = Durable::open(folder.path(), DurableOptions::default())?;
 /// assert_eq!(store.get(b"k")?.as_deref(), Some(&b"v"[..]));
@@ -136,6 +137,7 @@ impl Default for DurableOptions {
 /// ```
 pub struct Durable {
     group: Group,
+    places: AtomicU64,
     writer: Arc<Writer>,
     /// The thread that makes checkpoints; there until the store is dropped.
     checkpointer: Option<JoinHandle<()>>,
@@ -150,7 +152,7 @@ impl Durable {
     ///
     /// let folder = tempfile::tempdir()?;
     /// let data = Durable::open(folder.path(), DurableOptions::new())?;
-    /// let store = Store::open(Options::default(), Box::new(data));
+    /// let store = Store::open(Options::default(), Box::new(data))?;
     /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -228,24 +230,41 @@ impl Durable {
                 writer.place
             ))
         })?;
-        Ok(Durable { group: Group::default(), writer, checkpointer: Some(checkpointer) })
+        Ok(Durable { group: Group::default(), places: AtomicU64::new(0), writer, checkpointer: Some(checkpointer) })
     }
 }
 
 impl Data for Durable {
+    fn recover(&self) -> Result<Recovered, DataError> {
+        Ok(Recovered { epoch: 1, ..Recovered::default() })
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
         self.writer.base.get(key)
+    }
+
+    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
+        keys.iter().map(|key| self.writer.base.get(key)).collect()
     }
 
     fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
         self.writer.base.scan(bounds, descending, limit)
     }
 
-    fn apply(&self, batch: &[Change], sync: bool) -> Result<(), DataError> {
-        if batch.is_empty() && !sync {
-            return Ok(());
+    fn append(&self, Batch { changes, sync, .. }: Batch<'_>) -> Result<u64, DataError> {
+        if !changes.is_empty() || sync {
+            let commit = |batches: &[&[Change]], sync| self.writer.commit(batches, sync);
+            self.group.apply(changes, sync, commit)?;
         }
-        self.group.apply(batch, sync, |batches: &[&[Change]], sync| self.writer.commit(batches, sync))
+        Ok(self.places.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    fn wait(&self, _: u64) -> Result<(), DataError> {
+        Ok(())
+    }
+
+    fn durable(&self) -> u64 {
+        self.places.load(Ordering::Relaxed)
     }
 
     fn checkpoint(&self) -> Result<(), DataError> {
