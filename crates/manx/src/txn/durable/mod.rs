@@ -26,6 +26,7 @@
 //!    notice) nothing is changed any more. Opening the store again finds out what is there.
 
 mod backend;
+mod backup;
 mod base;
 mod disk;
 mod failure;
@@ -46,6 +47,8 @@ mod writer;
 pub use disk::{Disk, Medium};
 #[doc(hidden)]
 pub use folder::Folder;
+
+pub use backup::Backup;
 
 use super::{Batch, Bounds, Change, Data, DataError, Entry, Recovered, Value};
 use base::{Base, Position};
