@@ -55,6 +55,11 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
+    /// A folder for copies of the data, which BGSAVE makes while clients go on; to restore one, name
+    /// it with --data [default: none]
+    #[arg(long, value_name = "DIR")]
+    backup_dir: Option<PathBuf>,
+
     /// The maximum number of clients; further connections are refused; each takes a descriptor
     /// (ulimit -n)
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -249,6 +254,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         acl_file: args.acl_file.clone(),
         tls,
         exposed: args.without_password,
+        backup_folder: args.backup_dir.clone(),
         durable: args.data.is_some(),
         memory_bytes_max: args.memory_max.map(|bytes| bytes as u64),
         eviction: args.eviction,

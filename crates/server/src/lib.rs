@@ -36,6 +36,7 @@
 mod accept;
 mod access;
 mod acl;
+mod backups;
 mod buffers;
 mod candidates;
 mod collection;

@@ -142,6 +142,8 @@ pub struct Options {
     pub tls: Option<Tls>,
     /// Whether others than this machine's own may connect without a password.
     pub exposed: bool,
+    /// A folder for copies of the store that clients ask for (BGSAVE); none can be made if none.
+    pub backup_folder: Option<PathBuf>,
     /// Whether the store's commits wait for a disk, so that others work meanwhile.
     pub durable: bool,
     /// How much memory it may use; unlimited if none.
@@ -175,6 +177,7 @@ impl Default for Options {
             acl_file: None,
             tls: None,
             exposed: false,
+            backup_folder: None,
             durable: false,
             memory_bytes_max: None,
             eviction: Eviction::None,

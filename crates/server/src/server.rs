@@ -17,7 +17,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 /// The number of sessions of its store that a server takes beside one for each connection: for the
-/// housekeeping, and for clients that count keys at the same time.
+/// housekeeping, for a copy, and for clients that count keys at the same time.
 pub const SESSIONS_BESIDE: u32 = 16;
 
 /// A server that runs. Dropping it stops it and waits for its end.
@@ -172,6 +172,7 @@ impl Server {
             // A panic has said itself what it was about.
             let _ = thread.join();
         }
+        self.shared.backups.stop();
     }
 }
 

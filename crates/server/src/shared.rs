@@ -1,6 +1,7 @@
 //! What all parts of a server share.
 
 use crate::acl::Acl;
+use crate::backups::Backups;
 use crate::buffers::Buffers;
 use crate::candidates::Candidates;
 use crate::keyspace::Keyspace;
@@ -33,6 +34,7 @@ pub(crate) struct Shared {
     pub(crate) retry_locks: RetryLocks,
     pub(crate) turn: Turn,
     pub(crate) acl: Acl,
+    pub(crate) backups: Arc<Backups>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
     pub(crate) writing: Writing,
@@ -55,6 +57,7 @@ impl Shared {
             retry_locks: RetryLocks::new(),
             turn: Turn::default(),
             acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),
+            backups: Arc::new(Backups::new(options.backup_folder.clone())),
             peers: Arc::default(),
             counts: Counts::default(),
             writing: Writing::default(),

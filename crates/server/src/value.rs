@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     String = 0x10,
     Hash = 0x20,
     SortedSet = 0x30,
+    Set = 0x40,
+    List = 0x50,
 }
 
 impl Kind {
@@ -30,6 +32,8 @@ impl Kind {
             Kind::String => "string",
             Kind::Hash => "hash",
             Kind::SortedSet => "zset",
+            Kind::Set => "set",
+            Kind::List => "list",
         }
     }
 }
@@ -70,6 +74,8 @@ impl Found {
             0x10 => Kind::String,
             0x20 => Kind::Hash,
             0x30 => Kind::SortedSet,
+            0x40 => Kind::Set,
+            0x50 => Kind::List,
             _ => return None,
         };
         let start = HEAD + if first & EXPIRES != 0 { 8 } else { 0 };
@@ -181,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_collection_that_is_written_is_read() {
-        for kind in [Kind::Hash, Kind::SortedSet] {
+        for kind in [Kind::Hash, Kind::SortedSet, Kind::Set, Kind::List] {
             for (expires_ms, is_wide) in [(None, false), (Some(7), true)] {
                 let header = Header { incarnation: 5, count: u64::MAX, is_wide };
                 let mut value = vec![1, 2, 3];

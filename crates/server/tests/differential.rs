@@ -10,6 +10,10 @@ use server::resp::Reply::{self, Array, Bulk};
 use support::redis::Redis;
 use support::*;
 
+/// Commands that answer with fields or members in no particular order.
+const WITHOUT_ORDER: [&str; 8] =
+    ["HKEYS", "HVALS", "SMEMBERS", "SINTER", "SUNION", "SDIFF", "SPOP", "SRANDMEMBER"];
+
 /// What says the same in another order is the same: keys come in Redis's order of hashes, and here
 /// in their own.
 fn without_order(line: &str, reply: Reply) -> Reply {
@@ -19,8 +23,8 @@ fn without_order(line: &str, reply: Reply) -> Reply {
             parts.sort_by_key(key);
             Array(parts)
         }
-        // Fields too, and what is in pairs stays so.
-        Array(mut parts) if line.starts_with("HKEYS") || line.starts_with("HVALS") => {
+        // Fields and members too, and what is in pairs stays so.
+        Array(mut parts) if WITHOUT_ORDER.iter().any(|name| line.starts_with(name)) => {
             parts.sort_by_key(key);
             Array(parts)
         }
@@ -40,7 +44,7 @@ fn without_order(line: &str, reply: Reply) -> Reply {
             let text = String::from_utf8_lossy(reply.as_bytes().unwrap_or_default()).into_owned();
             bulk(text.split(",avg_ttl").next().unwrap_or_default().trim_end())
         }
-        Array(mut parts) if line.starts_with("SCAN") => {
+        Array(mut parts) if line.starts_with("SCAN") || line.starts_with("SSCAN") => {
             if let [Bulk(_), Array(keys)] = &mut parts[..] {
                 keys.sort_by_key(key);
             }
@@ -299,6 +303,52 @@ HSCAN K 0 COUNT 100000
 HSCAN K 0 MATCH [f-h] COUNT 100000
 HSET K PAIRS
 HDEL K MEMBERS
+SADD K F
+SADD K F F F
+SADD K MEMBERS
+SREM K F F
+SREM K MEMBERS
+SISMEMBER K F
+SMISMEMBER K F F
+SCARD K
+SMEMBERS K
+SMOVE K K F
+SPOP K 100000
+SRANDMEMBER K 100000
+SINTER K K
+SUNION K K
+SDIFF K K K
+SINTERSTORE K K K
+SUNIONSTORE K K K
+SDIFFSTORE K K K
+SSCAN K 0 COUNT 100000
+RPUSH K F
+LPUSH K F F
+RPUSH K MEMBERS
+LPUSHX K F
+RPUSHX K F
+LPOP K
+RPOP K
+LPOP K 3
+RPOP K 700
+LLEN K
+LINDEX K N
+LSET K N V
+LRANGE K N N
+LTRIM K N N
+LREM K C F
+LREM K -2 F
+LINSERT K BEFORE F V
+LINSERT K AFTER F V
+LPOS K F COUNT 0
+LPOS K F RANK -1
+LMOVE K K LEFT RIGHT
+LMOVE K K RIGHT RIGHT
+RPOPLPUSH K K
+ZPOPMIN K
+ZPOPMAX K 3
+ZREMRANGEBYRANK K N N
+ZREMRANGEBYSCORE K L L
 ZADD K SCORED
 ZREM K MEMBERS
 ZADD K S F

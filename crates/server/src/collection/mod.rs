@@ -1,4 +1,4 @@
-//! Collections: hashes and sorted sets, each member an entry of its own, so that one more among
+//! Collections: hashes, lists, sets and sorted sets, each member an entry of its own, so that one more among
 //! millions costs what a key costs.
 //!
 //! A collection is a *header* under its key and members under its incarnation (`names.rs`). The
@@ -34,7 +34,9 @@
 //! just before.
 
 mod lanes;
+mod list;
 mod order;
+mod random;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +44,7 @@ use crate::fault::{Fault, WRONG_TYPE};
 use crate::names::{self, MEMBERS, Name};
 use crate::ops::{Enough, Ops, foreign};
 use crate::value::{Header, Kind};
+pub(crate) use list::{List, Side};
 use manx::txn::{Error, Value};
 pub(crate) use order::{Scores, SortedSet};
 use std::ops::Range;

@@ -47,6 +47,7 @@ fn settings(shared: &Shared) -> Vec<(&'static str, String)> {
         ("unixsocket", options.unix_socket.as_ref().map_or_else(String::new, |at| at.display().to_string())),
         ("unixsocketperm", format!("{:o}", options.unix_socket_permissions.unwrap_or(0))),
         ("aclfile", options.acl_file.as_ref().map_or_else(String::new, |at| at.display().to_string())),
+        ("dir", shared.backups.folder().map_or_else(String::new, |at| at.display().to_string())),
         ("databases", "1".into()),
         ("maxclients", options.connections_max.to_string()),
         ("maxmemory", shared.memory.bytes_max.unwrap_or(0).to_string()),

@@ -198,6 +198,8 @@ pub(super) const METADATA: u16 = 512;
 pub(super) const RETURNS: u16 = 1024;
 /// It may need more memory, so it is refused if there is none.
 pub(super) const GROWS: u16 = 2048;
+/// It is in Redis's category of commands for operators, though others may use it, too.
+pub(super) const ADMIN_CATEGORY: u16 = 4096;
 
 impl Command {
     /// The keys among the arguments of a command.

@@ -7,7 +7,7 @@ use crate::shared::Shared;
 use crate::transact::transact;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The version of Redis whose clients find what they expect.
 pub(super) const REDIS_VERSION: &str = "7.0.15";
@@ -106,8 +106,16 @@ fn human(bytes: u64) -> String {
 }
 
 fn persistence(shared: &Shared, text: &mut String) {
+    let copies = shared.backups.state();
+    // As Redis says that there is none.
+    let seconds = |time: Option<Duration>| time.map_or(-1, |time| time.as_secs() as i64);
     lines!(text:
         "loading" 0,
+        "rdb_bgsave_in_progress" u8::from(copies.running_since.is_some()),
+        "rdb_last_save_time" copies.last_unix_s,
+        "rdb_last_bgsave_status" if copies.last_failed { "err" } else { "ok" },
+        "rdb_last_bgsave_time_sec" seconds(copies.last_took),
+        "rdb_current_bgsave_time_sec" seconds(copies.running_since.map(|began| began.elapsed())),
         "aof_enabled" u8::from(shared.options.durable),
         "aof_last_write_status" if shared.writing.has_failed() { "err" } else { "ok" },
     );

@@ -1,4 +1,4 @@
-//! HSCAN and ZSCAN: as SCAN, of a collection's members. They come in their order, also those of a
+//! HSCAN, SSCAN and ZSCAN: as SCAN, of a collection's members. They come in their order, also those of a
 //! sorted set.
 
 use super::scan::{Options, Step, Steps, cursor};
@@ -11,18 +11,24 @@ use crate::scores;
 use crate::value::Kind;
 
 pub(super) fn hscan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    scan(ops, args, Kind::Hash, |value| value.into(), out)
+    scan(ops, args, Kind::Hash, Some(|value| value.into()), out)
 }
 
 pub(super) fn zscan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    scan(ops, args, Kind::SortedSet, |value| scores::text(SortedSet::score_in(value)).into_bytes(), out)
+    let score = |value: &[u8]| scores::text(SortedSet::score_in(value)).into_bytes();
+    scan(ops, args, Kind::SortedSet, Some(score), out)
 }
 
+pub(super) fn sscan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    scan(ops, args, Kind::Set, None, out)
+}
+
+/// `shown` is what is answered beside each member, if anything is.
 fn scan(
     ops: &mut Ops<'_, '_>,
     args: Args<'_>,
     kind: Kind,
-    shown: fn(&[u8]) -> Vec<u8>,
+    shown: Option<fn(&[u8]) -> Vec<u8>>,
     out: &mut Replies,
 ) -> Result<(), Fault> {
     let number = cursor(&args[2])?;
@@ -40,7 +46,7 @@ fn scan(
             match steps.see(member, member.len() + value.len(), true) {
                 Step::Enough => return Enough::Yes,
                 Step::Other => {}
-                Step::Wanted => found.push((member.to_vec(), shown(value))),
+                Step::Wanted => found.push((member.to_vec(), shown.map(|shown| shown(value)))),
             }
             Enough::No
         })?;
@@ -50,10 +56,10 @@ fn scan(
     }
     out.array(2);
     out.bulk(itoa::Buffer::new().format(next).as_bytes());
-    out.array(found.len() * 2);
+    out.array(found.len() * if shown.is_some() { 2 } else { 1 });
     for (member, value) in &found {
         out.bulk(member);
-        out.bulk(value);
+        value.as_deref().into_iter().for_each(|value| out.bulk(value));
     }
     Ok(())
 }

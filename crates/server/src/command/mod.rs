@@ -21,6 +21,7 @@
 //! | `execute.rs` | from arguments to an answer |
 
 mod acl;
+mod backup;
 mod client;
 mod config;
 mod connection;
@@ -31,11 +32,13 @@ mod expiry;
 mod hashes;
 mod info;
 mod keys;
+mod lists;
 mod member_scan;
 mod multi;
 mod permission;
 mod scan;
 mod set;
+mod sets;
 mod sorted_ranges;
 mod sorted_sets;
 mod strings;

@@ -2,7 +2,7 @@
 //!
 //! A range of scores or of members is looked up. A range of indexes is counted from the nearer end.
 
-use super::syntax::{SYNTAX, integer, is};
+use super::syntax::{SYNTAX, count_asked_for, integer, is};
 use crate::collection::{Scores, SortedSet};
 use crate::fault::Fault;
 use crate::names::Name;
@@ -218,6 +218,59 @@ pub(super) fn range(
         if options.with_scores {
             out.double(*score);
         }
+        if out.is_over() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Removes a range.
+pub(super) fn remove(ops: &mut Ops<'_, '_>, args: Args<'_>, by: By, out: &mut Replies) -> Result<(), Fault> {
+    let wanted = Wanted::read(by, &args[2], &args[3])?;
+    let all = Options { by: Some(by), descending: None, skip: 0, limit: -1, with_scores: false };
+    let mut removed = 0;
+    if let Some(mut set) = SortedSet::find(ops, &args[1])? {
+        for (member, _) in find(ops, &set, wanted, false, all, usize::MAX)? {
+            if let Some(score) = set.score(ops, &member)? {
+                set.delete(ops, &member, score)?;
+                removed += 1;
+            }
+        }
+        set.0.finish(ops)?;
+    }
+    out.integer(removed);
+    Ok(())
+}
+
+/// Removes members at one end, and answers with them.
+pub(super) fn pop(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    descending: bool,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let count = count_asked_for(args)?.ok_or(SYNTAX)?;
+    let mut found = Found::new();
+    if let Some(mut set) = SortedSet::find(ops, &args[1])? {
+        let limit = count.unwrap_or(1);
+        if limit > 0 {
+            let see = some(&mut found, 0, limit, usize::MAX);
+            set.in_order(ops, Scores::all(), descending, see)?;
+        }
+        for (member, score) in &found {
+            set.delete(ops, member, *score)?;
+        }
+        set.0.finish(ops)?;
+    }
+    let in_pairs = count.is_some() && out.version() == Version::Three;
+    out.array(if in_pairs { found.len() } else { found.len() * 2 });
+    for (member, score) in &found {
+        if in_pairs {
+            out.array(2);
+        }
+        out.bulk(member);
+        out.double(*score);
         if out.is_over() {
             break;
         }

@@ -20,6 +20,18 @@ pub(super) fn integer(arg: &[u8]) -> Result<i64, &'static str> {
     numbers::integer(arg).ok_or(NOT_INTEGER)
 }
 
+/// How many the last argument asks for, which may be missing; `None` if there are more arguments.
+pub(super) fn count_asked_for(args: Args<'_>) -> Result<Option<Option<i64>>, &'static str> {
+    match args.len() {
+        2 => Ok(Some(None)),
+        3 => match integer(&args[2]) {
+            Ok(count @ 0..) => Ok(Some(Some(count))),
+            _ => Err("ERR value is out of range, must be positive"),
+        },
+        _ => Ok(None),
+    }
+}
+
 pub(super) fn wrong_number(name: &str) -> String {
     format!("ERR wrong number of arguments for '{name}' command")
 }

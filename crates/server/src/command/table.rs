@@ -1,23 +1,27 @@
 //! All commands, sorted by name, and COMMAND, which describes them.
 
 use super::definition::{
-    ADMIN, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, METADATA, NO_AUTH, NO_MULTI, READ,
-    RETURNS, Run, Subcommand, WRITE, takes,
+    ADMIN, ADMIN_CATEGORY, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, METADATA, NO_AUTH,
+    NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
 };
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
+use super::sets::Combine;
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
-    acl, client, config, connection, counters, expiry, hashes, info, keys, member_scan, multi, scan, set,
-    sorted_ranges, sorted_sets, strings, subcommands,
+    acl, backup, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan, multi,
+    scan, set, sets, sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Catalogue, Categories, Entry};
+use crate::collection::Side;
 use crate::resp::{Args, Replies};
 use std::sync::LazyLock;
 
 const NONE: (i32, i32, i32) = (0, 0, 0);
 const ONE: (i32, i32, i32) = (1, 1, 1);
 const ALL: (i32, i32, i32) = (1, -1, 1);
+/// Two, one behind the other.
+const TWO: (i32, i32, i32) = (1, 2, 1);
 const PAIRS: (i32, i32, i32) = (1, -1, 2);
 
 /// A function that does a command; behind `;` stands what else it is given, before its answers.
@@ -74,6 +78,7 @@ commands! {
     "acl" Plain(acl::acl; acl::Known { catalogue: catalogue(), find }) -2 0, NONE, "6.0.0" "server" "A container for Access List Control commands." => ACL;
     "append" Data(strings::append) 3 WRITE | GROWS | FAST, ONE, "2.0.0" "string" "Append a value to a key";
     "auth" Plain(connection::auth) -2 FAST | NO_AUTH, NONE, "1.0.0" "connection" "Authenticate to the server";
+    "bgsave" Plain(backup::bgsave) -1 ADMIN, NONE, "1.0.0" "server" "Asynchronously save the dataset to disk";
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands" => CLIENT;
     "command" Plain(command) -1 CONNECTION, NONE, "2.8.13" "server" "Get array of command details" => COMMAND;
     "config" Plain(config::config) -2 0, NONE, "2.0.0" "server" "A container for server configuration commands" => CONFIG;
@@ -113,6 +118,19 @@ commands! {
     "incrby" Data(counters::incr_by) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by the given amount";
     "info" Plain(info::info) -1 DANGEROUS, NONE, "1.0.0" "server" "Get information and statistics about the server";
     "keys" Data(scan::keys) 2 READ | DANGEROUS, NONE, "1.0.0" "generic" "Find all keys matching the given pattern";
+    "lastsave" Plain(backup::lastsave) 1 ADMIN_CATEGORY | DANGEROUS | FAST, NONE, "1.0.0" "server" "Get the UNIX time stamp of the last successful save to disk";
+    "lindex" Data(lists::lindex) 3 READ, ONE, "1.0.0" "list" "Get an element from a list by its index";
+    "linsert" Data(lists::linsert) 5 WRITE | GROWS, ONE, "2.2.0" "list" "Insert an element before or after another element in a list";
+    "llen" Data(lists::llen) 2 READ | METADATA | FAST, ONE, "1.0.0" "list" "Get the length of a list";
+    "lmove" Data(lists::lmove) 5 WRITE | GROWS, TWO, "6.2.0" "list" "Pop an element from a list, push it to another list and return it";
+    "lpop" Data(lists::pop; Side::Left) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "list" "Remove and get the first elements in a list";
+    "lpos" Data(lists::lpos) -3 READ, ONE, "6.0.6" "list" "Return the index of matching elements on a list";
+    "lpush" Data(lists::push; Side::Left, false) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "list" "Prepend one or multiple elements to a list";
+    "lpushx" Data(lists::push; Side::Left, true) -3 WRITE | GROWS | FAST, ONE, "2.2.0" "list" "Prepend an element to a list, only if the list exists";
+    "lrange" Data(lists::lrange) 4 READ, ONE, "1.0.0" "list" "Get a range of elements from a list";
+    "lrem" Data(lists::lrem) 4 WRITE, ONE, "1.0.0" "list" "Remove elements from a list";
+    "lset" Data(lists::lset) 4 WRITE | GROWS, ONE, "1.0.0" "list" "Set the value of an element in a list by its index";
+    "ltrim" Data(lists::ltrim) 4 WRITE, ONE, "1.0.0" "list" "Trim a list to the specified range";
     "mget" Data(strings::mget) -2 READ | FAST, ALL, "1.0.0" "string" "Get the values of all the given keys";
     "mset" Data(strings::mset) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values";
     "msetnx" Data(strings::mset_nx) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values, only if none of the keys exist";
@@ -126,14 +144,34 @@ commands! {
     "pttl" Data(expiry::expires; MILLISECONDS) 2 READ | FAST, ONE, "2.6.0" "generic" "Get the time to live for a key in milliseconds";
     "quit" Plain(connection::quit) -1 FAST | NO_AUTH | AT_ONCE, NONE, "1.0.0" "connection" "Close the connection";
     "reset" Plain(connection::reset) 1 FAST | NO_AUTH | AT_ONCE, NONE, "6.2.0" "connection" "Reset the connection";
+    "rpop" Data(lists::pop; Side::Right) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "list" "Remove and get the last elements in a list";
+    "rpoplpush" Data(lists::move_element; Side::Right, Side::Left) 3 WRITE | GROWS, TWO, "1.2.0" "list" "Remove the last element in a list, prepend it to another list and return it";
+    "rpush" Data(lists::push; Side::Right, false) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "list" "Append one or multiple elements to a list";
+    "rpushx" Data(lists::push; Side::Right, true) -3 WRITE | GROWS | FAST, ONE, "2.2.0" "list" "Append an element to a list, only if the list exists";
+    "sadd" Data(sets::sadd) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "set" "Add one or more members to a set";
     "scan" Data(scan::scan) -2 READ, NONE, "2.8.0" "generic" "Incrementally iterate the keys space";
+    "scard" Data(sets::scard) 2 READ | METADATA | FAST, ONE, "1.0.0" "set" "Get the number of members in a set";
+    "sdiff" Data(sets::combine; Combine::Difference) -2 READ, ALL, "1.0.0" "set" "Subtract multiple sets";
+    "sdiffstore" Data(sets::combine_into; Combine::Difference) -3 WRITE | GROWS, ALL, "1.0.0" "set" "Subtract multiple sets and store the resulting set in a key";
     "select" Plain(connection::select) 2 FAST, NONE, "1.0.0" "connection" "Change the selected database for the current connection";
     "set" Data(set::set) -3 WRITE | GROWS | GROWS, ONE, "1.0.0" "string" "Set the string value of a key";
     "setex" Data(set::set_expiring; SECONDS) 4 WRITE | GROWS | GROWS, ONE, "2.0.0" "string" "Set the value and expiration of a key";
     "setnx" Data(set::setnx) 3 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Set the value of a key, only if the key does not exist";
     "setrange" Data(strings::set_range) 4 WRITE | GROWS | GROWS, ONE, "2.2.0" "string" "Overwrite part of a string at key starting at the specified offset";
     "shutdown" Plain(connection::shutdown) -1 ADMIN | NO_MULTI, NONE, "1.0.0" "server" "Synchronously save the dataset to disk and then shut down the server";
+    "sinter" Data(sets::combine; Combine::Intersection) -2 READ, ALL, "1.0.0" "set" "Intersect multiple sets";
+    "sinterstore" Data(sets::combine_into; Combine::Intersection) -3 WRITE | GROWS, ALL, "1.0.0" "set" "Intersect multiple sets and store the resulting set in a key";
+    "sismember" Data(sets::sismember) 3 READ | FAST, ONE, "1.0.0" "set" "Determine if a given value is a member of a set";
+    "smembers" Data(sets::smembers) 2 READ, ONE, "1.0.0" "set" "Get all the members in a set";
+    "smismember" Data(sets::smismember) -3 READ | FAST, ONE, "6.2.0" "set" "Returns the membership associated with the given elements for a set";
+    "smove" Data(sets::smove) 4 WRITE | FAST, TWO, "1.0.0" "set" "Move a member from one set to another";
+    "spop" Data(sets::spop) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "set" "Remove and return one or multiple random members from a set";
+    "srandmember" Data(sets::srandmember) -2 READ, ONE, "1.0.0" "set" "Get one or multiple random members from a set";
+    "srem" Data(sets::srem) -3 WRITE | FAST, ONE, "1.0.0" "set" "Remove one or more members from a set";
+    "sscan" Data(member_scan::sscan) -3 READ, ONE, "2.8.0" "set" "Incrementally iterate Set elements";
     "strlen" Data(strings::strlen) 2 READ | METADATA | FAST, ONE, "2.2.0" "string" "Get the length of the value stored in a key";
+    "sunion" Data(sets::combine; Combine::Union) -2 READ, ALL, "1.0.0" "set" "Add multiple sets";
+    "sunionstore" Data(sets::combine_into; Combine::Union) -3 WRITE | GROWS, ALL, "1.0.0" "set" "Add multiple sets and store the resulting set in a key";
     "time" Plain(info::time) 1 FAST, NONE, "2.6.0" "server" "Return the current server time";
     "touch" Data(keys::exists) -2 READ | METADATA | FAST, ALL, "3.2.1" "generic" "Alters the last access time of a key(s). Returns the number of existing keys specified.";
     "ttl" Data(expiry::expires; SECONDS) 2 READ | FAST, ONE, "1.0.0" "generic" "Get the time to live for a key in seconds";
@@ -147,11 +185,16 @@ commands! {
     "zincrby" Data(sorted_sets::zincrby) 4 WRITE | GROWS | RETURNS | FAST, ONE, "1.2.0" "sorted-set" "Increment the score of a member in a sorted set";
     "zlexcount" Data(sorted_ranges::count; By::Member) 4 READ | FAST, ONE, "2.8.9" "sorted-set" "Count the number of members in a sorted set between a given lexicographical range";
     "zmscore" Data(sorted_sets::zmscore) -3 READ | FAST, ONE, "6.2.0" "sorted-set" "Get the score associated with the given members in a sorted set";
+    "zpopmax" Data(sorted_ranges::pop; true) -2 WRITE | RETURNS | FAST, ONE, "5.0.0" "sorted-set" "Remove and return members with the highest scores in a sorted set";
+    "zpopmin" Data(sorted_ranges::pop; false) -2 WRITE | RETURNS | FAST, ONE, "5.0.0" "sorted-set" "Remove and return members with the lowest scores in a sorted set";
     "zrange" Data(sorted_ranges::range; None, None) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set";
     "zrangebylex" Data(sorted_ranges::range; Some(By::Member), Some(false)) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range";
     "zrangebyscore" Data(sorted_ranges::range; Some(By::Score), Some(false)) -4 READ, ONE, "1.0.5" "sorted-set" "Return a range of members in a sorted set, by score";
     "zrank" Data(sorted_sets::rank; false) 3 READ | FAST, ONE, "2.0.0" "sorted-set" "Determine the index of a member in a sorted set";
     "zrem" Data(sorted_sets::zrem) -3 WRITE | FAST, ONE, "1.2.0" "sorted-set" "Remove one or more members from a sorted set";
+    "zremrangebylex" Data(sorted_ranges::remove; By::Member) 4 WRITE, ONE, "2.8.9" "sorted-set" "Remove all members in a sorted set between the given lexicographical range";
+    "zremrangebyrank" Data(sorted_ranges::remove; By::Index) 4 WRITE, ONE, "2.0.0" "sorted-set" "Remove all members in a sorted set within the given indexes";
+    "zremrangebyscore" Data(sorted_ranges::remove; By::Score) 4 WRITE, ONE, "1.2.0" "sorted-set" "Remove all members in a sorted set within the given scores";
     "zrevrange" Data(sorted_ranges::range; Some(By::Index), Some(true)) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set, by index, with scores ordered from high to low";
     "zrevrangebylex" Data(sorted_ranges::range; Some(By::Member), Some(true)) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range, ordered from higher to lower strings.";
     "zrevrangebyscore" Data(sorted_ranges::range; Some(By::Score), Some(true)) -4 READ, ONE, "2.2.0" "sorted-set" "Return a range of members in a sorted set, by score, with scores ordered from high to low";
@@ -211,7 +254,7 @@ fn categories(flags: u16, group: Option<&str>) -> Categories {
         (WRITE, "write"),
         (READ, "read"),
         (FAST, "fast"),
-        (ADMIN, "admin"),
+        (ADMIN | ADMIN_CATEGORY, "admin"),
         (ADMIN | DANGEROUS, "dangerous"),
         (CONNECTION, "connection"),
     ];

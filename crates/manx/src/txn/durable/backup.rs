@@ -12,7 +12,7 @@ use super::folder::Folder;
 use super::{Durable, DurableOptions, failure};
 use crate::txn::{Batch, Change, Data, DataError, Error, Isolation, Store};
 use std::fs::{self, File};
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 
 /// The changes that are appended at once: about this number of bytes.
@@ -91,6 +91,32 @@ impl Store {
     /// The folder is there with something in it, or cannot be made or written; or the store cannot
     /// be read.
     pub fn backup(&self, folder: impl AsRef<Path>) -> Result<Backup, Error> {
+        self.backup_with(folder, |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`Store::backup`], and tells `progress` again and again how much it has copied, until
+    /// that breaks off.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    /// use std::ops::ControlFlow::{Break, Continue};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
+    /// let folder = tempfile::tempdir()?;
+    /// let copy = folder.path().join("copy");
+    /// let stopped = store.backup_with(&copy, |so_far| if so_far.entries > 0 { Break(()) } else { Continue(()) });
+    /// assert!(stopped.is_err() && !copy.exists());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Store::backup`], and if `progress` has broken off.
+    pub fn backup_with(
+        &self,
+        folder: impl AsRef<Path>,
+        mut progress: impl FnMut(Backup) -> ControlFlow<()>,
+    ) -> Result<Backup, Error> {
         let folder = folder.as_ref();
         let place = folder.display().to_string();
         let failed = |done: &str, error: &std::io::Error| Error::from(failure::of_io(&place, done, error));
@@ -107,7 +133,7 @@ impl Store {
         Folder::make(parent).map_err(|error| failed("made", &error))?;
         let partial = parent.join(format!(".{}.{}.partial", name.display(), std::process::id()));
         fs::create_dir(&partial).map_err(|error| failed("made", &error))?;
-        let copied = self.copy(&partial).and_then(|copied| {
+        let copied = self.copy(&partial, &mut progress).and_then(|copied| {
             fs::rename(&partial, folder).map_err(|error| failed("given its name", &error))?;
             let synced = File::open(parent).and_then(|parent| parent.sync_all());
             synced.map_err(|error| failed("synced", &error)).map(|()| copied)
@@ -120,26 +146,33 @@ impl Store {
     }
 
     /// Makes the copy in a folder, which is empty, and reads it back.
-    fn copy(&self, folder: &Path) -> Result<Backup, Error> {
+    fn copy(
+        &self,
+        folder: &Path,
+        progress: &mut impl FnMut(Backup) -> ControlFlow<()>,
+    ) -> Result<Backup, Error> {
         let copy = Durable::open(folder, DurableOptions::new())?;
         let mut sum = Sum::default();
         let mut session = self.session()?;
         let mut it = session.begin(Isolation::Snapshot)?;
         let oldest_timestamp = self.stats().oldest_timestamp;
         let (mut changes, mut bytes) = (Vec::new(), 0);
-        let append =
-            |changes: &[Change]| copy.append(Batch { oldest_timestamp, ..Batch::new(changes, false) });
+        let mut append = |changes: &[Change], so_far| {
+            copy.append(Batch { oldest_timestamp, ..Batch::new(changes, false) })?;
+            let stopped = || DataError::new("the copy was broken off, and nothing is left of it");
+            if progress(so_far).is_break() { Err(stopped()) } else { Ok(()) }
+        };
         for entry in it.scan::<[u8], _>(..) {
             let (key, value) = entry?;
             sum.add(&key, &value);
             bytes += key.len() + value.len();
             changes.push(Change::Put { key, value });
             if bytes >= BATCH_BYTES {
-                append(&changes)?;
+                append(&changes, sum.so_far)?;
                 (changes, bytes) = (Vec::new(), 0);
             }
         }
-        append(&changes)?;
+        append(&changes, sum.so_far)?;
         // What it has read is durable in the store, too, when this returns.
         it.commit()?;
         copy.checkpoint()?;

@@ -1,0 +1,284 @@
+//! Sets: members without values.
+
+use super::syntax::{SYNTAX, count_asked_for, integer};
+use crate::collection::Collection;
+use crate::fault::Fault;
+use crate::ops::{Enough, Ops};
+use crate::resp::{Args, Replies};
+use crate::value::Kind;
+use std::collections::BTreeSet;
+
+fn find<'k>(ops: &mut Ops<'_, '_>, key: &'k [u8]) -> Result<Option<Collection<'k>>, Fault> {
+    Collection::find(ops, key, Kind::Set)
+}
+
+fn has(ops: &mut Ops<'_, '_>, set: Option<&Collection<'_>>, member: &[u8]) -> Result<bool, Fault> {
+    match set {
+        Some(set) => Ok(set.get(ops, member)?.is_some()),
+        None => Ok(false),
+    }
+}
+
+/// All members, in their order.
+fn members(ops: &mut Ops<'_, '_>, set: &Collection<'_>) -> Result<BTreeSet<Vec<u8>>, Fault> {
+    let mut members = BTreeSet::new();
+    set.members(ops, &set.all(), false, |member, _| {
+        members.insert(member.to_vec());
+        Enough::No
+    })?;
+    Ok(members)
+}
+
+/// Adds members; returns how many are new.
+fn add<'m>(ops: &mut Ops<'_, '_>, key: &[u8], members: impl Iterator<Item = &'m [u8]>) -> Result<i64, Fault> {
+    let mut set = Collection::find_or_make(ops, key, Kind::Set)?;
+    let mut added = 0;
+    for member in members {
+        if set.get(ops, member)?.is_none() {
+            set.put(ops, member, b"", true)?;
+            added += 1;
+        }
+    }
+    set.finish(ops)?;
+    Ok(added)
+}
+
+/// Removes members that are there.
+fn remove(ops: &mut Ops<'_, '_>, mut set: Collection<'_>, members: &[Vec<u8>]) -> Result<(), Fault> {
+    for member in members {
+        set.delete(ops, member)?;
+    }
+    Ok(set.finish(ops)?)
+}
+
+pub(super) fn sadd(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    out.integer(add(ops, &args[1], args.from(2))?);
+    Ok(())
+}
+
+pub(super) fn srem(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let mut removed = 0;
+    if let Some(mut set) = find(ops, &args[1])? {
+        for member in args.from(2) {
+            if set.get(ops, member)?.is_some() {
+                set.delete(ops, member)?;
+                removed += 1;
+            }
+        }
+        set.finish(ops)?;
+    }
+    out.integer(removed);
+    Ok(())
+}
+
+pub(super) fn sismember(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let set = find(ops, &args[1])?;
+    out.integer(has(ops, set.as_ref(), &args[2])?.into());
+    Ok(())
+}
+
+pub(super) fn smismember(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let set = find(ops, &args[1])?;
+    out.array(args.len() - 2);
+    for member in args.from(2) {
+        out.integer(has(ops, set.as_ref(), member)?.into());
+    }
+    Ok(())
+}
+
+pub(super) fn scard(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let length = match find(ops, &args[1])? {
+        Some(set) => set.len(ops)?,
+        None => 0,
+    };
+    out.integer(length as i64);
+    Ok(())
+}
+
+pub(super) fn smembers(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let Some(set) = find(ops, &args[1])? else {
+        out.set(0);
+        return Ok(());
+    };
+    out.set(set.len(ops)? as usize);
+    set.members(ops, &set.all(), false, |member, _| {
+        out.bulk(member);
+        if out.is_over() { Enough::Yes } else { Enough::No }
+    })?;
+    Ok(())
+}
+
+pub(super) fn smove(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let (from, to, member) = (&args[1], &args[2], &args[3]);
+    let moved = match find(ops, from)? {
+        None => false,
+        Some(set) => {
+            find(ops, to)?;
+            let is_there = has(ops, Some(&set), member)?;
+            if is_there && from != to {
+                remove(ops, set, &[member.to_vec()])?;
+                add(ops, to, std::iter::once(member))?;
+            }
+            is_there
+        }
+    };
+    out.integer(moved.into());
+    Ok(())
+}
+
+fn show(out: &mut Replies, begin: fn(&mut Replies, usize), members: &[Vec<u8>]) {
+    begin(out, members.len());
+    for member in members {
+        if out.is_over() {
+            break;
+        }
+        out.bulk(member);
+    }
+}
+
+pub(super) fn spop(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let wanted = count_asked_for(args)?.ok_or(SYNTAX)?.map(i64::unsigned_abs);
+    let set = find(ops, &args[1])?;
+    let popped = match &set {
+        Some(set) => set.choose(ops, wanted.unwrap_or(1))?,
+        None => Vec::new(),
+    };
+    if let Some(set) = set {
+        remove(ops, set, &popped)?;
+    }
+    match wanted {
+        None => out.bulk_or_null(popped.first().map(Vec::as_slice)),
+        Some(_) => show(out, Replies::set, &popped),
+    }
+    Ok(())
+}
+
+pub(super) fn srandmember(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let wanted = match args.len() {
+        2 => None,
+        3 => Some(integer(&args[2])?),
+        _ => return Err(SYNTAX.into()),
+    };
+    let set = find(ops, &args[1])?;
+    let chosen = match (&set, wanted) {
+        (None, _) => Vec::new(),
+        // The same member may come again.
+        (Some(set), Some(count @ ..0)) => {
+            let mut chosen = Vec::new();
+            let few = (set.len(ops)? <= count.unsigned_abs()).then(|| members(ops, set)).transpose()?;
+            let few: Option<Vec<Vec<u8>>> = few.map(|few| few.into_iter().collect());
+            let mut bytes = 0;
+            for _ in 0..count.unsigned_abs() {
+                let one = match &few {
+                    Some(few) => few.get(fastrand::usize(..few.len())).cloned(),
+                    None => set.choose(ops, 1)?.pop(),
+                };
+                let Some(one) = one else { break };
+                // The least that its answer takes. More than there is room for is not sent.
+                bytes += one.len() + 5;
+                chosen.push(one);
+                if bytes > out.room() {
+                    break;
+                }
+            }
+            chosen
+        }
+        (Some(set), _) => set.choose(ops, wanted.unwrap_or(1).unsigned_abs())?,
+    };
+    match wanted {
+        None => out.bulk_or_null(chosen.first().map(Vec::as_slice)),
+        Some(_) => show(out, Replies::array, &chosen),
+    }
+    Ok(())
+}
+
+/// How several sets become one.
+#[derive(Clone, Copy)]
+pub(super) enum Combine {
+    Intersection,
+    Union,
+    Difference,
+}
+
+/// The members that these sets have together.
+fn combined<'k>(
+    ops: &mut Ops<'_, '_>,
+    keys: impl Iterator<Item = &'k [u8]>,
+    how: Combine,
+) -> Result<BTreeSet<Vec<u8>>, Fault> {
+    // All of them are sets, or nothing is done.
+    let sets = keys.map(|key| find(ops, key)).collect::<Result<Vec<_>, _>>()?;
+    match how {
+        Combine::Union => {
+            let mut all = BTreeSet::new();
+            for set in sets.iter().flatten() {
+                all.append(&mut members(ops, set)?);
+            }
+            Ok(all)
+        }
+        Combine::Intersection => {
+            let Some(sets) = sets.into_iter().collect::<Option<Vec<_>>>() else { return Ok(BTreeSet::new()) };
+            let mut sized = Vec::new();
+            for set in sets {
+                sized.push((set.len(ops)?, set));
+            }
+            sized.sort_by_key(|(len, _)| *len);
+            let mut sets = sized.into_iter().map(|(_, set)| set);
+            let Some(smallest) = sets.next() else { return Ok(BTreeSet::new()) };
+            let mut left = members(ops, &smallest)?;
+            for set in sets {
+                left = kept(ops, left, &set, true)?;
+            }
+            Ok(left)
+        }
+        Combine::Difference => {
+            let mut sets = sets.into_iter();
+            let Some(Some(first)) = sets.next() else { return Ok(BTreeSet::new()) };
+            let mut left = members(ops, &first)?;
+            for set in sets.flatten() {
+                left = kept(ops, left, &set, false)?;
+            }
+            Ok(left)
+        }
+    }
+}
+
+/// Those that the set has, or has not.
+fn kept(
+    ops: &mut Ops<'_, '_>,
+    members: BTreeSet<Vec<u8>>,
+    set: &Collection<'_>,
+    if_there: bool,
+) -> Result<BTreeSet<Vec<u8>>, Fault> {
+    let mut kept = BTreeSet::new();
+    for member in members {
+        if set.get(ops, &member)?.is_some() == if_there {
+            kept.insert(member);
+        }
+    }
+    Ok(kept)
+}
+
+pub(super) fn combine(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    how: Combine,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let members: Vec<_> = combined(ops, args.from(1), how)?.into_iter().collect();
+    show(out, Replies::set, &members);
+    Ok(())
+}
+
+/// The same into a key, whatever that has.
+pub(super) fn combine_into(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    how: Combine,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let members = combined(ops, args.from(2), how)?;
+    ops.delete(&args[1])?;
+    out.integer(add(ops, &args[1], members.iter().map(Vec::as_slice))?);
+    Ok(())
+}
