@@ -145,9 +145,9 @@ enum Snapshots {
 fn more_help() -> String {
     const MORE: &str = "\
 What it is:
-  A store of strings, hashes and sorted sets, with transactions, for redis-cli,
-  redis-benchmark and any client library of Redis: RESP 2 and 3, pipelines, MULTI, EXEC
-  and WATCH. docs/serve.md has the commands, and what differs.
+  A store of strings, hashes, lists, sets and sorted sets, with transactions, for
+  redis-cli, redis-benchmark and any client library of Redis: RESP 2 and 3, pipelines,
+  MULTI, EXEC and WATCH. docs/serve.md has the commands, and what differs.
 
 How it ends:
   By SIGTERM, SIGINT or SHUTDOWN: it accepts nobody any more, answers what it has
