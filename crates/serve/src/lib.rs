@@ -21,7 +21,7 @@ use manx::wait::Adaptive;
 use server::{Eviction, Model, Options, SESSIONS_BESIDE, Server, StartError, Stopper, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use sizes::parse_bytes;
+use sizes::{parse_bytes, parse_log_bytes};
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -54,6 +54,15 @@ pub struct Args {
     /// answered [default: in memory]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+
+    /// The length of each of the two files of its log, 4 KiB to 1 GiB: when one is full, what it has
+    /// is put into the tree, beside the clients; until then it is in memory, too
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_log_bytes, requires = "data")]
+    log_bytes: usize,
+
+    /// How much of its tree is kept in memory
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes, requires = "data")]
+    cache_bytes: usize,
 
     /// A folder for copies of the data, which BGSAVE makes while clients go on; to restore one, name
     /// it with --data [default: none]
@@ -299,7 +308,8 @@ fn open(args: &Args) -> Result<Store, Failure> {
     let options = txn::Options::new().protocol(protocol).sessions_max(sessions_max);
     let Some(folder) = &args.data else { return Ok(Store::in_memory(options)) };
     files::folder(folder)?;
-    let opened = Durable::open(folder, DurableOptions::default());
+    let durable = DurableOptions::new().log_bytes(args.log_bytes).cache_bytes(args.cache_bytes);
+    let opened = Durable::open(folder, durable);
     opened.and_then(|data| Store::open(options, Box::new(data))).map_err(|error| {
         Failure::new(
             USAGE,
