@@ -78,6 +78,27 @@ impl Epoll {
         check(added).map(drop)
     }
 
+    /// A descriptor that was added is told of no more.
+    ///
+    /// ```
+    /// use platform::epoll::{Epoll, Interest};
+    /// use std::os::fd::AsRawFd;
+    ///
+    /// let (reader, writer) = std::io::pipe()?;
+    /// let set = Epoll::new().expect("descriptors are left");
+    /// set.add(reader.as_raw_fd(), 7, Interest::Reading).expect("a pipe");
+    /// drop(writer);
+    /// set.remove(reader.as_raw_fd());
+    /// set.wait(0, |event| panic!("{event:?}"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn remove(&self, descriptor: i32) {
+        let (set, delete) = (self.0.descriptor() as usize, libc::EPOLL_CTL_DEL as usize);
+        // SAFETY: for this operation the kernel reads no event.
+        let removed = unsafe { syscall4(libc::SYS_epoll_ctl, set, delete, descriptor as usize, 0) };
+        debug_assert!(check(removed).is_ok(), "the descriptor is not in the set");
+    }
+
     /// Tells of those that have something to do, up to 256. Waits so long if there are none: not at
     /// all for 0, as long as it takes for -1. Tells of none if a signal came, or the time is over.
     pub fn wait(&self, timeout_ms: i32, each: impl FnMut(Event)) {

@@ -1,14 +1,14 @@
 //! The workers of a pool serve the connections whose clients have sent something.
 //!
-//! One job of the pool *leads*: it asks epoll which connections are ready (`ready.rs`), does their
-//! commands, then sends all answers, and asks again. So a request takes a read and a write, and a
-//! part of one epoll call. No thread has to wake another one for it, and a client on the same
-//! machine is woken once for several answers. If many connections are ready, other workers serve a
-//! part. While no connection is ready, the leader waits in epoll. The pool knows that
-//! (`block_in_place`), so another job may run in its place.
+//! There are as many event loops as workers (`loops.rs`). One job of the pool *leads* each: it asks
+//! epoll which connections are ready (`ready.rs`), does their commands, then sends all answers, and
+//! asks again. So a request takes a read and a write, and a part of one epoll call. No thread has to
+//! wake another one for it, and a client on the same machine is woken once for several answers.
+//! While no connection is ready, the leader waits in epoll. The pool knows that (`block_in_place`),
+//! so another job may run in its place.
 //!
-//! A few further jobs watch, as *followers*, that the leader goes on (`watch.rs`). If the kernel
-//! has preempted the leader, a follower leads, and serves what the leader has left of its batch
+//! A few further jobs watch, as *followers*, that each leader goes on (`watch.rs`). If the kernel
+//! has preempted a leader, a follower leads, and serves what the leader has left of its batch
 //! (`batch.rs`): only the clients wait whose answers the leader has and has not sent. To the pool,
 //! followers are blocked too, so they take no place either.
 //!
@@ -16,17 +16,22 @@
 //! ([`Control::Fixed`]): work that a server postpones is not less later, and its clients have
 //! waited. The kernel divides the CPUs between the server and its neighbours.
 //!
-//! Connections that are ready are served together ([`SHARE`]). If that takes long, clients with an
-//! answer do not wait for the rest ([`DELAY`]). The clock is read between two connections, so a
-//! command that takes long itself also delays the answers of the connections before it.
+//! Connections that are ready are served together. If that takes long, clients with an answer do not
+//! wait for the rest ([`DELAY`]). The clock is read between two connections, so a command that takes
+//! long itself also delays the answers of the connections before it.
+//!
+//! Answers that wait for a disk ([`Left::Late`]) are sent by further jobs, which wait for it: so
+//! the disk delays neither a leader nor clients whose answers are ready.
 //!
 //! Invariants:
 //! 1. The thread to which [`Served::notify`] returns true serves the connection or hands it over:
 //!    no event is lost.
 //! 2. Each of the jobs queues itself anew until [`Pool::end`]: a slot's job is queued, watches, or
-//!    serves.
+//!    serves. A job that has connections to serve waits for nothing else.
 
 mod batch;
+mod connections;
+mod loops;
 mod ready;
 mod served;
 mod watch;
@@ -35,24 +40,25 @@ use crate::connection::Connection;
 use crate::peer::Peer;
 use crate::shared::Shared;
 use batch::{Batch, Batches};
+use connections::Connections;
+use loops::EventLoops;
 use manx::pool::{Control, FriendlyPool, Shutdown, block_in_place};
-use ready::{Ready, ReadyList};
+use ready::ReadyList;
 use served::{Left, Served};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// A leader, and three followers.
-const JOBS: usize = 4;
-/// The maximum number of connections that a job serves together; further ones go to other jobs.
-const SHARE: usize = 64;
+/// The number of followers.
+const FOLLOWERS: usize = 3;
 /// Answers are sent when the first of them has this age, even if there are others to serve.
 const DELAY: Duration = Duration::from_micros(50);
-/// After this number of rounds the leader queues itself anew, which lets the pool decide whether
+/// Answers that are sent together, usually.
+const TOGETHER: usize = 64;
+/// After this number of rounds a leader queues itself anew, which lets the pool decide whether
 /// its worker goes on.
 const ROUNDS: u32 = 64;
 /// The maximum number of workers that replace workers which wait for a disk. It is higher than
@@ -68,16 +74,18 @@ pub(crate) struct Pool {
 struct PoolState {
     shared: Arc<Shared>,
     pool: FriendlyPool,
-    ready: Ready,
+    loops: EventLoops,
     watch: Watch,
     batches: Batches,
-    all: Mutex<HashMap<u64, Arc<Served>>>,
+    all: Connections,
     is_over: AtomicBool,
 }
 
-/// A leader or a follower: its slot in [`Watch`], and the connections that it serves.
+/// A leader or a follower: its slot in [`Watch`], the loop that it serves or has served, and the
+/// connections that it has to serve.
 struct Worker {
     slot: usize,
+    event_loop: usize,
     ready_list: ReadyList,
     notified: Vec<Arc<Served>>,
 }
@@ -86,12 +94,14 @@ impl Pool {
     pub(super) fn new(shared: Arc<Shared>) -> io::Result<Pool> {
         let builder = FriendlyPool::builder().name("manx").max_blocking_threads(MAX_BLOCKING_THREADS);
         let pool = builder.control(Control::Fixed).build().map_err(io::Error::other)?;
-        let (ready, watch, batches) = (Ready::new()?, Watch::new(JOBS), Batches::new(JOBS));
-        let (all, is_over) = (Mutex::default(), AtomicBool::new(false));
-        let state = Arc::new(PoolState { shared, pool, ready, watch, batches, all, is_over });
-        for slot in 0..JOBS {
+        let loops = EventLoops::new(pool.stats().target as usize)?;
+        let watch = Watch::new(loops.all().len(), FOLLOWERS);
+        let batches = Batches::new(watch.slots());
+        let (all, is_over) = (Connections::new(), AtomicBool::new(false));
+        let state = Arc::new(PoolState { shared, pool, loops, watch, batches, all, is_over });
+        for slot in 0..state.watch.slots() {
             let one = Arc::clone(&state);
-            let worker = Worker { slot, ready_list: ReadyList::new(), notified: Vec::new() };
+            let worker = Worker { slot, event_loop: 0, ready_list: ReadyList::new(), notified: Vec::new() };
             state.pool.execute(move || one.run_rounds(worker)).map_err(io::Error::other)?;
         }
         Ok(Pool { state })
@@ -101,10 +111,11 @@ impl Pool {
         peer.socket.set_nonblocking(true).map_err(|error| format!("ERR {error}"))?;
         let number = peer.id;
         let connection = Connection::new(Arc::clone(&self.state.shared), Arc::clone(&peer))?;
-        self.state.all().insert(number, Arc::new(Served::new(number, connection)));
+        let PoolState { all, loops, .. } = &*self.state;
+        all.add(Arc::new(Served::new(number, connection, loops.place(number))));
         // After the insertion, so that the first event finds the connection.
-        self.state.ready.add(&peer.socket, number).map_err(|error| {
-            self.state.all().remove(&number);
+        loops.add(&peer.socket, number).map_err(|error| {
+            all.remove(number);
             format!("ERR {error}")
         })
     }
@@ -112,17 +123,13 @@ impl Pool {
     pub(super) fn end(&self, timeout: Duration) {
         // Release: a thread that sees it sees that all connections have ended.
         self.state.is_over.store(true, Ordering::Release);
-        self.state.ready.end();
+        self.state.loops.all().iter().for_each(|event_loop| event_loop.ready.end());
         self.state.watch.end();
         let _ = self.state.pool.shutdown(Shutdown::Drain, timeout);
     }
 }
 
 impl PoolState {
-    fn all(&self) -> MutexGuard<'_, HashMap<u64, Arc<Served>>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_over(&self) -> bool {
         // Acquire: see `end`.
         self.is_over.load(Ordering::Acquire)
@@ -134,16 +141,15 @@ impl PoolState {
             if self.is_over() {
                 return;
             }
-            if self.watch.leads(worker.slot) {
-                self.lead(&mut worker.ready_list);
-            } else {
-                self.watch_leader(&mut worker);
+            if let Some(led) = self.watch.led_by(worker.slot) {
+                self.lead(led, &mut worker);
+            } else if worker.notified.is_empty() {
+                self.watch_leaders(&mut worker);
             }
             self.collect(&mut worker);
-            self.share_out(&mut worker.notified);
             if !worker.notified.is_empty() {
-                let own = self.batches.begin(worker.slot, std::mem::take(&mut worker.notified));
-                self.serve(&own);
+                let batch = Batch::new(worker.event_loop, std::mem::take(&mut worker.notified));
+                self.serve(&self.batches.begin(worker.slot, batch), &mut worker.notified);
             }
         }
         let state = Arc::clone(&self);
@@ -151,75 +157,75 @@ impl PoolState {
         let _ = self.pool.execute(move || state.run_rounds(worker));
     }
 
-    /// Finds out which connections are ready, or waits.
-    fn lead(&self, ready_list: &mut ReadyList) {
-        self.watch.begin_round();
-        self.ready.look(ready_list);
-        if ready_list.is_empty() {
-            self.watch.begin_wait();
-            block_in_place(|| self.ready.wait(ready_list));
+    /// Finds out which connections of this loop are ready, or waits if there is nothing to do.
+    fn lead(&self, led: usize, worker: &mut Worker) {
+        worker.event_loop = led;
+        let event_loop = &self.loops.all()[led];
+        self.watch.begin_round(led);
+        event_loop.ready.look(&mut worker.ready_list);
+        if worker.ready_list.is_empty() && worker.notified.is_empty() {
+            self.watch.begin_wait(led);
+            block_in_place(|| event_loop.ready.wait(&mut worker.ready_list));
             // So that followers see a round, and do not park.
-            self.watch.begin_round();
-            self.watch.end_wait();
+            self.watch.begin_round(led);
+            self.watch.end_wait(led);
         }
+        event_loop.is_here();
     }
 
-    /// Watches until the leader does not go on, and connections are ready or are left of its batch;
+    /// Watches until a leader does not go on, and connections are ready or are left of its batch;
     /// and serves what is left.
-    fn watch_leader(self: &Arc<PoolState>, Worker { slot, ready_list, .. }: &mut Worker) {
+    fn watch_leaders(self: &Arc<PoolState>, Worker { slot, event_loop, ready_list, notified }: &mut Worker) {
         let mut left = None;
-        block_in_place(|| {
-            self.watch.follow(*slot, || {
-                self.ready.look(ready_list);
-                left = self.batches.unfinished();
-                // At the end, `ready_list` has a number that is no connection's.
-                !ready_list.is_empty() || left.is_some()
-            });
-        });
+        let look = |stopped: usize| {
+            self.loops.all()[stopped].ready.look(ready_list);
+            left = self.batches.unfinished(stopped);
+            // At the end, `ready_list` has a number that is no connection's.
+            !ready_list.is_empty() || left.is_some()
+        };
+        *event_loop = block_in_place(|| self.watch.follow(*slot, look));
         if !ready_list.is_empty() {
-            self.watch.take_over(*slot);
+            self.watch.take_over(*event_loop, *slot);
         }
         // These have waited for longest.
         while let Some(batch) = left {
-            self.serve(&batch);
-            left = self.batches.unfinished();
+            self.serve(&batch, notified);
+            left = self.batches.unfinished(*event_loop);
         }
     }
 
     /// Notifies the connections that epoll has named.
     fn collect(&self, Worker { ready_list, notified, .. }: &mut Worker) {
-        let all = self.all();
         for (number, is_ending) in ready_list.drain(..) {
             // A connection that is not there has ended meanwhile.
-            let Some(served) = all.get(&number) else { continue };
+            let Some(served) = self.all.get(number) else { continue };
             if served.notify(is_ending) {
-                notified.push(Arc::clone(served));
+                notified.push(served);
             }
-        }
-    }
-
-    /// Keeps the connections that this job serves, and hands over the rest.
-    fn share_out(self: &Arc<PoolState>, notified: &mut Vec<Arc<Served>>) {
-        while notified.len() > SHARE {
-            let rest = notified.len().saturating_sub(SHARE).max(SHARE);
-            self.hand_over(notified.split_off(rest));
         }
     }
 
     fn hand_over(self: &Arc<PoolState>, some: Vec<Arc<Served>>) {
         let state = Arc::clone(self);
         // Refused only at the end, when there are no connections.
-        let _ = self.pool.execute(move || state.serve(&Batch::new(some)));
+        let _ = self.pool.execute(move || {
+            let mut again = Vec::new();
+            state.serve(&Batch::new(0, some), &mut again);
+            if !again.is_empty() {
+                state.hand_over(again);
+            }
+        });
     }
 
-    /// Serves connections that are QUEUED, as many as other threads leave.
-    fn serve(self: &Arc<PoolState>, batch: &Batch) {
-        let mut answered = SmallVec::<[&Arc<Served>; SHARE]>::new();
+    /// Serves connections that are QUEUED, as many as other threads leave. Those that have more to
+    /// do, and stay QUEUED, are added to `again`.
+    fn serve(self: &Arc<PoolState>, batch: &Batch, again: &mut Vec<Arc<Served>>) {
+        let mut answered = SmallVec::<[&Arc<Served>; TOGETHER]>::new();
         loop {
             let began = Instant::now();
             while answered.is_empty() || began.elapsed() < DELAY {
                 let Some(next) = batch.take() else { break };
-                next.receive();
+                next.receive(&self.loops);
                 answered.push(next);
             }
             if answered.is_empty() {
@@ -227,20 +233,24 @@ impl PoolState {
             }
             let mut late = Vec::new();
             for served in answered.drain(..) {
-                if served.awaits_disk() || self.deliver(served) == Left::Late {
+                if served.awaits_disk() {
                     late.push(Arc::clone(served));
+                    continue;
+                }
+                match self.deliver(served) {
+                    Left::Late => late.push(Arc::clone(served)),
+                    Left::More => again.push(Arc::clone(served)),
+                    Left::Idle | Left::Over => {}
                 }
             }
             self.deliver_later(late);
         }
     }
 
-    fn deliver(self: &Arc<PoolState>, served: &Arc<Served>) -> Left {
+    fn deliver(&self, served: &Served) -> Left {
         let left = served.deliver();
-        match left {
-            Left::Idle | Left::Late => {}
-            Left::More => self.hand_over(vec![Arc::clone(served)]),
-            Left::Over => drop(self.all().remove(&served.number)),
+        if left == Left::Over {
+            self.all.remove(served.number);
         }
         left
     }
@@ -254,7 +264,17 @@ impl PoolState {
         let state = Arc::clone(self);
         // Refused only at the end, when there are no connections.
         let _ = self.pool.execute(move || {
-            late.retain(|served| state.deliver(served) == Left::Late);
+            let mut again = Vec::new();
+            late.retain(|served| {
+                let left = state.deliver(served);
+                if left == Left::More {
+                    again.push(Arc::clone(served));
+                }
+                left == Left::Late
+            });
+            if !again.is_empty() {
+                state.hand_over(again);
+            }
             state.deliver_later(late);
         });
     }

@@ -1,8 +1,7 @@
 //! Connections that are served together, by one thread or by several.
 //!
 //! The thread that has a batch may be preempted in the middle of it. Then a thread that sees it
-//! (see
-//! `watch.rs`) serves the rest, also several do. A cursor says which connection is the next.
+//! (see `watch.rs`) serves the rest, also several do. A cursor says which connection is the next.
 //!
 //! Invariant: the cursor only grows, so each connection is taken once.
 
@@ -13,13 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// See [the module](self).
 #[derive(Default)]
 pub(super) struct Batch {
+    event_loop: usize,
     all: Vec<Arc<Served>>,
     next: AtomicUsize,
 }
 
 impl Batch {
-    pub(super) fn new(all: Vec<Arc<Served>>) -> Batch {
-        Batch { all, next: AtomicUsize::new(0) }
+    /// These connections, of the loop of this number.
+    pub(super) fn new(event_loop: usize, all: Vec<Arc<Served>>) -> Batch {
+        Batch { event_loop, all, next: AtomicUsize::new(0) }
     }
 
     /// The next connection, which is the caller's to serve.
@@ -47,17 +48,18 @@ impl Batches {
     }
 
     /// The slot's thread is about to serve these.
-    pub(super) fn begin(&self, slot: usize, all: Vec<Arc<Served>>) -> Arc<Batch> {
-        let batch = Arc::new(Batch::new(all));
+    pub(super) fn begin(&self, slot: usize, batch: Batch) -> Arc<Batch> {
+        let batch = Arc::new(batch);
         *self.at(slot) = Arc::clone(&batch);
         batch
     }
 
-    /// A batch that is not served to its end. Nothing waits here: a slot that is locked is about to
+    /// A batch of this loop that is not served to its end. Nothing waits here: a slot that is locked is about to
     /// get another batch.
-    pub(super) fn unfinished(&self) -> Option<Arc<Batch>> {
+    pub(super) fn unfinished(&self, event_loop: usize) -> Option<Arc<Batch>> {
+        let is_open = |batch: &Batch| batch.event_loop == event_loop && batch.has_more();
         let open = |slot: &Mutex<Arc<Batch>>| {
-            slot.try_lock().ok().filter(|it| it.has_more()).map(|it| Arc::clone(&it))
+            slot.try_lock().ok().filter(|it| is_open(it)).map(|it| Arc::clone(&it))
         };
         self.0.iter().find_map(open)
     }
@@ -65,6 +67,7 @@ impl Batches {
 
 #[cfg(test)]
 mod tests {
+    use super::super::loops::EventLoops;
     use super::*;
     use crate::connection::Connection;
     use crate::options::Options;
@@ -78,20 +81,23 @@ mod tests {
         const COUNT: usize = 400;
         let store = Store::in_memory(manx::txn::Options::default());
         let shared = Arc::new(Shared::new(Options::default(), store).unwrap());
+        let loops = EventLoops::new(1).unwrap();
         let served = |number: usize| {
             let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
             let user = Arc::clone(shared.acl.default_user());
             let peer = Arc::new(Peer::new(number as u64, socket, ("".into(), "".into()), false, user));
-            Arc::new(Served::new(number as u64, Connection::new(Arc::clone(&shared), peer).unwrap()))
+            let connection = Connection::new(Arc::clone(&shared), peer).unwrap();
+            Arc::new(Served::new(number as u64, connection, loops.place(0)))
         };
         let batches = Batches::new(3);
-        assert!(batches.unfinished().is_none());
-        let own = batches.begin(1, (0..COUNT).map(served).collect());
+        assert!(batches.unfinished(5).is_none());
+        let own = batches.begin(1, Batch::new(5, (0..COUNT).map(served).collect()));
+        assert!(batches.unfinished(6).is_none());
         let taken = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    while let Some(batch) = batches.unfinished() {
+                    while let Some(batch) = batches.unfinished(5) {
                         if let Some(one) = batch.take() {
                             taken.lock().unwrap().push(one.number);
                         }
@@ -105,6 +111,6 @@ mod tests {
         let mut taken = taken.into_inner().unwrap();
         taken.sort_unstable();
         assert!(taken.into_iter().eq(0..COUNT as u64));
-        assert!(batches.unfinished().is_none() && own.take().is_none());
+        assert!(batches.unfinished(5).is_none() && own.take().is_none());
     }
 }

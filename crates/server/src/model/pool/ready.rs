@@ -1,7 +1,7 @@
 //! Which connections are ready, by epoll, and how all threads that ask see the end of the server.
 //!
-//! Each event of a connection goes to one thread. A connection is added once, and nothing has to be
-//! armed again. It leaves when it is closed. The end is a pipe whose writing side is closed: all
+//! Each event of a connection goes to one thread. Nothing has to be armed again. A connection leaves
+//! when it is closed, or moves to another loop (`loops.rs`). The end is a pipe whose writing side is closed: all
 //! threads that ask see that, each time.
 
 use platform::epoll::{Epoll, Interest};
@@ -33,6 +33,11 @@ impl Ready {
     /// Reports this connection from now on, by its number.
     pub(super) fn add(&self, socket: &impl AsRawFd, number: u64) -> io::Result<()> {
         self.set.add(socket.as_raw_fd(), number, Interest::Edges).map_err(io::Error::from_raw_os_error)
+    }
+
+    /// Reports this connection no more.
+    pub(super) fn remove(&self, socket: &impl AsRawFd) {
+        self.set.remove(socket.as_raw_fd());
     }
 
     /// Asks which connections are ready now.

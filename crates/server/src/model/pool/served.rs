@@ -16,6 +16,7 @@
 //!    hands it over, it stays RUNNING or AGAIN.
 //! 4. A panic inside a connection ends that connection and no other.
 
+use super::loops::{EventLoops, Place};
 use crate::connection::{Connection, Turn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -43,6 +44,7 @@ struct Inner {
     connection: Option<Connection>,
     /// What was received and is to be delivered.
     received: Turn,
+    place: Place,
 }
 
 impl Inner {
@@ -75,8 +77,8 @@ pub(super) enum Left {
 }
 
 impl Served {
-    pub(super) fn new(number: u64, connection: Connection) -> Served {
-        let inner = Inner { connection: Some(connection), received: Turn::Read };
+    pub(super) fn new(number: u64, connection: Connection, place: Place) -> Served {
+        let inner = Inner { connection: Some(connection), received: Turn::Read, place };
         let (state, is_ending) = (AtomicU8::new(IDLE), AtomicBool::new(false));
         Served { number, state, is_ending, inner: Mutex::new(inner) }
     }
@@ -99,9 +101,9 @@ impl Served {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
     }
 
-    /// Reads and does what has come, of a connection that is QUEUED. The answers are
-    /// [`Served::deliver`]'s.
-    pub(super) fn receive(&self) {
+    /// Reads and does what has come, of a connection that is QUEUED, and moves it to the loop near
+    /// its client. The answers are [`Served::deliver`]'s.
+    pub(super) fn receive(&self, loops: &EventLoops) {
         // Acquire: what the last one did with the connection. (The mutex says so too.)
         self.state.swap(RUNNING, Ordering::Acquire);
         let mut inner = self.inner();
@@ -113,6 +115,10 @@ impl Served {
             }
             connection.receive()
         });
+        let Inner { connection, place, .. } = &mut *inner;
+        if let Some(connection) = connection {
+            loops.settle(place, &connection.peer().socket, self.number);
+        }
     }
 
     /// Whether its answers wait for a disk.

@@ -1,34 +1,37 @@
-//! The leader, and the followers that see when it does not go on.
+//! The leader of each event loop, and the followers that see when one does not go on.
 //!
-//! If the kernel preempts the leader in the middle of its work, or wakes it and has no CPU for it
-//! yet, all connections wait, beside busy neighbours for a time slice of each of them. So there are
-//! followers. They sleep, and check every [`LOOK`] whether the leader has begun another round. If
-//! not, a follower asks epoll itself; and if a connection is ready, the follower becomes the
-//! leader, on whichever CPU the kernel gives it. The old leader sees that after it has served its
-//! present connections, and becomes a follower.
+//! If the kernel preempts a leader in the middle of its work, or wakes it and has no CPU for it
+//! yet, all connections of its loop wait, beside busy neighbours for a time slice of each of them.
+//! So there are followers. They sleep, and check every [`LOOK`] whether each leader has begun
+//! another round. If one has not, a follower asks epoll itself; and if a connection is ready, the
+//! follower becomes the leader, on whichever CPU the kernel gives it. The old leader sees that after
+//! it has served its present connections, and becomes a follower.
 //!
 //! An idle server must not wake up a thousand times a second. Followers that have seen no round for
-//! a while park, as long as a thread waits in epoll: that thread serves the next connection. When a
-//! connection wakes it and no follower watches, it wakes a follower first, because serving may take
-//! long. That follower then watches for a while, so on a busy server no thread has to be woken. Now
-//! and then a round wakes all followers ([`WAKING`]).
+//! a while park, as long as a thread waits in epoll for each loop: that thread serves the next
+//! connection. When a connection wakes it and no follower watches, it wakes a follower first,
+//! because serving may take long. That follower then watches for a while, so on a busy server no
+//! thread has to be woken. Now and then a round wakes all followers ([`WAKING`]).
 //!
 //! Each of these threads has a *slot*, which holds its state.
 //!
 //! Invariants:
-//! 1. The slot that was the last to call [`Watch::take_over`] leads. So there is always one leader,
-//!    and only the leader waits for events without a timeout.
-//! 2. Two threads may serve for a moment, since the old leader goes on until its next check.
+//! 1. The slot that was the last to call [`Watch::take_over`] for a loop leads it. So each loop
+//!    always has one leader, and only the leader waits for its events without a timeout. Only a
+//!    follower takes over, so a slot leads one loop at most.
+//! 2. Two threads may serve a loop for a moment, since the old leader goes on until its next check.
 //!    Nothing depends on there being only one: each event goes to one thread, and one thread at a
 //!    time serves a connection (`served.rs`).
-//! 3. If no thread waits in epoll, a follower watches, unless all of them serve. A follower writes
-//!    that it parks before it reads whether a thread waits ([`Watch::follow`]). The last thread
-//!    that waits writes that it no longer does before it reads which followers are parked
-//!    ([`Watch::end_wait`]). All this is in one order (SeqCst), so one of the two sees the other.
+//! 3. If no thread waits in epoll for some loop, a follower watches, unless all of them serve. A
+//!    follower writes that it parks before it reads whether a thread waits for each loop
+//!    ([`Watch::follow`]). The last thread that waits for a loop writes that it no longer does
+//!    before it reads which followers are parked ([`Watch::end_wait`]). All this is in one order
+//!    (SeqCst), so one of the two sees the other.
 //!
 //! All else is Relaxed: numbers and hints. A follower that reads an old number polls a round too
 //! early.
 
+use smallvec::SmallVec;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,14 +52,19 @@ const WATCHING: u8 = 1;
 /// It sleeps until it is woken.
 const PARKED: u8 = 2;
 
-/// The leader and its followers.
+/// The leaders and their followers.
 pub(super) struct Watch {
+    loops: Box<[Led]>,
+    slots: Box<[Slot]>,
+}
+
+/// A loop.
+struct Led {
     leader: AtomicUsize,
     /// Rounds that leaders have begun.
     rounds: AtomicU64,
     /// The number of threads that wait in epoll.
     waiting: AtomicUsize,
-    slots: Box<[Slot]>,
 }
 
 #[derive(Default)]
@@ -85,33 +93,45 @@ impl Slot {
 }
 
 impl Watch {
-    /// With this number of slots; the first one leads.
-    pub(super) fn new(slots: usize) -> Watch {
-        let slots = (0..slots).map(|_| Slot::default()).collect();
-        Watch { leader: AtomicUsize::new(0), rounds: AtomicU64::new(0), waiting: AtomicUsize::new(0), slots }
+    /// With this number of loops, each led by the slot of its number, and of slots that follow.
+    pub(super) fn new(loops: usize, followers: usize) -> Watch {
+        let led = |slot| Led {
+            leader: AtomicUsize::new(slot),
+            rounds: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+        };
+        let slots = (0..loops + followers).map(|_| Slot::default()).collect();
+        Watch { loops: (0..loops).map(led).collect(), slots }
     }
 
-    pub(super) fn leads(&self, slot: usize) -> bool {
-        self.leader.load(Relaxed) == slot
+    /// The number of slots.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
     }
 
-    /// This slot leads from now on. Its thread has connections to serve.
-    pub(super) fn take_over(&self, slot: usize) {
-        self.leader.store(slot, Relaxed);
-        if self.waiting.load(SeqCst) == 0 {
+    /// The loop that this slot leads.
+    pub(super) fn led_by(&self, slot: usize) -> Option<usize> {
+        self.loops.iter().position(|led| led.leader.load(Relaxed) == slot)
+    }
+
+    /// This slot, a follower, leads this loop from now on. Its thread has connections to serve.
+    pub(super) fn take_over(&self, event_loop: usize, slot: usize) {
+        let led = &self.loops[event_loop];
+        led.leader.store(slot, Relaxed);
+        if led.waiting.load(SeqCst) == 0 {
             self.wake_one();
         }
     }
 
-    /// The caller is about to wait in epoll.
-    pub(super) fn begin_wait(&self) {
-        self.waiting.fetch_add(1, SeqCst);
+    /// The caller is about to wait in epoll for this loop.
+    pub(super) fn begin_wait(&self, event_loop: usize) {
+        self.loops[event_loop].waiting.fetch_add(1, SeqCst);
     }
 
     /// The caller no longer waits in epoll.
-    pub(super) fn end_wait(&self) {
+    pub(super) fn end_wait(&self, event_loop: usize) {
         // Invariant 3.
-        if self.waiting.fetch_sub(1, SeqCst) == 1 {
+        if self.loops[event_loop].waiting.fetch_sub(1, SeqCst) == 1 {
             self.wake_one();
         }
     }
@@ -131,9 +151,9 @@ impl Watch {
         }
     }
 
-    /// The leader begins a round.
-    pub(super) fn begin_round(&self) {
-        if self.rounds.fetch_add(1, Relaxed).is_multiple_of(WAKING) {
+    /// The leader of this loop begins a round.
+    pub(super) fn begin_round(&self, event_loop: usize) {
+        if self.loops[event_loop].rounds.fetch_add(1, Relaxed).is_multiple_of(WAKING) {
             self.slots.iter().filter(|slot| slot.is_parked()).for_each(Slot::wake);
         }
     }
@@ -143,33 +163,36 @@ impl Watch {
         self.slots.iter().for_each(Slot::wake);
     }
 
-    /// Watches from this slot. Each time that the leader has begun no round since the last check,
-    /// calls `look`, and returns once that returns true.
-    pub(super) fn follow(&self, slot: usize, mut look: impl FnMut() -> bool) {
+    /// Watches from this slot. Calls `look` for each loop whose leader has begun no round since the
+    /// last check, and returns the first one for which that returns true.
+    pub(super) fn follow(&self, slot: usize, mut look: impl FnMut(usize) -> bool) -> usize {
         let slot = &self.slots[slot];
         *slot.thread() = Some(thread::current());
         slot.state.store(WATCHING, SeqCst);
+        let rounds = |led: &Led| led.rounds.load(Relaxed);
+        let mut seen: SmallVec<[u64; 16]> = self.loops.iter().map(rounds).collect();
         let mut quiet = 0;
         loop {
-            let seen = self.rounds.load(Relaxed);
             if quiet < QUIET {
                 thread::park_timeout(LOOK);
             } else {
                 slot.state.store(PARKED, SeqCst);
                 // Invariant 3.
-                if self.waiting.load(SeqCst) > 0 {
+                if self.loops.iter().all(|led| led.waiting.load(SeqCst) > 0) {
                     thread::park();
                 }
                 slot.state.store(WATCHING, SeqCst);
                 quiet = 0;
             }
-            if self.rounds.load(Relaxed) != seen {
-                quiet = 0;
-            } else if look() {
-                slot.state.store(SERVING, SeqCst);
-                return;
-            } else {
-                quiet += 1;
+            quiet += 1;
+            for (number, seen) in seen.iter_mut().enumerate() {
+                let now = rounds(&self.loops[number]);
+                if std::mem::replace(seen, now) != now {
+                    quiet = 0;
+                } else if look(number) {
+                    slot.state.store(SERVING, SeqCst);
+                    return number;
+                }
             }
         }
     }
@@ -183,18 +206,32 @@ mod tests {
 
     #[test]
     fn the_last_thread_that_took_over_leads() {
-        let watch = Watch::new(3);
-        assert!(watch.leads(0) && !watch.leads(1));
-        watch.take_over(2);
-        watch.take_over(1);
-        assert!(watch.leads(1) && !watch.leads(0) && !watch.leads(2));
+        let watch = Watch::new(2, 2);
+        let leads = |watch: &Watch| [0, 1, 2, 3].map(|slot| watch.led_by(slot));
+        assert_eq!(leads(&watch), [Some(0), Some(1), None, None]);
+        watch.take_over(0, 2);
+        watch.take_over(0, 3);
+        assert_eq!(leads(&watch), [None, Some(1), None, Some(0)]);
+    }
+
+    #[test]
+    fn a_follower_takes_over_the_loop_that_does_not_go_on() {
+        let watch = Watch::new(2, 1);
+        let mut looks = Vec::new();
+        let found = watch.follow(2, |event_loop| {
+            looks.push(event_loop);
+            // The other one goes on.
+            watch.begin_round(0);
+            looks.len() > 3
+        });
+        assert_eq!((found, &looks[looks.len() - 3..]), (1, &[1, 1, 1][..]));
     }
 
     #[test]
     fn a_follower_looks_when_no_round_begins() {
-        let watch = Watch::new(2);
+        let watch = Watch::new(1, 1);
         let mut looks = 0;
-        watch.follow(1, || {
+        watch.follow(1, |_| {
             looks += 1;
             looks == 3
         });
@@ -203,12 +240,12 @@ mod tests {
 
     #[test]
     fn no_worker_parks_while_no_connection_waits() {
-        let watch = Arc::new(Watch::new(2));
+        let watch = Arc::new(Watch::new(1, 1));
         let (sender, receiver) = mpsc::channel();
         let follower = Arc::clone(&watch);
         thread::spawn(move || {
             let mut looks = 0;
-            follower.follow(1, || {
+            follower.follow(1, |_| {
                 looks += 1;
                 looks > 3 * QUIET
             });
@@ -220,15 +257,15 @@ mod tests {
     #[test]
     fn one_parked_thread_is_woken_when_no_thread_waits_any_more() {
         const FOLLOWERS: usize = 3;
-        let watch = Arc::new(Watch::new(1 + FOLLOWERS));
+        let watch = Arc::new(Watch::new(1, FOLLOWERS));
         let (sender, receiver) = mpsc::channel();
-        watch.begin_wait();
-        watch.begin_wait();
+        watch.begin_wait(0);
+        watch.begin_wait(0);
         for slot in 1..=FOLLOWERS {
             let (watch, sender) = (Arc::clone(&watch), sender.clone());
             thread::spawn(move || {
                 let mut looks = 0;
-                watch.follow(slot, || {
+                watch.follow(slot, |_| {
                     looks += 1;
                     looks > QUIET
                 });
@@ -240,20 +277,20 @@ mod tests {
             thread::yield_now();
         }
         // Another one still waits.
-        watch.end_wait();
+        watch.end_wait(0);
         assert_eq!((parked(), receiver.try_recv()), (FOLLOWERS, Err(mpsc::TryRecvError::Empty)));
-        watch.end_wait();
+        watch.end_wait(0);
         let first = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(parked(), FOLLOWERS - 1);
         // A follower that takes over while no thread waits makes the next one watch.
-        watch.take_over(first);
+        watch.take_over(0, first);
         let second = receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_ne!(first, second);
         assert_eq!(parked(), FOLLOWERS - 2);
         // As long as one follower watches, no other one is woken for that.
         watch.slots[second].state.store(WATCHING, SeqCst);
-        watch.begin_wait();
-        watch.end_wait();
+        watch.begin_wait(0);
+        watch.end_wait(0);
         assert_eq!(parked(), FOLLOWERS - 2);
         watch.end();
     }
@@ -261,14 +298,14 @@ mod tests {
     #[test]
     fn a_follower_that_dozes_is_woken_by_rounds_and_by_the_end() {
         for is_end in [false, true] {
-            let watch = Arc::new(Watch::new(2));
-            watch.begin_wait();
+            let watch = Arc::new(Watch::new(1, 1));
+            watch.begin_wait(0);
             let (sender, receiver) = mpsc::channel();
             let follower = thread::spawn({
                 let watch = Arc::clone(&watch);
                 move || {
                     let mut looks = 0;
-                    watch.follow(1, || {
+                    watch.follow(1, |_| {
                         looks += 1;
                         sender.send(looks).is_err() || looks > QUIET
                     });
@@ -283,7 +320,7 @@ mod tests {
             if is_end {
                 watch.end();
             } else {
-                (0..WAKING).for_each(|_| watch.begin_round());
+                (0..WAKING).for_each(|_| watch.begin_round(0));
             }
             assert_eq!(follower.join().unwrap(), QUIET + 1);
         }

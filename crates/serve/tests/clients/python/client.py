@@ -1,0 +1,151 @@
+"""The usual calls of redis-py, unchanged: `client.py HOST PORT`."""
+
+import sys
+import threading
+import time
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+host, port = sys.argv[1], int(sys.argv[2])
+
+
+def strings(r):
+    assert r.ping() is True
+    assert r.set("s", "one") is True
+    assert r.get("s") == "one"
+    assert r.set("s", "two", nx=True) is None
+    assert r.set("s", "two", xx=True, get=True) == "one"
+    assert r.append("s", "!") == 4 and r.strlen("s") == 4
+    assert r.getrange("s", 0, 2) == "two" and r.setrange("s", 3, "?") == 4
+    assert r.mset({"m:1": "a", "m:2": "b"}) is True
+    assert r.mget("m:1", "none", "m:2") == ["a", None, "b"]
+    assert r.incr("n") == 1 and r.incrby("n", 9) == 10 and r.decr("n", 3) == 7
+    assert r.getdel("n") == "7" and r.exists("n", "s") == 1
+    assert r.type("s") == "string" and r.delete("s", "none") == 1
+    binary = redis.Redis(host, port)
+    value = bytes(range(256)) * 1000
+    assert binary.set(b"\x00\xff", value) and binary.get(b"\x00\xff") == value
+    binary.close()
+
+
+def collections(r):
+    assert r.hset("h", mapping={"a": 1, "b": 2}) == 2
+    assert r.hget("h", "a") == "1" and r.hgetall("h") == {"a": "1", "b": "2"}
+    assert r.hincrby("h", "a", 5) == 6 and r.hmget("h", "a", "x") == ["6", None]
+    assert r.hexists("h", "b") and r.hdel("h", "b") == 1 and r.hlen("h") == 1
+    assert sorted(r.hkeys("h")) == ["a"] and r.hvals("h") == ["6"]
+    r.hset("large", mapping={f"f{i}": i for i in range(2000)})
+    assert dict(r.hscan_iter("large", count=100)) == {f"f{i}": str(i) for i in range(2000)}
+    assert r.zadd("z", {"a": 1, "b": 2.5, "c": 3}) == 3
+    assert r.zrange("z", 0, -1, withscores=True) == [("a", 1.0), ("b", 2.5), ("c", 3.0)]
+    assert r.zrevrange("z", 0, 0) == ["c"] and r.zscore("z", "b") == 2.5
+    assert r.zincrby("z", 10, "a") == 11.0 and r.zrank("z", "a") == 2
+    assert r.zrangebyscore("z", 2, "+inf", start=0, num=1) == ["b"]
+    assert r.zadd("z", {"a": 1}, gt=True, ch=True) == 0 and r.zrem("z", "a") == 1
+    assert r.zcard("z") == 2 and r.zcount("z", "-inf", "(3") == 1
+    assert dict(r.zscan_iter("z")) == {"b": 2.5, "c": 3.0}
+
+
+def expiry(r):
+    r.set("e", 1, px=50)
+    assert 0 < r.pttl("e") <= 50
+    while r.exists("e"):
+        time.sleep(0.005)
+    r.setex("e", 100, 1)
+    assert 98 <= r.ttl("e") <= 100 and r.persist("e") and r.ttl("e") == -1
+    assert r.expire("e", 100) and not r.expire("e", 50, gt=True) and r.ttl("none") == -2
+    assert r.expireat("e", int(time.time()) - 1) and r.get("e") is None
+
+
+def transactions(r):
+    with r.pipeline() as p:
+        assert p.set("t", 1).incr("t").get("t").execute() == [True, 2, "2"]
+    with r.pipeline() as p:
+        p.watch("t")
+        r.set("t", 5)
+        p.multi()
+        p.set("t", 6)
+        try:
+            p.execute()
+            raise AssertionError("a watched key was written")
+        except redis.WatchError:
+            pass
+    assert r.transaction(lambda p: (p.multi(), p.incrby("t", 10)), "t") == [15]
+
+    def add():
+        for _ in range(100):
+            r.transaction(lambda p: (lambda n: (p.multi(), p.set("sum", n + 1)))(int(p.get("sum") or 0)), "sum")
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert r.get("sum") == "400"
+
+
+def pipelines_and_scans(r):
+    with r.pipeline(transaction=False) as p:
+        for i in range(1000):
+            p.set(f"scan:{i}", i)
+        assert p.execute() == [True] * 1000
+    assert set(r.scan_iter("scan:*", count=50)) == {f"scan:{i}" for i in range(1000)}
+    assert len(r.keys("scan:99*")) == 11
+    with r.pipeline(transaction=False) as p:
+        p.hset("hash", "a", 1).get("scan:1").incr("hash").get("scan:2")
+        answers = p.execute(raise_on_error=False)
+    assert answers[1] == "1" and answers[3] == "2" and isinstance(answers[2], redis.ResponseError)
+
+
+def connections(r):
+    pool = redis.BlockingConnectionPool(max_connections=3, timeout=30, host=host, port=port)
+    done = []
+
+    def work(number):
+        own = redis.Redis(connection_pool=pool)
+        for i in range(100):
+            own.set(f"pool:{number}", i)
+            assert own.get(f"pool:{number}") == str(i).encode()
+        done.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(10)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert len(done) == 10
+    pool.disconnect()
+    again = redis.Redis(host, port, single_connection_client=True, client_name="again",
+                        retry=Retry(NoBackoff(), 3), retry_on_error=[redis.ConnectionError])
+    number = again.client_id()
+    assert again.client_getname() == "again"
+    assert r.client_kill_filter(_id=number) == 1
+    assert again.ping() and again.client_id() != number and again.client_getname() == "again"
+    assert any(client["name"] == "again" for client in r.client_list())
+    again.close()
+
+
+def the_server(r):
+    assert r.info("server")["redis_version"] and r.info()["used_memory"] > 0
+    assert r.dbsize() > 0 and r.time()[0] > 0 and r.echo("x") == "x"
+    assert r.config_get("maxmemory") == {"maxmemory": "0"}
+    for call in (lambda: r.lpush("l", 1), lambda: r.publish("c", "m")):
+        try:
+            call()
+            raise AssertionError("there are lists and channels: test them")
+        except redis.ResponseError as error:
+            assert "unknown command" in str(error)
+    assert r.ping() and r.flushdb() is True and r.dbsize() == 0
+
+
+for protocol in (2, 3):
+    client = redis.Redis(host, port, decode_responses=True, protocol=protocol)
+    client.flushall()
+    strings(client)
+    if protocol == 2:
+        collections(client)
+    expiry(client)
+    transactions(client)
+    pipelines_and_scans(client)
+    connections(client)
+    the_server(client)
+    client.close()
+print("done")
