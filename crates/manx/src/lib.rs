@@ -51,6 +51,9 @@ mod pages {
     mod pools {}
     #[doc = include_str!("../../../docs/ranges.md")]
     mod ranges {}
+    #[cfg(feature = "etcd")]
+    #[doc = include_str!("../../../docs/ranges-cluster.md")]
+    mod ranges_cluster {}
     #[doc = include_str!("../../../docs/slo.md")]
     mod slo {}
     #[doc = include_str!("../../../docs/transactions.md")]

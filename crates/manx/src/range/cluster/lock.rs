@@ -101,7 +101,8 @@ impl<K: Portable> RangeLock<K> {
         self.guard(range.into_span()?, Access::Shared, true, None)
     }
 
-    /// Takes the range, and gives up after `timeout`.
+    /// Takes the range, and gives up after `timeout`. If etcd does not answer then, it returns as soon
+    /// as etcd does, or when the session is lost.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; otherwise as [`RangeLock::lock`].
@@ -169,6 +170,8 @@ impl<K: Portable> RangeLock<K> {
 
     /// Writes values and gives back requests.
     pub(super) fn change(&self, changes: Vec<Change>) -> Result<i64, Error> {
+        // Also in a callback, which runs in the thread that would be waited for.
+        self.shared.alive.check()?;
         let alive = Arc::clone(&self.shared.alive);
         self.shared.run(async move { queue::change(&alive, changes).await })?
     }

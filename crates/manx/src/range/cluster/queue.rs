@@ -43,7 +43,7 @@ use etcd_client::{
 use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 
 /// etcd's limit for the operations of a transaction is 128 by default.
 const OPERATIONS: usize = 100;
@@ -103,7 +103,7 @@ impl Names {
     }
 }
 
-/// Enters, and returns when the range is granted. If that fails, the request leaves.
+/// Enters, and returns when the range is granted. If that fails, the request has left.
 pub(super) async fn lock<K: Portable>(
     shared: &Arc<Shared>,
     names: &Names,
@@ -116,7 +116,7 @@ pub(super) async fn lock<K: Portable>(
     let mut grave = Some(grave);
     let granted = async {
         let entered = enter(alive, names, &key, &mut grave, claim).await?;
-        wait::<K>(shared, names, entered).await
+        wait::<K>(alive, names, entered).await
     };
     let granted = match end {
         Some(end) => timeout_at(end.into(), granted).await.unwrap_or(Err(Error::TimedOut)),
@@ -125,23 +125,12 @@ pub(super) async fn lock<K: Portable>(
     match granted {
         Ok((own, grows, token)) => Ok(Granted { own, grows, token, grave }),
         Err(error) => {
-            leave(shared, key, grave).await;
+            // Until then it is in the way of others, and counts as a wait of its owner. If that
+            // fails, the session is lost, and it has left.
+            let _ = change(alive, vec![Change { key, version: 0, value: None, grave }]).await;
             Err(error)
         }
     }
-}
-
-/// The request leaves. If etcd does not answer, the caller goes on meanwhile: by then the session
-/// knows that the request is none.
-async fn leave(shared: &Arc<Shared>, key: Vec<u8>, grave: Option<Vec<u8>>) {
-    let (leaves, attempt) = (Arc::clone(shared), shared.alive.link.attempt());
-    shared.leaving().push(key.clone());
-    let left = shared.start(async move {
-        // If the session is lost, it has left.
-        let _ = change(&leaves.alive, vec![Change { key: key.clone(), version: 0, value: None, grave }]).await;
-        leaves.leaving().retain(|leaving| *leaving != key);
-    });
-    let _ = timeout(attempt, left).await;
 }
 
 async fn enter(
@@ -174,8 +163,7 @@ fn gone() -> Error {
 }
 
 /// Returns the request when it is granted, with the keys to grow and the token.
-async fn wait<K: Portable>(shared: &Shared, names: &Names, entered: Entered) -> Result<(Request, Vec<Vec<u8>>, i64), Error> {
-    let alive = &shared.alive;
+async fn wait<K: Portable>(alive: &Alive, names: &Names, entered: Entered) -> Result<(Request, Vec<Vec<u8>>, i64), Error> {
     let Entered { own, list, revision: mut token } = entered;
     let judgement = judge(&list, &own);
     let mut left: Vec<Request> = judgement.blockers.into_iter().cloned().collect();
@@ -186,9 +174,7 @@ async fn wait<K: Portable>(shared: &Shared, names: &Names, entered: Entered) -> 
         if own.claim.tries {
             return Err(Error::WouldBlock);
         }
-        let leaving = shared.leaving().clone();
-        let stays = |request: &&Request| !leaving.contains(&request.key);
-        let with_own: Vec<Request> = list.iter().filter(stays).chain([&own]).cloned().collect();
+        let with_own: Vec<Request> = list.iter().chain([&own]).cloned().collect();
         if let Some(circle) = closes_circle(&with_own, &own, |(span, _)| shown::<K>(span)) {
             return Err(Error::Deadlock(circle));
         }
@@ -350,7 +336,11 @@ pub(super) async fn change(alive: &Alive, changes: Vec<Change>) -> Result<i64, E
 
 async fn transact(alive: &Alive, txn: &Txn) -> Result<Answer<TxnResponse>, Error> {
     let until = || alive.check();
-    alive.link.call(until, |client| async move { Ok(kv(&client).txn(txn.clone()).await?) }).await
+    let call = alive.link.call(until, |client| async move { Ok(kv(&client).txn(txn.clone()).await?) });
+    tokio::select! {
+        answer = call => answer,
+        error = alive.lost() => Err(error),
+    }
 }
 
 fn kv(client: &Client) -> KvClient {

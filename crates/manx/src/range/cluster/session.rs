@@ -18,12 +18,11 @@ use super::options::Options;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
-use tokio::task;
 use tokio::time::{sleep, timeout};
 
 /// What is called when a session is lost.
@@ -60,7 +59,6 @@ pub(super) struct Shared {
     stop: watch::Sender<bool>,
     thread: Mutex<Option<JoinHandle<()>>>,
     name: String,
-    leaving: Mutex<Vec<Vec<u8>>>,
 }
 
 /// The lease, as the thread knows it.
@@ -106,8 +104,8 @@ impl Session {
         });
         let thread = thread.map_err(unusable)?;
         let alive = receive.recv().unwrap_or_else(|_| Err(Error::Unusable("the thread for etcd has ended".into())))?;
-        let (thread, next, leaving) = (Mutex::new(Some(thread)), AtomicU64::new(1), Mutex::default());
-        Ok(Session { shared: Arc::new(Shared { alive, runtime: handle, next, stop, thread, name, leaving }) })
+        let (thread, next) = (Mutex::new(Some(thread)), AtomicU64::new(1));
+        Ok(Session { shared: Arc::new(Shared { alive, runtime: handle, next, stop, thread, name }) })
     }
 
     /// The id of the session's lease: `etcdctl lease revoke` with it, in hexadecimal, ends the
@@ -172,17 +170,6 @@ impl Shared {
             let _ = send.send(future.await);
         });
         receive.recv().map_err(|_| Error::SessionLost("its thread has ended".into()))
-    }
-
-    /// The same without waiting.
-    pub(super) fn start(&self, future: impl Future<Output = ()> + Send + 'static) -> task::JoinHandle<()> {
-        self.runtime.spawn(future)
-    }
-
-    /// The keys of requests that leave now, and do not wait any more.
-    pub(super) fn leaving(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        // Nothing panics while it is held.
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
