@@ -90,7 +90,7 @@ impl From<InvalidRange> for Error {
     }
 }
 
-/// Who waits or holds, as messages name it.
+/// A waiter or a holder, as messages name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Participant {

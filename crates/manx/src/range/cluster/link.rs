@@ -6,8 +6,8 @@
 //! was stopped keeps its connections and says nothing.
 //!
 //! A call that was not answered may have been carried out, or may be carried out later, when a
-//! stopped member goes on. So each call that is made here can be made twice; and [`Answer::doubtful`]
-//! tells whether an attempt may still come.
+//! stopped member goes on. So each call that is made here can be made twice; and
+//! [`Answer::doubtful`] tells whether an attempt may still come.
 //!
 //! The time for an attempt doubles with each one, so that a slow cluster is not taken for a dead
 //! one for ever.
@@ -71,6 +71,11 @@ impl Link {
     /// The time that a first attempt may take.
     pub(super) fn attempt(&self) -> Duration {
         self.attempt
+    }
+
+    /// The number of the current connection.
+    pub(super) fn number(&self) -> u64 {
+        self.current().number
     }
 
     /// Tells when the link has moved on from a connection.
@@ -177,6 +182,20 @@ impl fmt::Debug for Link {
     }
 }
 
+/// The error when etcd does not have the session's lease any more.
+pub(super) fn ended() -> Error {
+    Error::SessionLost("its lease has ended".into())
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Passing(why) => to.write_str(why),
+            Failed::Lasting(error) => error.fmt(to),
+        }
+    }
+}
+
 impl From<etcd_client::Error> for Failed {
     fn from(error: etcd_client::Error) -> Failed {
         use etcd_client::Error as Of;
@@ -185,7 +204,7 @@ impl From<etcd_client::Error> for Failed {
         match &error {
             Of::GRpcStatus(status) if LASTING.contains(&(status.code() as i32)) => {
                 match status.message().contains("lease not found") {
-                    true => Failed::Lasting(Error::SessionLost("its lease has ended".into())),
+                    true => Failed::Lasting(ended()),
                     // Too many calls are on their way.
                     false if status.message().contains("too many requests") => {
                         Failed::Passing(status.message().into())
@@ -193,9 +212,7 @@ impl From<etcd_client::Error> for Failed {
                     false => Failed::Lasting(Error::Refused(status.message().into())),
                 }
             }
-            Of::LeaseKeepAliveError(why) if why.contains("lease not found") => {
-                Failed::Lasting(Error::SessionLost("its lease has ended".into()))
-            }
+            Of::LeaseKeepAliveError(why) if why.contains("lease not found") => Failed::Lasting(ended()),
             Of::InvalidArgs(_) | Of::InvalidUri(_) | Of::Utf8Error(_) | Of::InvalidMetadataValue(_) => {
                 Failed::Lasting(Error::Unusable(error.to_string()))
             }

@@ -101,8 +101,8 @@ impl<K: Portable> RangeLock<K> {
         self.guard(range.into_span()?, Access::Shared, true, None)
     }
 
-    /// Takes the range, and gives up after `timeout`. If etcd does not answer then, it returns as soon
-    /// as etcd does, or when the session is lost.
+    /// Takes the range, and gives up after `timeout`. If etcd does not answer then, it returns as
+    /// soon as etcd does, or when the session is lost.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; otherwise as [`RangeLock::lock`].
@@ -124,8 +124,7 @@ impl<K: Portable> RangeLock<K> {
     /// # Errors
     /// As [`RangeLock::lock`], beside deadlocks.
     pub fn dump(&self) -> Result<Vec<Entry>, Error> {
-        let (alive, names) = (Arc::clone(&self.shared.alive), self.names.clone());
-        let list = self.shared.run(async move { queue::list(&alive, &names).await })??;
+        let list = self.shared.run(queue::list(&self.shared.alive, &self.names))?;
         let entry = |request: &Request| Entry {
             owner: participant(request),
             ranges: written(request, |(span, access)| format!("{access:?} {}", shown::<K>(span))),
@@ -159,8 +158,7 @@ impl<K: Portable> RangeLock<K> {
         self.shared.alive.check()?;
         let identity = Identity { session: self.shared.alive.lease, number };
         let claim = Claim { identity, joins, tries, tag, name: self.shared.name().to_owned(), parts };
-        let (shared, names) = (Arc::clone(&self.shared), self.names.clone());
-        self.shared.run(async move { queue::lock::<K>(&shared, &names, claim, end).await })?
+        self.shared.run(queue::lock::<K>(&self.shared, &self.names, claim, end))
     }
 
     /// A number that no other request or owner of the session has.
@@ -170,10 +168,7 @@ impl<K: Portable> RangeLock<K> {
 
     /// Writes values and gives back requests.
     pub(super) fn change(&self, changes: Vec<Change>) -> Result<i64, Error> {
-        // Also in a callback, which runs in the thread that would be waited for.
-        self.shared.alive.check()?;
-        let alive = Arc::clone(&self.shared.alive);
-        self.shared.run(async move { queue::change(&alive, changes).await })?
+        self.shared.run(queue::change(&self.shared.alive, changes))
     }
 }
 

@@ -18,16 +18,16 @@
 //! 2. A watch begins right behind the revision at which the key was read, so nothing is missed in
 //!    between. If the member dies, or has forgotten this revision, the rest is read again.
 //! 3. The *token* of a grant is the revision of the store at which it was seen that nothing is in
-//!    the way. A conflicting holder before has gone at this revision or before it, and its own token
-//!    was older than that; so the tokens of conflicting grants rise.
+//!    the way. A conflicting holder before has gone at this revision or before it, and its own
+//!    token was older than that; so the tokens of conflicting grants rise.
 //!
 //! # Doubtful calls
 //!
 //! A call without an answer may be carried out later (`link.rs`).
 //!
 //! 4. To enter again finds the key, or makes it. To leave again finds nothing.
-//! 5. If a request that leaves may still be created by an earlier attempt, it leaves a *gravestone*,
-//!    a key that forbids that, as long as the session lasts.
+//! 5. If a request that leaves may still be created by an earlier attempt, it leaves a
+//!    *gravestone*, a key that forbids that, as long as the session lasts.
 //! 6. A value is written only over the version that is known, so an old write does nothing.
 
 use super::error::Error;
@@ -41,7 +41,6 @@ use etcd_client::{
     TxnResponse, WatchOptions,
 };
 use std::cmp::Reverse;
-use std::sync::Arc;
 use std::time::Instant;
 use tokio::time::timeout_at;
 
@@ -105,7 +104,7 @@ impl Names {
 
 /// Enters, and returns when the range is granted. If that fails, the request has left.
 pub(super) async fn lock<K: Portable>(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     names: &Names,
     claim: Claim,
     end: Option<Instant>,
@@ -301,8 +300,8 @@ pub(super) async fn list(alive: &Alive, names: &Names) -> Result<Vec<Request>, E
     Ok(list)
 }
 
-/// Makes changes, each [`OPERATIONS`] at once. Returns the revision of the last one; the versions of
-/// the keys are then this one. Tries until the session is lost.
+/// Makes changes, as many at once as etcd takes. Returns the revision of the last one; the versions
+/// of the keys are then this one. Tries until the session is lost.
 pub(super) async fn change(alive: &Alive, changes: Vec<Change>) -> Result<i64, Error> {
     let mut last = 0;
     for part in changes.chunks(OPERATIONS / 2) {

@@ -23,7 +23,7 @@ use std::fmt::Write;
 /// The first line: the form of the rest.
 const FORM: &str = "manx range lock 1";
 
-/// Who asks: a session, and an owner or a thread of it.
+/// Whose a request is: a session's, and in it an owner's or a thread's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     /// The id of the lease.

@@ -1,8 +1,12 @@
 //! A session: a lease in etcd, and the thread that keeps it alive.
 //!
-//! The thread runs everything that waits for the network. It beats at least five times in the time
-//! of the lease, and each answer makes the lease last for that time from the moment at which the beat was
-//! *sent*. The session is lost when this time is over, or when etcd says that the lease has ended.
+//! The thread beats at least five times in the time of the lease, and each answer makes the lease
+//! last for that time from the moment at which the beat was *sent*. The session is lost when this
+//! time is over, or when etcd says that the lease has ended.
+//!
+//! Calls run in the thread of their caller, so that a call costs no switch to another thread. One
+//! of the threads that wait for the network reads for all of them; when it is done, another one
+//! does. Between two beats, and while there are no calls, nothing is read.
 //!
 //! 1. A session that is lost stays lost, also if etcd still has its lease.
 //! 2. Our time of the lease begins no later than etcd's, so a session knows that it is lost before
@@ -13,17 +17,18 @@
 //!    tokens of ranges ([`RangeGuard::token`](super::RangeGuard::token)) are for that.
 
 use super::error::Error;
-use super::link::{Failed, Link};
+use super::link::{Failed, Link, ended};
 use super::options::Options;
+use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// What is called when a session is lost.
 type Callback = Box<dyn FnOnce() + Send>;
@@ -52,12 +57,13 @@ pub struct Session {
 /// What all handles of a session share.
 pub(super) struct Shared {
     pub alive: Arc<Alive>,
-    runtime: Handle,
+    /// `None` when this is dropped.
+    runtime: Option<Arc<Runtime>>,
     /// The number of the next request or owner.
     next: AtomicU64,
-    /// Ends the thread.
-    stop: watch::Sender<bool>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Its end ends the thread.
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
     name: String,
 }
 
@@ -83,29 +89,16 @@ impl Session {
     /// [`Error::Unusable`] options.
     pub fn connect(options: Options) -> Result<Session, Error> {
         options.check()?;
-        let unusable = |error: std::io::Error| Error::Unusable(format!("no thread for etcd can be started: {error}"));
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(unusable)?;
-        let (name, link) = (options.name.clone(), Link::new(options.clone()));
-        let handle = runtime.handle().clone();
-        let (stop, stopped) = watch::channel(false);
-        let (send, receive) = mpsc::sync_channel(1);
-        let thread = thread::Builder::new().name("manx-etcd".into()).spawn(move || {
-            runtime.block_on(async move {
-                match begin(link, &options).await {
-                    Ok(alive) => {
-                        let alive = Arc::new(alive);
-                        // Nobody waits for it if the caller has panicked.
-                        let _ = send.send(Ok(Arc::clone(&alive)));
-                        alive.run(stopped).await;
-                    }
-                    Err(error) => drop(send.send(Err(error))),
-                }
-            });
-        });
-        let thread = thread.map_err(unusable)?;
-        let alive = receive.recv().unwrap_or_else(|_| Err(Error::Unusable("the thread for etcd has ended".into())))?;
-        let (thread, next) = (Mutex::new(Some(thread)), AtomicU64::new(1));
-        Ok(Session { shared: Arc::new(Shared { alive, runtime: handle, next, stop, thread, name }) })
+        let unusable = |error: std::io::Error| Error::Unusable(format!("etcd cannot be waited for: {error}"));
+        let runtime = Arc::new(Builder::new_current_thread().enable_all().build().map_err(unusable)?);
+        let alive = Arc::new(wait(&runtime, begin(&options))?);
+        let (stop, stopped) = mpsc::channel();
+        let (runs, beats) = (Arc::clone(&runtime), Arc::clone(&alive));
+        let thread = thread::Builder::new().name("manx-etcd".into());
+        let thread = thread.spawn(move || beats.run(&runs, &stopped)).map_err(unusable)?;
+        let (name, next) = (options.name, AtomicU64::new(1));
+        let (runtime, stop, thread) = (Some(runtime), Some(stop), Some(thread));
+        Ok(Session { shared: Arc::new(Shared { alive, runtime, next, stop, thread, name }) })
     }
 
     /// The id of the session's lease: `etcdctl lease revoke` with it, in hexadecimal, ends the
@@ -162,31 +155,42 @@ impl Shared {
         &self.name
     }
 
-    /// Runs this in the session's thread, and waits for it.
-    pub(super) fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Result<T, Error> {
-        let (send, receive) = mpsc::sync_channel(1);
-        self.runtime.spawn(async move {
-            // The caller waits.
-            let _ = send.send(future.await);
-        });
-        receive.recv().map_err(|_| Error::SessionLost("its thread has ended".into()))
+    /// Runs this to its end.
+    pub(super) fn run<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
+        wait(self.runtime.as_ref().expect("it is not dropped"), future)
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.stop.send_replace(true);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self.stop.take());
         // A callback may have had the last handle: it runs in the thread itself.
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != thread::current().id()) {
             // It has ended by a panic, or by itself.
             let _ = thread.join();
+        }
+        // The thread may have it still. It is not waited for, which a task of another runtime may
+        // not do.
+        if let Some(runtime) = self.runtime.take().and_then(Arc::into_inner) {
+            runtime.shutdown_background();
         }
     }
 }
 
+/// Runs this to its end. A task of another runtime may not, so for it another thread does.
+fn wait<T: Send>(runtime: &Runtime, future: impl Future<Output = T> + Send) -> T {
+    if Handle::try_current().is_err() {
+        return runtime.block_on(future);
+    }
+    thread::scope(|scope| {
+        let ran = scope.spawn(|| runtime.block_on(future)).join();
+        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Makes the lease.
-async fn begin(link: Link, options: &Options) -> Result<Alive, Error> {
+async fn begin(options: &Options) -> Result<Alive, Error> {
+    let link = Link::new(options.clone());
     let seconds = options.ttl.as_millis().div_ceil(1000).max(1);
     let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
     let until = link.within(options.connect_timeout);
@@ -207,12 +211,6 @@ async fn begin(link: Link, options: &Options) -> Result<Alive, Error> {
         told: Mutex::new((String::new(), Vec::new())),
         lost: watch::Sender::new(false),
     })
-}
-
-/// Returns when the session is stopped.
-async fn ends(stopped: &mut watch::Receiver<bool>) {
-    // The sender stops it before it goes.
-    let _ = stopped.wait_for(|stop| *stop).await;
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -262,10 +260,24 @@ impl Alive {
     }
 
     /// Keeps the session alive until it is stopped. Then the lease ends.
-    async fn run(&self, mut stopped: watch::Receiver<bool>) {
-        let why = tokio::select! {
-            why = self.keep_alive() => why,
-            () = ends(&mut stopped) => return self.revoke(self.link.attempt()).await,
+    fn run(&self, runtime: &Runtime, stopped: &mpsc::Receiver<()>) {
+        let mut beats = None;
+        let why = loop {
+            let pause = match runtime.block_on(self.beat(&mut beats)) {
+                Ok(()) => self.link.attempt(),
+                Err((_, Failed::Lasting(Error::SessionLost(why)))) => break why,
+                Err((number, failed)) => {
+                    beats = None;
+                    self.link.failed(number, &failed.to_string());
+                    self.link.attempt() / 4
+                }
+            };
+            if let Err(Error::SessionLost(why)) = self.check() {
+                break why;
+            }
+            if stopped.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Disconnected) {
+                return runtime.block_on(self.revoke());
+            }
         };
         self.is_lost.store(true, Ordering::SeqCst);
         let callbacks = {
@@ -279,15 +291,12 @@ impl Alive {
             callback();
         }
         // What it holds is free earlier, if etcd can be reached.
-        tokio::select! {
-            () = self.revoke(self.ttl) => ends(&mut stopped).await,
-            () = ends(&mut stopped) => {}
-        }
+        runtime.block_on(self.revoke());
     }
 
-    async fn revoke(&self, limit: Duration) {
-        let until = self.link.within(limit);
-        let revoke = self.link.call(until, |client| async move {
+    async fn revoke(&self) {
+        let limit = self.link.attempt();
+        let revoke = self.link.call(self.link.within(limit), |client| async move {
             client.lease_client().revoke(self.lease).await?;
             Ok(())
         });
@@ -295,59 +304,42 @@ impl Alive {
         let _ = timeout(limit, revoke).await;
     }
 
-    /// Beats. Returns why the session is lost.
-    async fn keep_alive(&self) -> String {
-        loop {
-            let (number, failed) = match self.link.client().await {
-                Ok((number, client)) => (number, self.beat(number, client).await),
-                Err(failed) => failed,
-            };
-            match failed {
-                Failed::Lasting(Error::SessionLost(why)) => return why,
-                Failed::Lasting(other) => self.link.failed(number, &other.to_string()),
-                Failed::Passing(why) => self.link.failed(number, &why),
-            }
-            if let Err(Error::SessionLost(why)) = self.check() {
-                return why;
-            }
-            sleep(self.link.attempt() / 4).await;
-        }
-    }
-
-    /// Beats on one connection, until that does not do any more.
-    async fn beat(&self, number: u64, client: etcd_client::Client) -> Failed {
+    /// Beats once, on the stream of the beat before if the link has not moved.
+    async fn beat(&self, beats: &mut Option<Beats>) -> Result<(), (u64, Failed)> {
         let attempt = self.link.attempt();
         let late = || Failed::Passing(format!("no answer to a heartbeat within {attempt:?}"));
+        beats.take_if(|beats| beats.number != self.link.number());
         let sent = Instant::now();
-        // The first beat belongs to it.
-        let mut lease = client.lease_client();
-        let opened = timeout(attempt, lease.keep_alive(self.lease)).await;
-        let (mut keeper, mut answers) = match opened {
-            Ok(Ok(opened)) => opened,
-            Ok(Err(error)) => return error.into(),
-            Err(_) => return late(),
-        };
-        self.lasts_from(sent);
-        loop {
-            tokio::select! {
-                () = sleep(attempt) => {}
-                // A call had no answer; its word suffices.
-                () = self.link.has_moved(number) => return Failed::Passing("the link has moved".into()),
+        if let Some(Beats { number, keeper, answers }) = beats {
+            let answer = async {
+                keeper.keep_alive().await?;
+                answers.message().await
+            };
+            match timeout(attempt, answer).await {
+                Ok(Ok(Some(answer))) if answer.ttl() > 0 => {}
+                Ok(Ok(Some(_))) => return Err((*number, Failed::Lasting(ended()))),
+                Ok(Ok(None)) => return Err((*number, Failed::Passing("the heartbeat's stream has ended".into()))),
+                Ok(Err(error)) => return Err((*number, error.into())),
+                Err(_) => return Err((*number, late())),
             }
-            let sent = Instant::now();
-            if let Err(error) = keeper.keep_alive().await {
-                return error.into();
-            }
-            match timeout(attempt, answers.message()).await {
-                Ok(Ok(Some(answer))) if answer.ttl() > 0 => self.lasts_from(sent),
-                Ok(Ok(Some(_))) => return Failed::Lasting(Error::SessionLost("its lease has ended".into())),
-                Ok(Ok(None)) => return Failed::Passing("the heartbeat's stream has ended".into()),
-                Ok(Err(error)) => return error.into(),
-                Err(_) => return late(),
-            }
-            if self.is_lost() {
-                return Failed::Passing("a heartbeat came too late".into());
+        } else {
+            let (number, client) = self.link.client().await?;
+            let mut lease = client.lease_client();
+            // The first beat belongs to it.
+            match timeout(attempt, lease.keep_alive(self.lease)).await {
+                Ok(Ok((keeper, answers))) => *beats = Some(Beats { number, keeper, answers }),
+                Ok(Err(error)) => return Err((number, error.into())),
+                Err(_) => return Err((number, late())),
             }
         }
+        self.lasts_from(sent);
+        Ok(())
     }
+}
+
+/// The stream of the heartbeats on one connection.
+struct Beats {
+    number: u64,
+    keeper: LeaseKeeper,
+    answers: LeaseKeepAliveStream,
 }
