@@ -14,6 +14,7 @@
 //! | `range` | [`range`] | locks of a part of what there is | `lock` |
 //! | `txn` | [`txn`] | transactions over any ordered store | `range` |
 //! | `durable` | `txn::durable` | the same in files | `txn` |
+//! | `etcd` | `range::cluster` | ranges across machines, over etcd | `range` |
 //! | `rayon`, `tokio` | `pool::gate` | workers of these pools follow the CPUs, too | `pool` |
 //!
 //! Two parts of [`cpu`] need no feature, because locks ask for them: which cores are fast and which
@@ -50,6 +51,9 @@ mod pages {
     mod pools {}
     #[doc = include_str!("../../../docs/ranges.md")]
     mod ranges {}
+    #[cfg(feature = "etcd")]
+    #[doc = include_str!("../../../docs/ranges-cluster.md")]
+    mod ranges_cluster {}
     #[doc = include_str!("../../../docs/slo.md")]
     mod slo {}
     #[doc = include_str!("../../../docs/transactions.md")]
