@@ -84,6 +84,14 @@ const NEEDS: &[Need] = &[
     program("pkg-config", "pkg-config", "finds what is installed for C programs"),
     program("mmdebstrap", "mmdebstrap", "fetches the system that packages are linked with and tried in"),
     program("prometheus", "prometheus", "scrapes `manx exporter`, and checks its rules"),
+    program("etcd", "etcd-server", "a cluster, on which the feature `etcd` is tried"),
+    program("protoc", "protobuf-compiler", ETCD),
+    Need {
+        sign: Sign::Header("google/protobuf/descriptor.proto"),
+        package: "libprotobuf-dev",
+        purpose: ETCD,
+        demo: false,
+    },
     program("git", "git", "a real program that must run unchanged"),
     program("openssl", "openssl", "a real program that must run unchanged"),
     program("python3", "python3", "a real program with threads that must run unchanged"),
@@ -95,6 +103,9 @@ const NEEDS: &[Need] = &[
     program("memcached", "memcached", SERVER),
     program("postgres", "postgresql", SERVER),
 ];
+
+/// What Google's protocols are for.
+const ETCD: &str = "builds the crate `etcd-client`, for the feature `etcd`";
 
 /// The purpose of the servers.
 const SERVER: &str = "a server of `manx bench servers`";

@@ -14,6 +14,7 @@
 //! | `range` | [`range`] | locks of a part of what there is | `lock` |
 //! | `txn` | [`txn`] | transactions over any ordered store | `range` |
 //! | `durable` | `txn::durable` | the same in files | `txn` |
+//! | `etcd` | `range::cluster` | ranges across machines, over etcd | `range` |
 //! | `rayon`, `tokio` | `pool::gate` | workers of these pools follow the CPUs, too | `pool` |
 //!
 //! Two parts of [`cpu`] need no feature, because locks ask for them: which cores are fast and which

@@ -1,5 +1,6 @@
 //! What tests of several packages share. Only tests depend on it.
 
+pub mod etcd;
 pub mod future;
 mod fuzz;
 pub mod process;
