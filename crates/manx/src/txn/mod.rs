@@ -16,6 +16,7 @@
 //! | `collector.rs` | the thread that frees what commits leave behind |
 //! | `timestamps.rs` | times that the user gives |
 //! | `durable/` | a data component in files (feature `durable`) |
+//! | `etcd/` | a data component in an etcd cluster (feature `etcd`) |
 //! | `error.rs` | why a transaction could not go on |
 
 pub mod coordinator;
@@ -26,6 +27,8 @@ platform::os_only! {
     #[cfg(feature = "durable")]
     pub mod durable;
     mod error;
+    #[cfg(feature = "etcd")]
+    pub mod etcd;
     mod garbage;
     mod point_index;
     mod retired;

@@ -1,0 +1,16 @@
+//! A client of etcd, for what stands on an etcd cluster.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `address.rs` | which members there are, how they are reached, and the prefix of the keys |
+//! | `client.rs` | calls, which are repeated at another member until an answer comes |
+//! | `messages.rs` | the messages of its protocol |
+//!
+//! The messages are written by hand: there are few, and crates that generate them from etcd's own
+//! files need a compiler (`protoc`) wherever the project is built.
+
+mod address;
+pub(crate) mod client;
+pub(crate) mod messages;
+
+pub use address::{Address, AddressError};
