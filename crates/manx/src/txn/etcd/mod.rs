@@ -69,12 +69,14 @@ pub struct EtcdOptions {
     patience: Duration,
     at_once: bool,
     waiting: Option<fn(&str)>,
+    lost: Option<fn(&DataError)>,
 }
 
 impl EtcdOptions {
     /// The defaults.
     pub const fn new() -> EtcdOptions {
-        EtcdOptions { lease_s: 3, patience: Duration::from_secs(10), at_once: false, waiting: None }
+        let patience = Duration::from_secs(10);
+        EtcdOptions { lease_s: 3, patience, at_once: false, waiting: None, lost: None }
     }
 
     /// Sets for how many seconds the store is this server's after it was last heard of. A server
@@ -104,6 +106,13 @@ impl EtcdOptions {
     /// and this one waits.
     pub const fn when_waiting(mut self, tell: fn(&str)) -> EtcdOptions {
         self.waiting = Some(tell);
+        self
+    }
+
+    /// Sets what is called, once, when the store is no longer this server's, or etcd has not
+    /// answered in time: nothing is read or changed any more.
+    pub const fn when_lost(mut self, tell: fn(&DataError)) -> EtcdOptions {
+        self.lost = Some(tell);
         self
     }
 }
@@ -166,6 +175,7 @@ impl Etcd {
             ttl_s: options.lease_s.into(),
             at_once: options.at_once,
             waiting: options.waiting,
+            lost: options.lost,
         };
         let its = Arc::clone(&shared);
         let started = thread::Builder::new()

@@ -86,6 +86,8 @@ pub(super) struct Manner {
     pub(super) at_once: bool,
     /// Is told once that it has to wait.
     pub(super) waiting: Option<fn(&str)>,
+    /// Is told once that the store is lost.
+    pub(super) lost: Option<fn(&DataError)>,
 }
 
 /// The lease as the two tasks of the thread see it.
@@ -120,8 +122,13 @@ pub(super) async fn run(site: Site, shared: Arc<Shared>, manner: Manner, mut cal
     };
     shared.lease.set(0);
     if let Err(broken) = ended {
-        let _ = call.send(Err(DataError::new(broken.text.clone()).with_outcome(broken.flying)));
+        let error = DataError::new(broken.text.clone()).with_outcome(broken.flying);
         shared.queue.give_up(broken);
+        // A caller that still waits for the store has the error from this.
+        let is_new = call.send(Err(error.clone())).is_err();
+        if let (Some(tell), true) = (manner.lost, is_new) {
+            tell(&error);
+        }
     }
     site.revoke(tenure.id.get()).await;
     // Later calls get their answer from the queue.

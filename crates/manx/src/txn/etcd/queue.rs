@@ -180,11 +180,6 @@ impl Queue {
         self.state.lock().broken.as_ref().map(|(broken, _)| broken.refusal())
     }
 
-    /// The number of batches of the next group, which is still to come if there is none.
-    pub(super) fn joined(&self) -> usize {
-        self.state.lock().groups.front().map_or(0, |group| group.batches)
-    }
-
     /// Takes the next group, for the writer: it is on its way from now on.
     pub(super) fn take(&self) -> Option<Group> {
         let mut state = self.state.lock();
