@@ -349,7 +349,7 @@ mod tests {
         queue.done(&first);
         assert_eq!((queue.durable(), queue.wait(1)), (1, Ok(())));
         let second = queue.take().unwrap();
-        let changes: Vec<_> = second.changes.iter().map(|(_, value)| value.as_deref()).collect();
+        let changes: Vec<_> = second.changes.values().map(|value| value.as_deref()).collect();
         assert_eq!(changes, [Some(&b"2"[..]), None]);
         assert_eq!((second.last_place, second.batches, second.known.last_id), (3, 2, 7));
         assert!(queue.take().is_none());
