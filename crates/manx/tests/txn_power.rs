@@ -17,7 +17,7 @@ mod transfers;
 use fastrand::Rng;
 use machine::{Faults, Machine};
 use manx::txn::durable::{Durable, DurableOptions};
-use manx::txn::{Batch, Change, Data, DataError, Outcome};
+use manx::txn::{Batch, Change, Data, DataError, Error, Isolation, Options, Outcome, Store, Transaction};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -179,6 +179,85 @@ fn four_threads_lose_nothing_acknowledged() {
 fn a_disk_that_ignores_syncs_is_detected() {
     let lost = (1..=20).filter(|seed| series(*seed, 1, true).is_err()).count();
     assert!(lost >= 15, "the test sees a loss in {lost} of 20 series only");
+}
+
+/// Many transactions write one key, and others read it. What one was told that it has read or
+/// written is there after the loss of power, whoever wrote it; and a later opening goes on from it.
+fn one_key(seed: u64, checks: bool) -> Result<(), String> {
+    const KEY: &[u8] = b"counter";
+    let count = |it: &mut Transaction<'_>| -> Result<u64, Error> {
+        let value = it.get(KEY)?;
+        Ok(value.map_or(0, |value| u64::from_be_bytes((&*value).try_into().expect("8 bytes"))))
+    };
+    let mut random = Rng::with_seed(seed);
+    let machine = Machine::new(Rng::with_seed(random.u64(..)), false);
+    let mut known = 0;
+    for _ in 0..4 {
+        let power = 20 + random.u64(..150);
+        machine.expect(faults(&mut random, power));
+        let (told, begun, over) = (AtomicU64::new(known), AtomicU64::new(known), AtomicU64::new(0));
+        let open =
+            |disk| Durable::open_on(disk, SHORT).and_then(|data| Store::open(Options::new(), Box::new(data)));
+        if let Ok(store) = open(machine.disk()) {
+            std::thread::scope(|scope| {
+                for number in 0..6 {
+                    let (store, told, begun, over) = (&store, &told, &begun, &over);
+                    let mut random = Rng::with_seed(random.u64(..));
+                    let writes = number % 2 == 0;
+                    scope.spawn(move || {
+                        let isolation = [Isolation::Snapshot, Isolation::Serializable][number / 3];
+                        let mut session = store.session().expect("there are few");
+                        while over.load(SeqCst) == 0 {
+                            let mut it = session.begin(isolation).expect("no limit");
+                            let done = count(&mut it).and_then(|found| {
+                                if writes {
+                                    begun.fetch_max(found + 1, SeqCst);
+                                    let value = (found + 1).to_be_bytes();
+                                    it.put(KEY, &value)?;
+                                    if random.u64(..4) == 0 {
+                                        it.put(&[number as u8], &[7; 600])?
+                                    }
+                                }
+                                Ok(found + u64::from(writes))
+                            });
+                            let done = done.and_then(|seen| {
+                                // As it would be if no transaction waited: to see the test fail.
+                                if checks {
+                                    it.commit()?
+                                } else {
+                                    it.commit_early()?
+                                };
+                                Ok(seen)
+                            });
+                            match done {
+                                Ok(seen) => drop(told.fetch_max(seen, SeqCst)),
+                                Err(error) if error.is_retryable() => std::thread::yield_now(),
+                                Err(_) if writes => over.store(1, SeqCst),
+                                Err(_) => {}
+                            }
+                        }
+                    });
+                }
+            });
+        }
+        machine.restart();
+        let store = open(machine.disk()).map_err(|error| error.to_string())?;
+        let found = store.run(Isolation::Snapshot, count).map_err(|error| error.to_string())?;
+        let (told, begun) = (told.into_inner(), begun.into_inner());
+        if found < told || found > begun {
+            return Err(format!("{found} is there; {told} was told, {begun} begun: seed {seed}"));
+        }
+        known = found;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_was_told_of_a_key_that_many_write_is_there() {
+    let seeds = setting("MANX_POWER_ROUNDS", 120) / 4;
+    (1..=seeds).for_each(|seed| one_key(seed, true).expect("lost"));
+    let lost = (1..=20).filter(|seed| one_key(*seed, false).is_err()).count();
+    assert!(lost >= 5, "the test sees a loss in {lost} of 20 only, if no transaction waits");
 }
 
 /// Groups that were not asked to be durable are all there or not, from the first one on, whatever

@@ -9,8 +9,9 @@
 //! Invariants:
 //! 1. A command's answer is in the output before the next command is begun, so answers have the
 //!    order of the commands.
-//! 2. What was answered is committed. What was committed is answered, unless the client is gone,
-//!    does not read, or has asked for more than may be answered.
+//! 2. What was answered is committed, and durable if it is to be. What was committed is answered,
+//!    unless the client is gone, does not read, or has asked for more than may be answered; if it
+//!    is not known to be durable, the answer is an error, and the connection is closed.
 //! 3. After [`Turn::Over`] nothing is read or done any more, and nothing is sent.
 //! 4. While there may be more to read, a turn says so ([`Turn::Again`]), also if answers are
 //!    waiting. epoll reports an event only once, so the caller must not wait for another one.
@@ -20,6 +21,7 @@ use crate::input::Input;
 use crate::peer::{Peer, Registration};
 use crate::resp::{Limits, Parser, Replies, Step};
 use crate::shared::{Shared, count};
+use crate::transact::settle;
 use crate::transport::Transport;
 use manx::txn::Session;
 use std::io::ErrorKind;
@@ -157,6 +159,11 @@ impl Connection {
         !self.out.bytes().is_empty() || self.transport.is_behind()
     }
 
+    /// Whether the answers wait for a disk.
+    pub(crate) fn awaits_disk(&self) -> bool {
+        self.out.awaited().is_some()
+    }
+
     /// Whether something is still read from the client.
     pub(crate) fn reads(&self) -> bool {
         !self.client.is_leaving
@@ -225,6 +232,9 @@ impl Connection {
         // too much, and the last answer may not be whole.
         if self.out.is_over() {
             return self.too_slow();
+        }
+        if !settle(&self.shared, &mut self.out) {
+            self.client.is_leaving = true;
         }
         while !self.out.bytes().is_empty() {
             match self.transport.write(self.out.bytes()) {

@@ -7,10 +7,14 @@
 //! lock backs off adaptively before it tries again. A retry lock is taken while no transaction is
 //! open, and each thread holds one at most, so there is no deadlock. A transaction that has
 //! conflicted for [`TURN`] gets a turn (`turn.rs`), in which no other transaction begins.
+//!
+//! Where data is on a disk, a transaction is committed before the disk has answered, and its answer
+//! is not sent until then ([`settle`]). So commands of many clients share a sync, whatever keys
+//! they write, and no lock is held while a thread waits for the disk.
 
 use crate::key_count::Outcome;
 use crate::ops::Ops;
-use crate::resp::{Replies, Version};
+use crate::resp::{Awaited, Replies, Version};
 use crate::shared::{Shared, count};
 use crate::turn::Taken;
 use manx::lock::MutexGuard;
@@ -35,7 +39,7 @@ pub(crate) fn transact<R>(
 ) -> Result<R, Error> {
     let (mark, version) = (out.mark(), out.version());
     shared.turn.respect();
-    let first = match once(shared, session, out, &mut work) {
+    let first = match once(shared, session, out, mark, &mut work) {
         Ok(result) => return Ok(result),
         Err(error) => error,
     };
@@ -83,7 +87,7 @@ fn again<R>(
         if turn.is_none() {
             shared.turn.respect();
         }
-        error = match once(shared, session, out, work) {
+        error = match once(shared, session, out, mark, work) {
             Ok(result) => return Ok(result),
             Err(error) => error,
         };
@@ -94,31 +98,47 @@ fn once<R>(
     shared: &Shared,
     session: &mut Session,
     out: &mut Replies,
+    mark: usize,
     work: &mut impl FnMut(&mut Ops<'_, '_>, &mut Replies) -> Result<R, Error>,
 ) -> Result<R, Error> {
     let mut transaction = session.begin(Isolation::Snapshot)?;
     let mut ops = Ops::new(&mut transaction, &shared.keyspace, shared.options.input_bytes_max);
     let result = work(&mut ops, out)?;
     let outcome = ops.outcome();
-    if !shared.options.durable || transaction.id().is_none() {
-        transaction.commit()?;
-        committed(shared, outcome);
-        return Ok(result);
-    }
-    // While this thread waits for a disk, another thread of the pool may run.
-    match block_in_place(|| transaction.commit()) {
-        Ok(_) => {
-            shared.writing.write_succeeded();
+    let writes = transaction.id().is_some();
+    match transaction.commit_early() {
+        Ok(done) => {
+            out.awaits(done.place, mark);
+            if shared.options.durable && writes {
+                shared.writing.write_succeeded();
+            }
             committed(shared, outcome);
+            Ok(result)
         }
         Err(error) => {
-            if let Error::Data(error) = &error {
+            if let Error::Data(error) = &error
+                && writes
+            {
                 shared.writing.write_failed(error);
             }
-            return Err(error);
+            Err(error)
         }
     }
-    Ok(result)
+}
+
+/// Waits for the disk, if answers tell of what is not durable. Returns whether it is now; if it is
+/// not, an error is in the place of these answers.
+pub(crate) fn settle(shared: &Shared, out: &mut Replies) -> bool {
+    let Some(Awaited { place, mark }) = out.awaited() else { return true };
+    out.arrived();
+    // While this thread waits for a disk, another thread of the pool may run.
+    let Err(error) = block_in_place(|| shared.store.wait(place)) else { return true };
+    if let Error::Data(error) = &error {
+        shared.writing.write_failed(error);
+    }
+    out.cut(mark);
+    out.error(&failed(&error));
+    false
 }
 
 /// A transaction with this outcome is committed.

@@ -1,5 +1,11 @@
-//! The data component of an open store: what it has taken over, and what it may be given.
+//! The data component of an open store: what it has taken over, what it may be given, and what it
+//! was given and has not answered yet.
+//!
+//! Invariant: what a transaction wrote that is not settled is in the table (`table.rs`). So what is
+//! read below the table is settled, and what is read in the table has an id by which its place is
+//! found.
 
+use super::coordinator::Unsettled;
 use super::data::{Batch, Bounds, Change, Data, DataError, Entry, Limits, Recovered, Value};
 
 /// See [the module](self).
@@ -8,6 +14,7 @@ pub(super) struct Component {
     epoch: u64,
     limits: Limits,
     sync: bool,
+    unsettled: Unsettled,
 }
 
 impl Component {
@@ -15,7 +22,8 @@ impl Component {
     pub(super) fn open(data: Box<dyn Data>, sync: bool) -> Result<(Component, Recovered), DataError> {
         let recovered = data.recover()?;
         let limits = data.limits();
-        Ok((Component { data, epoch: recovered.epoch, limits, sync }, recovered))
+        let (epoch, unsettled) = (recovered.epoch, Unsettled::default());
+        Ok((Component { data, epoch, limits, sync, unsettled }, recovered))
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
@@ -42,7 +50,8 @@ impl Component {
         within("a value", "bytes", value.map_or(0, |value| value.len()), value_bytes)
     }
 
-    /// Gives what a transaction changes its place in the order of all, which is returned.
+    /// Gives what a transaction changes its place in the order of all, which is returned. The
+    /// transaction may end then.
     pub(super) fn append(
         &self,
         id: u64,
@@ -58,12 +67,34 @@ impl Component {
             within("a transaction", "bytes", changes.iter().map(bytes).sum(), self.limits.batch_bytes)?;
         }
         let (epoch, sync) = (self.epoch, self.sync);
-        self.data.append(Batch { epoch, id, timestamp, oldest_timestamp, changes, sync })
+        let place = self.data.append(Batch { epoch, id, timestamp, oldest_timestamp, changes, sync })?;
+        let durable = self.data.durable();
+        if place > durable {
+            self.unsettled.add(id, place);
+        }
+        // No thread may have waited for what came before.
+        self.unsettled.settle(durable.min(place));
+        Ok(place)
     }
 
-    /// Waits until what has this place is durable, if it is to be.
+    /// Waits until what has this place is as durable as it is to be.
     pub(super) fn wait(&self, place: u64) -> Result<(), DataError> {
-        self.data.wait(place)
+        self.data.wait(place)?;
+        self.unsettled.settle(place);
+        Ok(())
+    }
+
+    /// The place that a transaction has to wait for that has seen what this one wrote; 0 if it need
+    /// not wait.
+    #[inline]
+    pub(super) fn place_of(&self, id: u64) -> u64 {
+        let place = self.unsettled.place_of(id);
+        if place > 0 && place <= self.data.durable() { 0 } else { place }
+    }
+
+    /// What transactions below this id wrote is settled, if they are over.
+    pub(super) fn settled_below(&self) -> u64 {
+        self.unsettled.oldest()
     }
 }
 

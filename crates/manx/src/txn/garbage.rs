@@ -56,7 +56,7 @@ struct Bin(Mutex<Garbage>);
 /// less is on the safe side.
 #[derive(Debug, Default)]
 struct Horizon {
-    /// No transaction needs to tell ids below this one apart …
+    /// No transaction needs to tell ids below this one apart, and they are settled …
     id: AtomicU64,
     /// … or timestamps that are not above this one.
     timestamp: AtomicU64,
@@ -110,7 +110,11 @@ impl VersionStore {
     fn advance_horizon(&self) {
         // Release, and Acquire below: a thread that cleans by it does so behind all that was looked
         // at.
-        self.horizon.id.fetch_max(self.ids.oldest(), Ordering::Release);
+        let over = self.ids.oldest();
+        // In this order: a transaction is among the unsettled ones before it is over. What is not
+        // settled stays in the table (`component.rs`).
+        let settled = self.table.data.as_ref().map_or(u64::MAX, |data| data.settled_below());
+        self.horizon.id.fetch_max(over.min(settled), Ordering::Release);
         self.horizon.timestamp.fetch_max(self.timestamps.oldest(), Ordering::Release);
     }
 

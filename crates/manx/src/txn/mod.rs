@@ -10,7 +10,7 @@
 //! | `store.rs` | what sessions and transactions share |
 //! | `session.rs` | what begins transactions, one at a time |
 //! | `transaction.rs`, `scan.rs`, `savepoint.rs` | what a transaction sees, does and takes back |
-//! | `work.rs` | what it has to give back when it ends |
+//! | `work.rs`, `reads.rs` | what it has to give back when it ends, and what it has read |
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `collector.rs` | the thread that frees what commits leave behind |
@@ -31,6 +31,7 @@ platform::os_only! {
     pub mod etcd;
     mod garbage;
     mod point_index;
+    mod reads;
     mod retired;
     mod savepoint;
     mod scan;

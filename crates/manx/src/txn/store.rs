@@ -314,6 +314,16 @@ impl Store {
         Ok(self.0.versions.table.data.as_ref().map_or(Ok(()), |data| data.checkpoint())?)
     }
 
+    /// Returns once what was committed with this place is durable, and all before it
+    /// ([`Transaction::commit_early`](super::Transaction::commit_early)).
+    ///
+    /// # Errors
+    /// It is not durable, or that is not known
+    /// ([`DataError::outcome`](super::DataError::outcome)).
+    pub fn wait(&self, place: u64) -> Result<(), Error> {
+        self.0.wait(place)
+    }
+
     /// No transaction will read at an earlier timestamp than this one, or commit at it or an
     /// earlier one: what only those could see is not kept, and a transaction that reads at
     /// [`Stats::oldest_timestamp`] sees what no commit changes any more. It never goes back, and
@@ -367,6 +377,15 @@ impl Store {
 }
 
 impl Inner {
+    /// Waits until what has this place is durable, if it is to be.
+    #[inline]
+    pub(super) fn wait(&self, place: u64) -> Result<(), Error> {
+        match &self.versions.table.data {
+            Some(data) if place > 0 => Ok(data.wait(place)?),
+            _ => Ok(()),
+        }
+    }
+
     /// Waits until one more transaction may be.
     pub(super) fn admit(&self) -> Result<(), Error> {
         let Some(limit) = self.options.active_max else { return Ok(()) };

@@ -13,13 +13,15 @@
 //!
 //! Invariants:
 //! 1. A key that a transaction has changed has its versions here from before the first change until
-//!    no snapshot needs any but the newest one, and that is in the data component.
+//!    no snapshot needs any but the newest one, and that is settled in the data component
+//!    (`component.rs`).
 //! 2. Versions leave the table closed. So a thread that writes into versions that were not closed
 //!    writes into the key's own.
 
 use super::component::Component;
 use super::data::{Bounds, DataError, Value};
 use super::point_index::PointIndex;
+use super::reads::Reads;
 use super::retired::Retired;
 use super::versions::{Before, Refused, Version, Versions, View};
 use crossbeam_epoch::{self as epoch, Guard};
@@ -85,8 +87,18 @@ impl Table {
 
     /// What the key has in this view.
     #[inline]
-    pub(super) fn get(&self, key: &[u8], view: View<'_>, guard: &Guard) -> Result<Option<Value>, DataError> {
-        let see = |_: &Value, versions: &Arc<Versions>| versions.see(view, guard).cloned();
+    pub(super) fn get(
+        &self,
+        key: &[u8],
+        view: View<'_>,
+        reads: &Reads,
+        guard: &Guard,
+    ) -> Result<Option<Value>, DataError> {
+        let see = |_: &Value, versions: &Arc<Versions>| {
+            let version = versions.see(view, guard)?;
+            self.note(version, reads);
+            Some(version.value.clone())
+        };
         let here = || match self.points.as_ref().and_then(|points| points.find(key, guard, see)) {
             Some(seen) => seen,
             None => self.keys.get(key, guard).and_then(|entry| see(entry.key(), entry.value())),
@@ -96,7 +108,18 @@ impl Table {
         }
         let Some(data) = &self.data else { return Ok(None) };
         let below = data.get(key)?;
-        Ok(here().unwrap_or(below))
+        Ok(here().unwrap_or_else(|| {
+            reads.remember(key, &below);
+            below
+        }))
+    }
+
+    /// A transaction has seen this version.
+    #[inline]
+    fn note(&self, version: &Version, reads: &Reads) {
+        if let Some(data) = &self.data {
+            reads.depend_on(data.place_of(version.id));
+        }
     }
 
     /// Finds a key of the bounds whose last version is not seen. Returns it, and the id of the
@@ -130,6 +153,7 @@ impl Table {
         id: u64,
         value: Option<&Value>,
         view: View<'_>,
+        reads: &Reads,
         guard: &'g Guard,
     ) -> Result<Wrote<'g>, WriteError> {
         let found = |key: &Value, versions: &Arc<Versions>| Written {
@@ -163,7 +187,7 @@ impl Table {
             {
                 // It cannot have been changed since it was read: a transaction that changes it has
                 // its versions here first, and in these.
-                match data.get(key) {
+                match reads.recall(key).map_or_else(|| data.get(key), Ok) {
                     Ok(below) => versions.begin_with(below, guard),
                     Err(error) => {
                         // No other thread would clean it up.
@@ -228,6 +252,7 @@ impl Table {
         &self,
         part: Part<'_>,
         view: View<'_>,
+        reads: &Reads,
         guard: &Guard,
         mut see: impl FnMut(&Value, &Value) -> ControlFlow<()>,
     ) -> Result<Visited, ReadError> {
@@ -257,7 +282,10 @@ impl Table {
             }
             let same = below.next_if(|(other, _)| other == key);
             let seen = match versions.see(view, guard) {
-                Some(seen) => seen.as_ref(),
+                Some(version) => {
+                    self.note(version, reads);
+                    version.value.as_ref()
+                }
                 None => same.as_ref().map(|(_, value)| value),
             };
             if seen.is_some_and(|value| see(key, value).is_break()) {

@@ -18,8 +18,12 @@
 //! Invariants:
 //! 1. What a transaction wrote is in the versions of the keys in its session's `written`, under its
 //!    id, until it is committed or taken back.
-//! 2. It is committed in this order: the data component, the timestamp, the end of the id. So what
-//!    another transaction sees is durable, if it is to be.
+//! 2. It is committed in this order: its place in the data component, the timestamp, the end of the
+//!    id; then its locks are released, and only then it waits until it is durable. So what another
+//!    transaction sees, and writes over, has a place before that one's.
+//! 3. A transaction succeeds when all that it has seen is durable, if it is to be: those that write
+//!    wait for their own place, which is later, and those that only read for the last one that they
+//!    have seen (`reads.rs`).
 
 use super::data::{Bounds, Change, Value};
 use super::error::Error;
@@ -86,6 +90,9 @@ pub enum Isolation {
 pub struct Committed {
     /// Its id; `None` if it wrote nothing.
     pub id: Option<u64>,
+    /// What [`Store::wait`](super::Store::wait) waits for, if it has to be waited for
+    /// ([`Transaction::commit_early`]); 0 if all is durable that is to be.
+    pub place: u64,
 }
 
 /// A transaction of a [`Store`](super::Store): [`Session::begin`](super::Session::begin) makes it.
@@ -131,6 +138,8 @@ impl<'s> Transaction<'s> {
         if isolation == Isolation::Snapshot {
             work.ids.snapshot();
         }
+        let keeps = matches!(isolation, Isolation::Snapshot | Isolation::Serializable);
+        work.reads.begin(keeps && work.read_timestamp.is_none());
         let owner = (isolation == Isolation::Serializable).then(|| inner.ranges.owner());
         Transaction { inner, work, isolation, owner, failed: None }
     }
@@ -168,7 +177,7 @@ impl<'s> Transaction<'s> {
         self.prepare(|| (Span::point(key.to_vec()), Access::Shared))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
         let guard = &epoch::pin();
-        Ok(self.inner.versions.table.get(key, self.view(), guard)?)
+        Ok(self.inner.versions.table.get(key, self.view(), &self.work.reads, guard)?)
     }
 
     /// The key has this value from now on.
@@ -266,7 +275,7 @@ impl<'s> Transaction<'s> {
     pub fn take(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.prepare(|| (Span::point(key.to_vec()), Access::Exclusive))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
-        let was = self.inner.versions.table.get(key, self.view(), &epoch::pin())?;
+        let was = self.inner.versions.table.get(key, self.view(), &self.work.reads, &epoch::pin())?;
         if was.is_some() {
             self.write(key, None, |_| ())?;
         }
@@ -369,13 +378,16 @@ impl<'s> Transaction<'s> {
     pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Value>, Error> {
         self.prepare(|| (Span::point(key.to_vec()), Access::Exclusive))?;
         self.check_read((Bound::Included(key), Bound::Included(key)))?;
-        let value = self.inner.versions.table.get(key, self.view(), &epoch::pin())?;
+        let value = self.inner.versions.table.get(key, self.view(), &self.work.reads, &epoch::pin())?;
         self.write(key, value.clone(), |_| ())?;
         Ok(value)
     }
 
     /// Commits what it wrote. If the data component is durable, so is what was committed, when this
-    /// returns.
+    /// returns; and so is all that the transaction has read, also if it has written nothing.
+    ///
+    /// Other transactions see it a little earlier. So they need not wait for the disk to write the
+    /// same keys, and succeed only after it.
     ///
     /// ```
     /// use manx::txn::{Isolation, Options, Store};
@@ -390,9 +402,39 @@ impl<'s> Transaction<'s> {
     /// ```
     ///
     /// # Errors
-    /// What failed before, if something did; [`Error::Data`]. It is rolled back.
+    /// What failed before, if something did: it is rolled back. [`Error::Data`], which says whether
+    /// it is rolled back or that is not known ([`DataError::outcome`](super::DataError::outcome)).
     #[inline]
     pub fn commit(self) -> Result<Committed, Error> {
+        let inner = self.inner;
+        let committed = self.finish(0)?;
+        inner.wait(committed.place)?;
+        Ok(committed)
+    }
+
+    /// Commits what it wrote, as [`Transaction::commit`] does, and does not wait until it is
+    /// durable. It has succeeded when [`Store::wait`](super::Store::wait) has returned for its
+    /// place: a server can do the commands of many clients, wait once, and answer them all.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// let mut session = store.session()?;
+    /// let mut last = 0;
+    /// for key in [b"a", b"b"] {
+    ///     let mut it = session.begin(Isolation::Snapshot)?;
+    ///     it.put(key, b"value")?;
+    ///     last = last.max(it.commit_early()?.place);
+    /// }
+    /// store.wait(last)?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    #[inline]
+    pub fn commit_early(self) -> Result<Committed, Error> {
         self.finish(0)
     }
 
@@ -417,11 +459,13 @@ impl<'s> Transaction<'s> {
     /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit
     /// of one of its keys; and as [`Transaction::commit`].
     pub fn commit_at(self, timestamp: u64) -> Result<Committed, Error> {
-        let timestamps = &self.inner.versions.timestamps;
-        timestamps.begin_commit(timestamp)?;
+        let inner = self.inner;
+        inner.versions.timestamps.begin_commit(timestamp)?;
         let result = self.finish(timestamp);
-        timestamps.end_commit(timestamp);
-        result
+        inner.versions.timestamps.end_commit(timestamp);
+        let committed = result?;
+        inner.wait(committed.place)?;
+        Ok(committed)
     }
 
     /// Takes back what it wrote. So does dropping it.
@@ -443,7 +487,9 @@ impl<'s> Transaction<'s> {
         if let Some(why) = self.failed.take() {
             return Err(why);
         }
-        let Some(id) = self.work.ids.id() else { return Ok(Committed { id: None }) };
+        let Some(id) = self.work.ids.id() else {
+            return Ok(Committed { id: None, place: self.work.reads.depends() });
+        };
         if timestamp != 0 {
             let guard = &epoch::pin();
             let stamped = self.work.written.iter().map(|it| it.versions.stamped_before(id, guard));
@@ -453,17 +499,20 @@ impl<'s> Transaction<'s> {
             }
         }
         // Invariant 2.
-        if let Some(data) = &self.inner.versions.table.data {
-            let timestamps = (timestamp, self.inner.versions.timestamps.settled());
-            data.wait(data.append(id, timestamps, &self.changes())?)?;
-        }
+        let place = match &self.inner.versions.table.data {
+            Some(data) => {
+                let timestamps = (timestamp, self.inner.versions.timestamps.settled());
+                data.append(id, timestamps, &self.changes())?
+            }
+            None => 0,
+        };
         if timestamp != 0 {
             let guard = &epoch::pin();
             self.work.written.iter().for_each(|it| it.versions.stamp(id, timestamp, guard));
         }
         self.inner.committed.fetch_add(1, Ordering::Relaxed);
         self.work.end(id, self.inner);
-        Ok(Committed { id: Some(id) })
+        Ok(Committed { id: Some(id), place })
     }
 
     /// What it wrote, for the data component.
@@ -471,7 +520,7 @@ impl<'s> Transaction<'s> {
         let guard = &epoch::pin();
         let change = |it: &Written| {
             let key = it.key.clone();
-            let seen = it.versions.see(self.view(), guard)?.clone();
+            let seen = it.versions.see(self.view(), guard)?.value.clone();
             Some(match seen {
                 Some(value) => Change::Put { key, value },
                 None => Change::Delete { key },
@@ -563,7 +612,7 @@ impl<'s> Transaction<'s> {
             None => unreachable!("prepared"),
         };
         let versions = &self.inner.versions;
-        match versions.table.write(key, id, value.as_ref(), view, guard) {
+        match versions.table.write(key, id, value.as_ref(), view, &self.work.reads, guard) {
             Ok(Wrote { written, before }) => {
                 let own = before.own.is_some();
                 self.work.savepoints.record(own.then_some((&written, before.value)));
@@ -597,7 +646,7 @@ impl<'s> Transaction<'s> {
         let is_strict = self.isolation == Isolation::Serializable;
         let part = Part { bounds, descending, limit, is_strict };
         let guard = &epoch::pin();
-        match self.inner.versions.table.visit(part, self.view(), guard, see) {
+        match self.inner.versions.table.visit(part, self.view(), &self.work.reads, guard, see) {
             Ok(visited) => Ok(visited),
             Err(ReadError::Hidden { key, with }) => Err(self.conflict(&key, with)),
             Err(ReadError::Data(error)) => Err(error.into()),

@@ -127,14 +127,14 @@ impl Versions {
         let _ = self.head.compare_exchange(Shared::null(), first, Ordering::AcqRel, Ordering::Relaxed, guard);
     }
 
-    /// What is seen: `None` if there is no version for it, `Some(None)` if it was deleted.
+    /// The version that is seen, if there is one. It may say that the key was deleted.
     #[inline]
-    pub(super) fn see<'g>(&self, view: View<'_>, guard: &'g Guard) -> Option<&'g Option<Value>> {
+    pub(super) fn see<'g>(&self, view: View<'_>, guard: &'g Guard) -> Option<&'g Version> {
         let mut at = self.head.load(Ordering::Acquire, guard);
         // SAFETY: in the list since the guard began, or later: Invariant 3.
         while let Some(version) = unsafe { at.as_ref() } {
             if view.sees(version) {
-                return Some(&version.value);
+                return Some(version);
             }
             at = version.next.load(Ordering::Acquire, guard);
         }

@@ -10,6 +10,7 @@
 
 use super::coordinator;
 use super::error::Error;
+use super::reads::Reads;
 use super::savepoint::{Savepoint, Savepoints, Undo};
 use super::store::Inner;
 use super::table::Written;
@@ -28,12 +29,14 @@ pub(super) struct Work {
     is_open: bool,
     pub(super) read_timestamp: Option<u64>,
     pub(super) savepoints: Savepoints,
+    pub(super) reads: Reads,
 }
 
 impl Work {
     pub(super) fn new(ids: coordinator::Session) -> Work {
         let savepoints = Savepoints::default();
-        Work { ids, written: Vec::new(), is_open: false, read_timestamp: None, savepoints }
+        let (written, reads) = (Vec::new(), Reads::default());
+        Work { ids, written, is_open: false, read_timestamp: None, savepoints, reads }
     }
 
     /// A transaction begins.

@@ -200,10 +200,8 @@ impl PoolState {
 
     /// Keeps the connections that this job serves, and hands over the rest.
     fn share_out(self: &Arc<PoolState>, notified: &mut Vec<Arc<Served>>) {
-        // A commit that waits for a disk must delay neither the leader nor other connections.
-        let (own, share) = if self.shared.options.durable { (0, 1) } else { (SHARE, SHARE) };
-        while notified.len() > own {
-            let rest = notified.len().saturating_sub(share).max(own);
+        while notified.len() > SHARE {
+            let rest = notified.len().saturating_sub(SHARE).max(SHARE);
             self.hand_over(notified.split_off(rest));
         }
     }
@@ -227,13 +225,37 @@ impl PoolState {
             if answered.is_empty() {
                 return;
             }
+            let mut late = Vec::new();
             for served in answered.drain(..) {
-                match served.deliver() {
-                    Left::Idle => {}
-                    Left::More => self.hand_over(vec![Arc::clone(served)]),
-                    Left::Over => drop(self.all().remove(&served.number)),
+                if served.awaits_disk() || self.deliver(served) == Left::Late {
+                    late.push(Arc::clone(served));
                 }
             }
+            self.deliver_later(late);
         }
+    }
+
+    fn deliver(self: &Arc<PoolState>, served: &Arc<Served>) -> Left {
+        let left = served.deliver();
+        match left {
+            Left::Idle | Left::Late => {}
+            Left::More => self.hand_over(vec![Arc::clone(served)]),
+            Left::Over => drop(self.all().remove(&served.number)),
+        }
+        left
+    }
+
+    /// Lets another worker wait for the disk and send these answers: that must delay neither the
+    /// leader nor other connections. What is committed together is waited for together.
+    fn deliver_later(self: &Arc<PoolState>, mut late: Vec<Arc<Served>>) {
+        if late.is_empty() {
+            return;
+        }
+        let state = Arc::clone(self);
+        // Refused only at the end, when there are no connections.
+        let _ = self.pool.execute(move || {
+            late.retain(|served| state.deliver(served) == Left::Late);
+            state.deliver_later(late);
+        });
     }
 }

@@ -18,5 +18,6 @@ mod reply;
 pub use args::Args;
 pub(crate) use args::Kept;
 pub use parser::{ARGS_MAX, Limits, Parser, ProtocolError, Step};
+pub(crate) use replies::Awaited;
 pub use replies::{Replies, Version};
 pub use reply::{NESTING_MAX, ParseReplyError, Reply};

@@ -37,6 +37,17 @@ pub struct Replies {
     sent: usize,
     version: Version,
     bytes_max: usize,
+    /// What has to be durable before they are sent, and where the first answer begins that says so.
+    awaited: Option<Awaited>,
+}
+
+/// Answers that wait for a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The place of the last commit of which they tell.
+    pub(crate) place: u64,
+    /// Where the first of them begins.
+    pub(crate) mark: usize,
 }
 
 /// What is kept of the memory when nothing is in it.
@@ -50,7 +61,7 @@ thread_local! {
 impl Replies {
     /// Nothing yet. More than `bytes_max` are too many ([`Replies::is_over`]).
     pub fn new(bytes_max: usize) -> Replies {
-        Replies { bytes: Vec::new(), sent: 0, version: Version::Two, bytes_max }
+        Replies { bytes: Vec::new(), sent: 0, version: Version::Two, bytes_max, awaited: None }
     }
 
     /// What is to be sent.
@@ -119,6 +130,26 @@ impl Replies {
     /// Takes back what was answered since.
     pub(crate) fn cut(&mut self, mark: usize) {
         self.bytes.truncate(mark);
+    }
+
+    /// The answer that began at this mark tells of what was committed with this place; 0 if it tells
+    /// of nothing that is not durable.
+    #[inline]
+    pub(crate) fn awaits(&mut self, place: u64, mark: usize) {
+        if place > 0 {
+            let awaited = self.awaited.get_or_insert(Awaited { place, mark });
+            awaited.place = awaited.place.max(place);
+        }
+    }
+
+    /// What has to be durable before anything more is sent.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        self.awaited.filter(|_| !self.bytes().is_empty())
+    }
+
+    /// It is, or the answers that tell of it were taken back.
+    pub(crate) fn arrived(&mut self) {
+        self.awaited = None;
     }
 
     fn length(&mut self, kind: u8, count: impl itoa::Integer) {

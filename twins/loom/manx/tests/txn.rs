@@ -6,8 +6,10 @@ mod common;
 mod txn;
 
 use common::{check, check_no_more};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use manx_loom::txn::coordinator::{Protocol, Session};
+use manx_loom::txn::coordinator::{Protocol, Session, Unsettled};
 use txn::{allocation, half_a_commit, new, two_writers};
 
 #[test]
@@ -133,4 +135,30 @@ fn late_help() {
 #[test]
 fn a_late_helper_changes_nothing() {
     check(3, late_help);
+}
+
+/// A transaction that is seen is durable, or its place is known; two are settled at once.
+#[test]
+fn what_is_seen_is_durable_or_its_place_is_known() {
+    check_no_more(2, || {
+        let coordinator = new(Protocol::Help);
+        let shared = Arc::new((Unsettled::default(), AtomicU64::new(0)));
+        let (mut one, mut other) = (coordinator.session().unwrap(), coordinator.session().unwrap());
+        let id = one.allocate();
+        let its = shared.clone();
+        let writer = thread::spawn(move || {
+            its.0.add(id, 1);
+            one.end();
+            // Relaxed: what is settled orders it.
+            its.1.store(1, Ordering::Relaxed);
+            its.0.settle(1);
+        });
+        if other.snapshot().sees(id) {
+            let place = shared.0.place_of(id);
+            assert!(place == 1 || shared.1.load(Ordering::Relaxed) == 1, "{place}");
+        }
+        shared.0.settle(0);
+        writer.join().unwrap();
+        assert_eq!((shared.0.oldest(), shared.0.place_of(id)), (u64::MAX, 0));
+    });
 }

@@ -7,7 +7,7 @@
 //! an id that a snapshot had called over; two sessions and four steps at the wrong places were
 //! enough.)
 
-use manx_shuttle::txn::coordinator::{Coordinator, Protocol, Session, Snapshot};
+use manx_shuttle::txn::coordinator::{Coordinator, Protocol, Session, Snapshot, Unsettled};
 use manx_shuttle::wait::{Adaptive, Policy, Yield};
 use platform::explore::check;
 use platform::{site, thread};
@@ -167,5 +167,87 @@ fn sessions_that_wait() {
         });
         let others = [Protocol::Adaptive(Adaptive::DEFAULT), yielding];
         sessions(others[thread_rng().gen_range(0..others.len())], 4, 2);
+    });
+}
+
+/// Transactions that have a place, end, and are durable later, in the order of their places.
+struct Places {
+    coordinator: Arc<Coordinator>,
+    unsettled: Unsettled,
+    /// The places so far, by id.
+    places: Mutex<BTreeMap<u64, u64>>,
+    durable: AtomicU64,
+}
+
+impl Places {
+    fn commit(&self, session: &mut Session) -> u64 {
+        let id = session.allocate();
+        let place = {
+            let mut places = self.places.lock().unwrap();
+            let place = places.len() as u64 + 1;
+            places.insert(id, place);
+            place
+        };
+        self.unsettled.add(id, place);
+        session.end();
+        place
+    }
+
+    fn wait(&self, place: u64) {
+        self.durable.fetch_max(place, Ordering::SeqCst);
+        self.unsettled.settle(place);
+    }
+
+    /// Whatever is seen is durable, or its place is known.
+    fn look(&self, session: &mut Session) {
+        let snapshot = session.snapshot().clone();
+        let places = self.places.lock().unwrap().clone();
+        for (id, place) in places.into_iter().filter(|(id, _)| snapshot.sees(*id)) {
+            let told = self.unsettled.place_of(id);
+            let durable = self.durable.load(Ordering::SeqCst);
+            assert!(told == place || told == 0 && durable >= place, "{id}: {told} for {place}, {durable}");
+        }
+        session.unpin();
+    }
+
+    /// What no transaction needs is over, and durable.
+    fn give_up(&self) {
+        let over = self.coordinator.oldest();
+        let oldest = over.min(self.unsettled.oldest());
+        let durable = self.durable.load(Ordering::SeqCst);
+        for (id, place) in self.places.lock().unwrap().range(..oldest) {
+            assert!(durable >= *place, "{id} is below {oldest}, and {place} above {durable}");
+        }
+    }
+}
+
+#[test]
+fn what_is_seen_is_durable_or_its_place_is_known() {
+    check(site!(), || {
+        const THREADS: usize = 4;
+        let shared = Arc::new(Places {
+            coordinator: Coordinator::new(THREADS as u32),
+            unsettled: Unsettled::default(),
+            places: Mutex::default(),
+            durable: AtomicU64::new(0),
+        });
+        let live = |number: usize| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let mut session = shared.coordinator.session().unwrap();
+                for round in 0..2 {
+                    let place = shared.commit(&mut session);
+                    shared.look(&mut session);
+                    if (number + round).is_multiple_of(2) {
+                        shared.give_up();
+                    }
+                    shared.wait(place);
+                }
+                shared.give_up();
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(live).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(shared.unsettled.oldest(), u64::MAX, "all was waited for");
     });
 }

@@ -27,6 +27,7 @@
 //! | `publish.rs` | how snapshots come about |
 //! | `snapshot.rs` | what one says |
 //! | `pin.rs` | what is still needed |
+//! | `unsettled.rs` | what is published and not known to be durable |
 //!
 //! # Invariants
 //! 1. Ids are unique, and the ids that a session gets grow. Some belong to no session: there are
@@ -54,6 +55,7 @@ mod publish;
 mod session;
 mod session_slots;
 mod snapshot;
+mod unsettled;
 
 // The packages `serve`, `baselines` and `workload` compare the protocols.
 #[doc(hidden)]
@@ -61,3 +63,6 @@ pub use allocation::Protocol;
 pub use coordinator::Coordinator;
 pub use session::{Session, TooManySessions};
 pub use snapshot::Snapshot;
+// For the room above, and the twins' tests.
+#[doc(hidden)]
+pub use unsettled::Unsettled;

@@ -1,28 +1,29 @@
 //! The base: an ordered tree of all data, in the engine's file (redb: a copy-on-write B+tree with
 //! checksums).
 //!
-//! It changes in two ways. A *volatile* change is seen by readers at once and is in memory, or in
-//! parts of the file that nothing durable leads to; a crash undoes it, and the log redoes it. A
-//! *checkpoint* makes all changes so far durable, in one step, along with the sequence of the last
-//! group that is among them and the generation of the opening that wrote them: see `log.rs`.
+//! The tree changes by checkpoints alone: each puts in what was appended since the one before, and
+//! is durable in one step, along with the sequence of the last batch that is among it and the
+//! generation of the opening that wrote it: see `log.rs`. What is not in the tree is above it, in
+//! memory (`memtable.rs`). While a checkpoint is made, there are two layers above:
+//!
+//! ```text
+//! active   10 11 12 …      what is appended now
+//! frozen   7 8 9           what the checkpoint puts into the tree; gone when that is durable
+//! tree     … 6
+//! ```
 //!
 //! Checkpoints use the engine's two-phase commit and keep its list of free pages (*quick repair*),
 //! so opening takes the time of the log and not that of the data. That is slower by a sync; it
 //! happens once in a lap of the log.
 //!
-//! While a checkpoint is made the engine takes no changes. What is applied meanwhile is kept above
-//! it ([`Memtable`]), and put into it in a few volatile steps behind the checkpoint.
-//!
 //! Invariants:
-//! 1. Readers see the state after some group, whole: a view of the tree, and above it what is
-//!    recent, up to a sequence. The three are replaced together, when a group has been applied,
-//!    before any `apply` returns.
-//! 2. The tree is changed by one thread at a time: by the thread that has the writer, unless a
-//!    checkpoint is made; then by the thread that makes it.
-//! 3. Only a checkpoint makes changes durable. The engine itself would at its end, under the
-//!    position of the checkpoint before, and the log may have lost some of them since: then the log
-//!    would be applied again to what is newer. So its file is shut before it ends, unless all is in
-//!    a checkpoint.
+//! 1. Readers see the state after some batch, whole: the three layers are replaced together, and
+//!    the active one says up to which batch it is whole.
+//! 2. One thread at a time makes a checkpoint, and none freezes a layer before the last one that
+//!    was frozen is in the tree.
+//! 3. Only a checkpoint makes changes durable. After one that failed the engine itself might at its
+//!    end, under the position of the checkpoint before. So its file is shut before it ends, unless
+//!    all is in a checkpoint.
 //! 4. Whatever the engine reports, or a panic of it (it asserts much of what is in its file), is an
 //!    error here, and no later change is tried. The end of the engine, which reads its file once
 //!    more, can only be cut short. What cannot be turned into an error is a panic while the engine
@@ -31,13 +32,10 @@
 use super::backend::{Backend, CloseHandle};
 use super::disk::Medium;
 use super::failure;
-use super::memtable::Memtable;
+use super::memtable::{Memtable, over};
 use crate::lock::RwLock;
-use crate::txn::{Bounds, Change, DataError, Entry, Value};
-use redb::{
-    Builder, Database, Durability, ReadOnlyTable, ReadableDatabase, TableDefinition, WriteTransaction,
-};
-use std::cmp::Ordering;
+use crate::txn::{Bounds, Change, DataError, Entry, Recovered, Value};
+use redb::{Builder, Database, ReadOnlyTable, ReadableDatabase, TableDefinition};
 use std::mem::ManuallyDrop;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,15 +46,18 @@ const DATA: TableDefinition<&[u8], &[u8]> = TableDefinition::new("data");
 const POSITION: TableDefinition<&str, u64> = TableDefinition::new("position");
 const APPLIED: &str = "applied";
 const GENERATION: &str = "generation";
+const LAST_ID: &str = "last id";
+const TIMESTAMP: &str = "timestamp";
+const OLDEST_TIMESTAMP: &str = "oldest timestamp";
 
 type View = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
 /// What readers see (Invariant 1).
 #[derive(Clone, Default)]
 struct Seen {
+    active: Arc<Memtable>,
+    frozen: Option<Arc<Memtable>>,
     view: Option<Arc<View>>,
-    /// And the sequence of the last group of it.
-    recent: Option<(Arc<Memtable>, u64)>,
 }
 
 /// What a checkpoint contains.
@@ -66,6 +67,8 @@ pub(super) struct Position {
     pub(super) applied: u64,
     /// The opening of the store that made it.
     pub(super) generation: u64,
+    /// What a later owner is told of these batches. (The epoch is not kept.)
+    pub(super) known: Recovered,
 }
 
 /// The base of an open store.
@@ -102,36 +105,50 @@ impl Base {
         })
     }
 
-    /// Makes volatile changes.
-    pub(super) fn apply(&self, batches: &[&[Change]]) -> Result<(), DataError> {
-        self.change(batches, None, false)
+    /// Adds the changes of a batch of this sequence.
+    pub(super) fn add(&self, sequence: u64, changes: &[Change]) {
+        let active = Arc::clone(&self.seen.read().active);
+        active.add(sequence, changes);
     }
 
-    /// From now on changes are kept above the tree, until they are [settled](Base::settle).
-    pub(super) fn rise(&self) {
-        self.seen.write().recent = Some((Arc::default(), 0));
+    /// What was added until now is for the next checkpoint, which follows.
+    pub(super) fn freeze(&self) {
+        let mut seen = self.seen.write();
+        debug_assert!(seen.frozen.is_none(), "Invariant 2");
+        seen.frozen = Some(std::mem::take(&mut seen.active));
     }
 
-    /// Makes the changes of a group of this sequence above the tree.
-    pub(super) fn apply_above(&self, sequence: u64, batches: &[&[Change]]) {
-        let recent = self.seen.read().recent.as_ref().map(|(recent, _)| recent.clone());
-        if let Some(recent) = recent {
-            recent.add(sequence, batches);
-            self.seen.write().recent = Some((recent, sequence));
-        }
-    }
-
-    /// Makes the last changes that are above the tree in it, which has all others: nothing is above
-    /// it any more. Returns what was above it, which is to be dropped where no thread waits.
-    pub(super) fn settle(&self, batches: &[&[Change]]) -> Result<impl Sized + use<>, DataError> {
-        let above = self.seen.read().recent.clone();
-        self.change(batches, None, true)?;
-        Ok(above)
-    }
-
-    /// Makes changes, and with all that were made before makes them durable.
-    pub(super) fn checkpoint(&self, batches: &[&[Change]], position: Position) -> Result<(), DataError> {
-        self.change(batches, Some(position), false)
+    /// Puts into the tree, durably, what was frozen.
+    pub(super) fn checkpoint(&self, position: Position) -> Result<(), DataError> {
+        let frozen = self.seen.read().frozen.clone();
+        self.guarded("written", || {
+            let mut txn = self.database.begin_write()?;
+            txn.set_quick_repair(true);
+            {
+                let Position { applied, generation, known } = position;
+                let mut table = txn.open_table(POSITION)?;
+                table.insert(APPLIED, applied)?;
+                table.insert(GENERATION, generation)?;
+                table.insert(LAST_ID, known.last_id)?;
+                table.insert(TIMESTAMP, known.timestamp)?;
+                table.insert(OLDEST_TIMESTAMP, known.oldest_timestamp)?;
+                let mut table = txn.open_table(DATA)?;
+                for (key, found) in frozen.iter().flat_map(|frozen| frozen.all()) {
+                    match found {
+                        Some(value) => drop(table.insert(&*key, &*value)?),
+                        None => drop(table.remove(&*key)?),
+                    }
+                }
+            }
+            txn.commit()?;
+            let view = self.database.begin_read()?.open_table(DATA)?;
+            let mut seen = self.seen.write();
+            let before = (seen.view.replace(Arc::new(view)), seen.frozen.take());
+            // Much memory, maybe: outside of the lock.
+            drop(seen);
+            drop(before);
+            Ok(())
+        })
     }
 
     /// Says that everything is in a checkpoint, and that nothing will be changed any more.
@@ -139,43 +156,18 @@ impl Base {
         self.finished.store(true, Relaxed);
     }
 
-    fn change(
-        &self,
-        batches: &[&[Change]],
-        position: Option<Position>,
-        settles: bool,
-    ) -> Result<(), DataError> {
-        self.guarded("written", || {
-            let mut txn = self.database.begin_write()?;
-            match position {
-                Some(position) => {
-                    txn.set_quick_repair(true);
-                    let mut table = txn.open_table(POSITION)?;
-                    table.insert(APPLIED, position.applied)?;
-                    table.insert(GENERATION, position.generation)?;
-                }
-                None => txn.set_durability(Durability::None)?,
-            }
-            change(&txn, batches)?;
-            txn.commit()?;
-            let view = self.database.begin_read()?.open_table(DATA)?;
-            // What was there before is dropped outside of the lock.
-            let mut seen = self.seen.write();
-            let before = seen.view.replace(Arc::new(view));
-            let above = if settles { seen.recent.take() } else { None };
-            drop(seen);
-            drop((before, above));
-            Ok(())
-        })
-    }
-
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
-        let Seen { view, recent } = self.seen();
-        if let Some((recent, sequence)) = recent
-            && let Some(found) = recent.get(key, sequence)
-        {
-            return Ok(found);
-        }
+        let view = {
+            let Seen { active, frozen, view } = &*self.seen.read();
+            // The frozen one is whole.
+            let above = active.get(key, u64::MAX);
+            if let Some(found) =
+                above.or_else(|| frozen.as_ref().and_then(|frozen| frozen.get(key, u64::MAX)))
+            {
+                return Ok(found);
+            }
+            view.clone()
+        };
         let Some(view) = view else { return Ok(None) };
         self.guarded("read", || Ok(view.get(key)?.map(|value| value.value().into())))
     }
@@ -186,45 +178,29 @@ impl Base {
         descending: bool,
         limit: usize,
     ) -> Result<Vec<Entry>, DataError> {
-        let Seen { view, recent } = self.seen();
-        let Some(view) = view.filter(|_| !is_empty(bounds)) else { return Ok(Vec::new()) };
+        if is_empty(bounds) {
+            return Ok(Vec::new());
+        }
+        let Seen { active, frozen, view } = self.seen.read().clone();
+        let sequence = active.sequence();
         self.guarded("read", || {
-            let mut range = view.range::<&[u8]>(bounds)?;
-            let below = std::iter::from_fn(|| if descending { range.next_back() } else { range.next() });
-            let mut below =
-                below.map(|entry| entry.map(|(key, value)| (key.value().into(), value.value().into())));
-            let Some((recent, sequence)) = recent else {
-                return below.take(limit).map(|entry| Ok(entry?)).collect();
-            };
-            let mut above = recent.scan(bounds, descending, sequence).peekable();
-            let mut entries = Vec::new();
-            let mut next: Option<Entry> = below.next().transpose()?;
-            while entries.len() < limit {
-                let first = match (&next, above.peek()) {
-                    (None, None) => break,
-                    (Some(_), None) => Ordering::Less,
-                    (None, Some(_)) => Ordering::Greater,
-                    (Some((below, _)), Some((above, _))) if descending => above.cmp(below),
-                    (Some((below, _)), Some((above, _))) => below.cmp(above),
-                };
-                // What is above decides where both have the key.
-                if first != Ordering::Greater {
-                    let entry = next.take().filter(|_| first == Ordering::Less);
-                    next = below.next().transpose()?;
-                    entries.extend(entry);
+            let mut failed = None;
+            let mut range = view.as_ref().map(|view| view.range::<&[u8]>(bounds)).transpose()?;
+            let tree = std::iter::from_fn(|| {
+                let range = range.as_mut()?;
+                match if descending { range.next_back() } else { range.next() }? {
+                    Ok((key, value)) => Some((key.value().into(), Some(value.value().into()))),
+                    Err(error) => {
+                        failed = Some(error);
+                        None
+                    }
                 }
-                if first != Ordering::Less
-                    && let Some((key, Some(value))) = above.next()
-                {
-                    entries.push((key, value));
-                }
-            }
-            Ok(entries)
+            });
+            let frozen = frozen.iter().flat_map(|frozen| frozen.scan(bounds, descending, u64::MAX));
+            let all = over(active.scan(bounds, descending, sequence), over(frozen, tree, descending), descending);
+            let entries = all.filter_map(|(key, found)| Some((key, found?))).take(limit).collect();
+            failed.map_or(Ok(entries), |error| Err(error.into()))
         })
-    }
-
-    fn seen(&self) -> Seen {
-        self.seen.read().clone()
     }
 
     fn guarded<T>(&self, done: &str, work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, DataError> {
@@ -258,18 +234,13 @@ fn position(database: &Database) -> Result<Position, redb::Error> {
         table => table?,
     };
     let number = |name| Ok::<_, redb::Error>(table.get(name)?.map_or(0, |number| number.value()));
-    Ok(Position { applied: number(APPLIED)?, generation: number(GENERATION)? })
-}
-
-fn change(txn: &WriteTransaction, batches: &[&[Change]]) -> Result<(), redb::Error> {
-    let mut table = txn.open_table(DATA)?;
-    for change in batches.iter().copied().flatten() {
-        match change {
-            Change::Put { key, value } => drop(table.insert(&**key, &**value)?),
-            Change::Delete { key } => drop(table.remove(&**key)?),
-        }
-    }
-    Ok(())
+    let known = Recovered {
+        epoch: 0,
+        last_id: number(LAST_ID)?,
+        timestamp: number(TIMESTAMP)?,
+        oldest_timestamp: number(OLDEST_TIMESTAMP)?,
+    };
+    Ok(Position { applied: number(APPLIED)?, generation: number(GENERATION)?, known })
 }
 
 /// Whether the bounds are reversed, or equal and not both included. The engine is not asked then.

@@ -13,7 +13,8 @@ use super::log::{Log, Part, replay};
 use super::marker;
 use super::record::{self, HEADER, Head};
 use super::secret::Secret;
-use crate::txn::{Change, DataError, Entry};
+use super::syncs::Syncs;
+use crate::txn::{Batch, Change, DataError, Entry, Recovered};
 use fastrand::Rng;
 use std::io;
 use std::ops::Bound;
@@ -91,7 +92,14 @@ fn some_changes(dice: &mut Rng) -> Vec<Change> {
 
 fn some_head(dice: &mut Rng) -> Head {
     let number = |dice: &mut Rng| if dice.bool() { dice.u64(..8) } else { dice.u64(..) };
-    Head { generation: number(dice), sequence: number(dice), durable: number(dice) }
+    Head {
+        generation: number(dice),
+        sequence: number(dice),
+        durable: number(dice),
+        id: number(dice),
+        timestamp: number(dice),
+        oldest_timestamp: number(dice),
+    }
 }
 
 /// A record of another store, whose secret differs in one part or in both.
@@ -107,7 +115,7 @@ fn forged(dice: &mut Rng) -> Vec<u8> {
     };
     let mut bytes = Vec::new();
     let change = Change::Put { key: some_bytes(dice, 8).into(), value: some_bytes(dice, 16).into() };
-    record::encode(other, some_head(dice), &[&[change]], &mut bytes);
+    record::encode(other, some_head(dice), &[change], &mut bytes);
     bytes
 }
 
@@ -115,7 +123,7 @@ fn forged(dice: &mut Rng) -> Vec<u8> {
 fn is_canonical(bytes: &[u8]) -> bool {
     let Some((head, changes, length)) = record::decode(SECRET, bytes) else { return true };
     let mut again = Vec::new();
-    record::encode(SECRET, head, &[&changes], &mut again);
+    record::encode(SECRET, head, &changes, &mut again);
     again == bytes[..length]
 }
 
@@ -125,7 +133,7 @@ fn record() {
         let changes = some_changes(dice);
         let head = some_head(dice);
         let mut bytes = Vec::new();
-        record::encode(SECRET, head, &[&changes], &mut bytes);
+        record::encode(SECRET, head, &changes, &mut bytes);
         assert_eq!(record::decode(SECRET, &bytes), Some((head, changes, bytes.len())));
         let whole = bytes.clone();
         // A number of the header, or any bytes.
@@ -151,10 +159,7 @@ fn record() {
 fn replayed(files: &[Memory; 2], generation: u64, applied: u64) -> Result<Vec<Vec<Change>>, DataError> {
     let part = |number: usize| Part { file: Box::new(files[number].clone()), place: number.to_string() };
     let mut all = Vec::new();
-    let each = |changes| {
-        all.push(changes);
-        Ok(())
-    };
+    let each = |_, changes| all.push(changes);
     replay(&[part(0), part(1)], SECRET, generation, applied, each).map(|_| all)
 }
 
@@ -164,7 +169,8 @@ fn log() {
         let files = [Memory::default(), Memory::default()];
         let part = |number: usize| Part { file: Box::new(files[number].clone()), place: number.to_string() };
         let (generation, applied) = (dice.u64(1..4), dice.u64(..4));
-        let mut log = Log::new([part(0), part(1)], SECRET, 1 << 20, generation, applied);
+        let syncs = Arc::new(Syncs::new(applied));
+        let mut log = Log::new([part(0), part(1)], SECRET, 1 << 20, generation, Arc::clone(&syncs));
         let mut written = Vec::new();
         let seal_at = dice.usize(..6);
         for number in 0..dice.usize(..6) {
@@ -172,7 +178,10 @@ fn log() {
                 log.seal().expect("sealed");
             }
             let changes = some_changes(dice);
-            log.append(&[&changes], dice.bool()).expect("appended");
+            let last = log.append(&Batch::new(&changes, true)).expect("appended");
+            if dice.bool() {
+                syncs.sync(&log.current(), last).expect("synced");
+            }
             written.push(changes);
         }
         assert_eq!(replayed(&files, generation, applied), Ok(written.clone()));
@@ -233,8 +242,11 @@ fn checkpoints() -> (Vec<u8>, Vec<(Position, Vec<Entry>)>, usize) {
     for round in 0..3_u8 {
         let put = |number: u8| Change::Put { key: [number, round].into(), value: [number; 40].into() };
         let changes: Vec<_> = (0..50).map(put).collect();
-        let at = Position { applied: round.into(), generation: 3 };
-        base.checkpoint(&[&changes], at).expect("durable");
+        let known = Recovered { last_id: 7, timestamp: round.into(), ..Recovered::default() };
+        let at = Position { applied: round.into(), generation: 3, known };
+        base.add(round.into(), &changes);
+        base.freeze();
+        base.checkpoint(at).expect("durable");
         states.push((at, everything(&base).expect("read")));
     }
     base.finish();
@@ -254,7 +266,8 @@ fn a_damaged_page_is_an_error_and_no_panic_at_the_end_either() {
             let mut bytes = whole.clone();
             bytes[page * 4096 + at] = value;
             if let Ok((base, _)) = open(&bytes, false) {
-                let _ = base.apply(&[]).and_then(|()| everything(&base));
+                base.freeze();
+                let _ = base.checkpoint(Position::default()).and_then(|()| everything(&base));
             }
         }
     }
@@ -288,7 +301,8 @@ fn checkpoint() {
         }
         // As a store opens it. Without the check the engine may even abort on damaged pages.
         let read = open(&bytes, true).and_then(|(base, found)| {
-            base.apply(&[])?;
+            base.freeze();
+            base.checkpoint(found)?;
             Ok((found, everything(&base)?))
         });
         match read {

@@ -1,19 +1,19 @@
-//! The log: the groups since the last checkpoint, one behind the other, in two files that take
-//! turns.
+//! The log: the batches since the last checkpoint, one behind the other, in two files that take
+//! turns. Each is written at once, and durable with a later sync (`syncs.rs`).
 //!
 //! ```text
 //!   log  │ 7 8 9 ▒▒▒ │ sealed: a checkpoint of 1 to 9 is being made
 //!   log2 │ 10 11 ►   │ the current one, used again from its beginning     ▒ of laps before
 //! ```
 //!
-//! A checkpoint *seals* the current file, and groups that come meanwhile go to the other file. When
+//! A checkpoint *seals* the current file, and batches that come meanwhile go to the other file. When
 //! the checkpoint is durable, the sealed file is free for the next lap. No file is renamed, and
-//! none is cut off unless a group is refused; old records are overwritten. So a sync writes data
+//! none is cut off unless a batch is refused; old records are overwritten. So a sync writes data
 //! alone once a file has its full length, and no folder has to be synced on the way.
 //!
 //! # What is in it
 //! Somewhere behind the last whole record of a file are others: older ones, of laps before, and
-//! perhaps the pieces of groups that were never acknowledged. What counts, given the sequence
+//! perhaps the pieces of batches that were never acknowledged. What counts, given the sequence
 //! `applied` that the checkpoint contains and the `generation` that it is from:
 //! 1. The first record is at 0 of one of the files, each other one behind the one before it; its
 //!    sequence is `applied` + 1, + 2, …; its generation is the checkpoint's. Where a file has no
@@ -22,13 +22,13 @@
 //! 2. Records of laps before have a sequence of at most `applied`, and those from before the last
 //!    opening an older generation. So neither is ever taken for a current one, wherever its bytes
 //!    come to lie.
-//! 3. A group is acknowledged as durable after a sync that began when its record, and with it all
+//! 3. A batch is acknowledged as durable after a sync that began when its record, and with it all
 //!    before it in its file, was written; and a file is synced before it is sealed, whatever was
 //!    asked for. So an acknowledged record is never behind the end, whatever a loss of power left
 //!    of the records that were not synced.
 //! 4. A file is written from its beginning when the checkpoint that has all that was in it is
 //!    durable.
-//! 5. A group that is refused for want of room is in no file, and will not be. Its bytes and those
+//! 5. A batch that is refused for want of room is in no file, and will not be. Its bytes and those
 //!    of laps before might form a whole record; so they are cut off durably before any thread gets
 //!    the error.
 //! 6. A client that may write values can write any bytes into a file, but none that are a record:
@@ -38,7 +38,7 @@
 //! A record that a loss of power has torn looks like a record that the disk has damaged. But each
 //! record says up to which sequence the log was durable when it was written: if behind the end
 //! there is a current record that calls what is missing durable, then what is missing was
-//! acknowledged, and the store is not opened without it. (Of the last group it cannot be known.)
+//! acknowledged, and the store is not opened without it. (Of the last batch it cannot be known.)
 //! Nor is it opened with a checkpoint that is older than a record: no generation writes any before
 //! its first checkpoint is durable.
 
@@ -46,11 +46,13 @@ use super::disk::Medium;
 use super::failure;
 use super::record::{self, Head};
 use super::secret::Secret;
-use crate::txn::{Change, DataError};
+use super::syncs::Syncs;
+use crate::txn::{Batch, Change, DataError};
 use memchr::memmem;
 use std::io;
+use std::sync::Arc;
 
-/// Why a group is not in the log.
+/// Why a batch is not in the log.
 #[derive(Debug)]
 pub(super) enum Refused {
     /// There is no room on the disk. Nothing was changed.
@@ -69,7 +71,7 @@ pub(super) struct Part {
 /// The log of an open store.
 #[derive(Debug)]
 pub(super) struct Log {
-    parts: [Part; 2],
+    parts: [Arc<Part>; 2],
     /// The file that is written.
     current: usize,
     secret: Secret,
@@ -77,26 +79,25 @@ pub(super) struct Log {
     generation: u64,
     /// The last record's.
     sequence: u64,
-    /// The last one's that a sync has covered.
-    durable: u64,
+    syncs: Arc<Syncs>,
     /// Where the next record goes.
     end: usize,
     buffer: Vec<u8>,
 }
 
 impl Log {
-    /// The log of a store whose checkpoint contains everything up to `applied`; it is as if empty.
+    /// The log of a store whose checkpoint contains everything that is durable; it is as if empty.
     /// Each of its files has `bytes_max` bytes at most.
     pub(super) fn new(
         parts: [Part; 2],
         secret: Secret,
         bytes_max: usize,
         generation: u64,
-        applied: u64,
+        syncs: Arc<Syncs>,
     ) -> Log {
-        let (sequence, durable) = (applied, applied);
+        let (parts, sequence) = (parts.map(Arc::new), syncs.durable());
         let (current, end, buffer) = (0, 0, Vec::new());
-        Log { parts, current, secret, bytes_max, generation, sequence, durable, end, buffer }
+        Log { parts, current, secret, bytes_max, generation, sequence, syncs, end, buffer }
     }
 
     /// The sequence of the last record.
@@ -120,11 +121,18 @@ impl Log {
         self.end == 0
     }
 
-    /// Writes a group behind the others; durably, and the others with it, if `sync`.
-    pub(super) fn append(&mut self, batches: &[&[Change]], sync: bool) -> Result<(), Refused> {
-        let head = Head { generation: self.generation, sequence: self.sequence + 1, durable: self.durable };
-        record::encode(self.secret, head, batches, &mut self.buffer);
-        let Part { file, place } = &self.parts[self.current];
+    /// The file that has all records that are not durable.
+    pub(super) fn current(&self) -> Arc<Part> {
+        Arc::clone(&self.parts[self.current])
+    }
+
+    /// Writes a batch behind the others. Returns its sequence.
+    pub(super) fn append(&mut self, batch: &Batch<'_>) -> Result<u64, Refused> {
+        let &Batch { id, timestamp, oldest_timestamp, changes, .. } = batch;
+        let (generation, sequence, durable) = (self.generation, self.sequence + 1, self.syncs.durable());
+        let head = Head { generation, sequence, durable, id, timestamp, oldest_timestamp };
+        record::encode(self.secret, head, changes, &mut self.buffer);
+        let Part { file, place } = &*self.parts[self.current];
         if let Err(error) = file.write(&self.buffer, self.end as u64) {
             let failed = failure::of_io(place, "written", &error);
             if !failure::is_full(&error) {
@@ -133,38 +141,29 @@ impl Log {
             self.cut().map_err(Refused::Unknown)?;
             return Err(Refused::Full(failed));
         }
-        self.sequence = head.sequence;
+        self.sequence = sequence;
         self.end += self.buffer.len();
-        // One large group does not keep its room for ever.
+        // One large batch does not keep its room for ever.
         self.buffer.shrink_to(1 << 20);
-        if sync { self.sync().map_err(Refused::Unknown) } else { Ok(()) }
+        Ok(sequence)
     }
 
-    fn sync(&mut self) -> Result<(), DataError> {
-        let Part { file, place } = &self.parts[self.current];
-        file.sync().map_err(|error| failure::of_io(place, "synced", &error))?;
-        self.durable = self.sequence;
-        Ok(())
-    }
-
-    /// A group that went past the log, to the checkpoint at once, has a sequence too.
+    /// A batch that went past the log, to the checkpoint at once, has a sequence too.
     pub(super) fn skip(&mut self) {
         self.sequence += 1;
     }
 
     /// Begins again at 0, behind a checkpoint of all that was written so far.
     pub(super) fn restart(&mut self) {
-        self.durable = self.sequence;
+        self.syncs.note(self.sequence);
         self.end = 0;
     }
 
     /// Goes on in the other file; a durable checkpoint has all of that file (Invariant 4). Returns
     /// what the next checkpoint is to have.
     pub(super) fn seal(&mut self) -> Result<u64, DataError> {
-        if self.durable < self.sequence {
-            // Invariant 3.
-            self.sync()?;
-        }
+        // Invariant 3.
+        self.syncs.sync(&self.parts[self.current], self.sequence)?;
         self.current ^= 1;
         self.end = 0;
         Ok(self.sequence)
@@ -173,26 +172,26 @@ impl Log {
     /// Makes sure that nothing is behind the last record, after a loss of power either (Invariant
     /// 5). It takes no room, where to write over something might.
     fn cut(&mut self) -> Result<(), DataError> {
-        let Part { file, place } = &self.parts[self.current];
+        let part = &*self.parts[self.current];
         let end = self.end as u64;
-        let cut = match file.length() {
+        let cut = match part.file.length() {
             Ok(length) if length <= end => return Ok(()),
-            Ok(_) => file.set_length(end),
+            Ok(_) => part.file.set_length(end),
             Err(error) => Err(error),
         };
-        cut.map_err(|error| failure::of_io(place, "cut", &error))?;
-        self.sync()
+        cut.map_err(|error| failure::of_io(&part.place, "cut", &error))?;
+        self.syncs.sync_again(part, self.sequence)
     }
 }
 
-/// Reads the groups that the log has beyond a checkpoint, in order; returns the sequence of the
+/// Reads the batches that the log has beyond a checkpoint, in order; returns the sequence of the
 /// last one.
 pub(super) fn replay(
     parts: &[Part; 2],
     secret: Secret,
     generation: u64,
     applied: u64,
-    mut each: impl FnMut(Vec<Change>) -> Result<(), DataError>,
+    mut each: impl FnMut(Head, Vec<Change>),
 ) -> Result<u64, DataError> {
     let [first, second] = parts.each_ref().map(|part| {
         let bytes = read(&*part.file).map_err(|error| failure::of_io(&part.place, "read", &error))?;
@@ -208,8 +207,8 @@ pub(super) fn replay(
                 if head.generation != generation || head.sequence != sequence + 1 {
                     break;
                 }
-                each(changes)?;
                 sequence = head.sequence;
+                each(head, changes);
                 *at += length;
             }
         }
@@ -227,7 +226,7 @@ pub(super) fn replay(
         Some((part, head)) => {
             let (ends, what) = (files.each_ref().map(|(_, _, at)| at), head.sequence);
             let why = format!(
-                "the group {missing}, behind {} or {} bytes of the two files, was acknowledged and cannot be read ({what} can)",
+                "the batch {missing}, behind {} or {} bytes of the two files, was acknowledged and cannot be read ({what} can)",
                 ends[0], ends[1]
             );
             Err(failure::damaged(&part.place, &why))
@@ -258,12 +257,18 @@ fn read(file: &dyn Medium) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
     use std::fs::File;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     const SECRET: Secret = Secret { start: *b"\xABsecret!", sum: 7 };
 
     fn put(number: u8) -> Change {
         Change::Put { key: [number].into(), value: [number; 20].into() }
+    }
+
+    /// Writes a batch, and syncs if that is asked for.
+    fn append(log: &mut Log, changes: &[Change], sync: bool) -> Result<(), Refused> {
+        let last = log.append(&Batch::new(changes, sync))?;
+        if sync { log.syncs.sync(&log.current(), last).map_err(Refused::Unknown) } else { Ok(()) }
     }
 
     struct Setting(tempfile::TempDir);
@@ -284,15 +289,12 @@ mod tests {
         }
 
         fn log(&self, generation: u64, applied: u64) -> Log {
-            Log::new(self.parts(), SECRET, 1 << 20, generation, applied)
+            Log::new(self.parts(), SECRET, 1 << 20, generation, Arc::new(Syncs::new(applied)))
         }
 
         fn replayed(&self, generation: u64, applied: u64) -> Result<Vec<Change>, DataError> {
             let mut all = Vec::new();
-            let each = |changes| {
-                all.extend(changes);
-                Ok(())
-            };
+            let each = |_, changes| all.extend::<Vec<Change>>(changes);
             replay(&self.parts(), SECRET, generation, applied, each).map(|_| all)
         }
 
@@ -307,14 +309,14 @@ mod tests {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
         for number in 0..5 {
-            log.append(&[&[put(number)], &[put(number + 100)]], number % 2 == 0).expect("appended");
+            append(&mut log, &[put(number), put(number + 100)], number % 2 == 0).expect("appended");
         }
         let expected: Vec<_> = (0..5).flat_map(|number| [put(number), put(number + 100)]).collect();
         assert_eq!(setting.replayed(1, 0), Ok(expected));
         assert_eq!(setting.replayed(2, 0), Ok(vec![]), "another generation");
         assert_eq!(setting.replayed(1, 5), Ok(vec![]), "the checkpoint has them");
         let error = setting.replayed(0, 0).expect_err("the checkpoint is older than the log");
-        assert!(error.to_string().contains("the group 1"), "{error}");
+        assert!(error.to_string().contains("the batch 1"), "{error}");
     }
 
     #[test]
@@ -322,16 +324,16 @@ mod tests {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
         for number in 0..5 {
-            log.append(&[&[put(number)]], true).expect("appended");
+            append(&mut log, &[put(number)], true).expect("appended");
         }
         log.restart();
         // Records of the same length: those of the lap before begin where these end.
-        log.append(&[&[put(10)]], true).expect("appended");
+        append(&mut log, &[put(10)], true).expect("appended");
         assert_eq!(setting.replayed(1, 5), Ok(vec![put(10)]));
         // The store was opened again; group 7 was written before, but never acknowledged.
-        log.append(&[&[put(11)]], false).expect("appended");
+        append(&mut log, &[put(11)], false).expect("appended");
         let mut log = setting.log(2, 5);
-        log.append(&[&[put(20)]], true).expect("appended");
+        append(&mut log, &[put(20)], true).expect("appended");
         assert_eq!(setting.replayed(2, 5), Ok(vec![put(20)]));
     }
 
@@ -339,7 +341,7 @@ mod tests {
     fn a_torn_end_is_left_out_and_a_damaged_middle_refused() {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
-        let append = |log: &mut Log, number, sync| log.append(&[&[put(number)]], sync).expect("appended");
+        let append = |log: &mut Log, number, sync| append(log, &[put(number)], sync).expect("appended");
         append(&mut log, 0, true);
         let length = log.end as u64;
         append(&mut log, 1, false);
@@ -356,18 +358,18 @@ mod tests {
         );
         append(&mut log, 4, true);
         let error = setting.replayed(1, 0).expect_err("damaged");
-        assert!(error.to_string().contains("the group 2"), "{error}");
+        assert!(error.to_string().contains("the batch 2"), "{error}");
     }
 
     #[test]
     fn a_sealed_file_and_the_one_after_it_are_replayed_in_order_whichever_they_are() {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
-        let append = |log: &mut Log, number, sync| log.append(&[&[put(number)]], sync).expect("appended");
+        let append = |log: &mut Log, number, sync| append(log, &[put(number)], sync).expect("appended");
         append(&mut log, 1, true);
         append(&mut log, 2, false);
         assert_eq!(log.seal(), Ok(2));
-        assert_eq!(log.durable, 2, "synced before it was sealed");
+        assert_eq!(log.syncs.durable(), 2, "synced before it was sealed");
         append(&mut log, 3, true);
         append(&mut log, 4, true);
         let puts = |numbers: std::ops::RangeInclusive<u8>| Ok(numbers.map(put).collect::<Vec<_>>());
@@ -385,15 +387,15 @@ mod tests {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
         for number in 1..=3 {
-            log.append(&[&[put(number)]], false).expect("appended");
+            append(&mut log, &[put(number)], false).expect("appended");
         }
         let length = log.end as u64 / 3;
         log.seal().expect("sealed");
-        log.append(&[&[put(4)]], true).expect("appended");
+        append(&mut log, &[put(4)], true).expect("appended");
         assert_eq!(setting.replayed(1, 0).map(|all| all.len()), Ok(4));
         setting.damage(2 * length + 20);
         let error = setting.replayed(1, 0).expect_err("damaged");
-        assert!(error.to_string().contains("the group 3"), "{error}");
+        assert!(error.to_string().contains("the batch 3"), "{error}");
     }
 
     /// A file on a disk that gets full: of a write that begins at or behind `room`, all but the
@@ -442,14 +444,14 @@ mod tests {
         /// now has room for the first alone.
         fn tight(&self, cuts: bool) -> (Log, Arc<Mutex<Vec<&'static str>>>) {
             let mut log = self.log(1, 0);
-            log.append(&[&[put(1)]], false).expect("appended");
+            append(&mut log, &[put(1)], false).expect("appended");
             let room = log.end as u64;
-            log.append(&[&[put(2)]], false).expect("appended");
+            append(&mut log, &[put(2)], false).expect("appended");
             let done = Arc::<Mutex<Vec<_>>>::default();
             let mut parts = self.parts();
             parts[0].file = Box::new(Tight { file: self.file("log"), room, cuts, done: Arc::clone(&done) });
-            let mut log = Log::new(parts, SECRET, 1 << 20, 1, 0);
-            log.append(&[&[put(1)]], false).expect("appended");
+            let mut log = Log::new(parts, SECRET, 1 << 20, 1, Arc::new(Syncs::new(0)));
+            append(&mut log, &[put(1)], false).expect("appended");
             done.lock().expect("no panic").clear();
             (log, done)
         }
@@ -460,7 +462,7 @@ mod tests {
     fn a_group_that_was_refused_never_comes_back() {
         let setting = Setting::new();
         let (mut log, done) = setting.tight(true);
-        let refused = log.append(&[&[put(2)]], false).expect_err("full");
+        let refused = append(&mut log, &[put(2)], false).expect_err("full");
         assert!(
             matches!(&refused, Refused::Full(why) if why.to_string().contains("make room")),
             "{refused:?}"
@@ -468,16 +470,16 @@ mod tests {
         // A sync, or a loss of power might bring it back.
         assert_eq!(*done.lock().expect("no panic"), ["write", "cut", "sync"]);
         assert_eq!(setting.replayed(1, 0), Ok(vec![put(1)]));
-        assert_eq!((log.sequence(), log.durable), (1, 1));
+        assert_eq!((log.sequence(), log.syncs.durable()), (1, 1));
         log.seal().expect("sealed");
-        log.append(&[&[put(3)]], true).expect("appended");
+        append(&mut log, &[put(3)], true).expect("appended");
         assert_eq!(setting.replayed(1, 0), Ok(vec![put(1), put(3)]));
     }
 
     #[test]
     fn a_group_that_cannot_be_cut_off_may_come_back_and_the_error_says_so() {
         let (mut log, _) = Setting::new().tight(false);
-        let refused = log.append(&[&[put(2)]], false).expect_err("full");
+        let refused = append(&mut log, &[put(2)], false).expect_err("full");
         assert!(matches!(&refused, Refused::Unknown(why) if why.to_string().contains("cut")), "{refused:?}");
     }
 
@@ -485,13 +487,13 @@ mod tests {
     fn a_group_that_went_past_the_log_is_known_to_be_durable() {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
-        log.append(&[&[put(1)]], false).expect("appended");
+        append(&mut log, &[put(1)], false).expect("appended");
         log.skip();
         log.restart();
-        log.append(&[&[put(3)]], false).expect("appended");
+        append(&mut log, &[put(3)], false).expect("appended");
         let bytes = read(&setting.file("log")).expect("read");
         let (head, ..) = record::decode(SECRET, &bytes).expect("a record");
-        assert_eq!(head, Head { generation: 1, sequence: 3, durable: 2 });
+        assert_eq!((head.generation, head.sequence, head.durable), (1, 3, 2));
     }
 
     /// A client that writes values knows everything of a record but the secret.
@@ -499,12 +501,12 @@ mod tests {
     fn a_value_that_looks_like_a_record_is_none() {
         let setting = Setting::new();
         let mut log = setting.log(1, 0);
-        let head = Head { generation: u64::MAX, sequence: 9, durable: 8 };
+        let head = Head { sequence: 9, durable: 8, ..Head::of(u64::MAX) };
         let mut forged = Vec::new();
         let mut forge = |secret: Secret| {
             record::encode(secret, head, &[], &mut forged);
             let change = Change::Put { key: (*b"x").into(), value: forged.as_slice().into() };
-            log.append(&[&[change]], true).expect("appended");
+            append(&mut log, &[change], true).expect("appended");
         };
         forge(Secret { start: *b"\xABmanxlog", ..SECRET });
         forge(Secret { sum: 0, ..SECRET });
@@ -513,7 +515,7 @@ mod tests {
         // The test itself: with the secret it would be one.
         forge(SECRET);
         let error = setting.replayed(1, 3).expect_err("a record of a later generation");
-        assert!(error.to_string().contains("the group 4"), "{error}");
+        assert!(error.to_string().contains("the batch 4"), "{error}");
     }
 
     /// Records are found wherever they begin, although what they begin with may overlap with
@@ -522,7 +524,7 @@ mod tests {
     fn a_record_is_found_behind_a_part_of_what_it_begins_with() {
         let secret = Secret { start: *b"abababab", sum: 0 };
         let mut record = Vec::new();
-        record::encode(secret, Head { generation: 1, sequence: 2, durable: 1 }, &[], &mut record);
+        record::encode(secret, Head { sequence: 2, durable: 1, ..Head::of(1) }, &[], &mut record);
         let bytes = [b"ababab", record.as_slice(), b"more"].concat();
         assert_eq!(behind(&secret, &bytes).count(), 1);
     }

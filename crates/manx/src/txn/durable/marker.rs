@@ -26,7 +26,7 @@ pub(super) const NAME: &str = "MANX";
 /// What every format has in common.
 const OURS: &str = "manx durable store\nformat ";
 /// This one.
-const FORMAT: &str = "3";
+const FORMAT: &str = "4";
 /// How long a marker is.
 const LENGTH: usize = 87;
 /// Where the secret is.
@@ -206,7 +206,7 @@ mod tests {
     fn a_mark_of_an_earlier_day_is_read_and_written_as_it_was() {
         // The checksum is by another implementation.
         let sample =
-            b"manx durable store\nformat 3\nstate ready         \nlog ab7365637265742100000007 26f26acd\n";
+            b"manx durable store\nformat 4\nstate ready         \nlog ab7365637265742100000007 26f26acd\n";
         assert_eq!(sample.len(), LENGTH);
         assert_eq!(text(State::Ready, SECRET), sample);
         assert_eq!(parse(sample), Some((State::Ready, SECRET)));
@@ -220,7 +220,7 @@ mod tests {
             let mut changed = ready.clone();
             changed[at] ^= 1;
             let error = state(Some(&changed), true).expect_err("changed").to_string();
-            assert!(error.contains("damaged") || error.contains("format 2"), "{at}: {error}");
+            assert!(error.contains("damaged") || error.contains("format 5"), "{at}: {error}");
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
             (Some(&new[..20]), true, "damaged"),
             (Some(b"once upon a time".as_slice()), false, "damaged"),
             (Some(b"manx durable store\nformat 2\nstate ready         ".as_slice()), true, "format 2,"),
-            (Some(b"manx durable store\nformat 2\nstate ready         ".as_slice()), false, "format 2,"),
+            (Some(b"manx durable store\nformat 3\nstate ready         ".as_slice()), false, "format 3,"),
             (
                 Some(b"manx durable store\nformat 44\nstate ready        \nmore".as_slice()),
                 true,

@@ -2,25 +2,26 @@
 //! system, and the loss of power.
 //!
 //! ```text
-//!   apply ──► group ──► log ──► sync ──► base ──► return      get, scan ──► what is seen of the base
-//!             (one leader for all that came)  ▲
-//!              each time that a file is full  └── checkpoint, by another thread: the base is durable, that file is free
+//!   append ──► log, above the base ──► return: seen, and in its place
+//!   wait ────► group ──► sync ──► return: durable                                    get, scan ──► what is above, base
+//!              (one leader for all that came)
+//!              each time that a file is full ──► checkpoint, by another thread: what was above is in the base
 //! ```
 //!
-//! Many threads' batches go to a log together, with one write and one sync (`group.rs`,
-//! `record.rs`, `log.rs`). Then they are applied to the base (`base.rs`), an ordered tree in a
-//! file, where readers find them; that is volatile until the next checkpoint. While one is made,
-//! beside the commits (`writer.rs`), they are kept above the tree (`memtable.rs`). After a crash
-//! the base is as at the last checkpoint, and the log is applied again. Files are reached through
-//! `disk.rs`, in a folder (`folder.rs`) that a marker tells from others (`marker.rs`), and in which
-//! records are known by a secret, since values may be anything (`secret.rs`). Why this engine, and
-//! why a log of its own: see the README beside this room's files.
+//! A batch goes to the log's file (`record.rs`, `log.rs`), and is kept above the base, where readers
+//! find it (`memtable.rs`). Many threads' batches become durable with one sync (`group.rs`,
+//! `syncs.rs`). The base (`base.rs`), an ordered tree in a file, follows with checkpoints, beside
+//! the batches (`writer.rs`). After a crash the base is as at the last checkpoint, and the log is
+//! read again. Files are reached through `disk.rs`, in a folder (`folder.rs`) that a marker tells
+//! from others (`marker.rs`), and in which records are known by a secret, since values may be
+//! anything (`secret.rs`). Why this engine, and why a log of its own: see the README beside this
+//! room's files.
 //!
 //! Invariants:
-//! 1. Checkpoint and log together contain every acknowledged group, in order, at each moment; and
-//!    each other group whole or not at all.
-//! 2. A batch is seen by readers after its record is in the log, durable if that was asked for; and
-//!    before its `apply` returns.
+//! 1. Checkpoint and log together contain every acknowledged batch, in order, at each moment; and
+//!    each other batch whole or not at all, and none without those before it.
+//! 2. A batch is in the log's file before readers see it, and readers see it before its `append`
+//!    returns. It is durable, if that was asked for, when its `wait` returns.
 //! 3. After an error that leaves open what is on the disk (a sync that failed above all: what it
 //!    had to write may be gone from memory and not be on the disk, and the next sync would not
 //!    notice) nothing is changed any more. Opening the store again finds out what is there.
@@ -38,6 +39,7 @@ mod marker;
 mod memtable;
 mod record;
 mod secret;
+mod syncs;
 mod writer;
 
 // For this package's tests, which put other files below a store, and for the package `serve`, which
@@ -47,16 +49,15 @@ pub use disk::{Disk, Medium};
 #[doc(hidden)]
 pub use folder::Folder;
 
-use super::{Batch, Bounds, Change, Data, DataError, Entry, Recovered, Value};
+use super::{Batch, Bounds, Data, DataError, Entry, Limits, Recovered, Value};
 use base::{Base, Position};
-use group::Group;
 use log::{Log, Part};
 use marker::{Marker, State};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use syncs::Syncs;
 use writer::Writer;
 
 const BASE: &str = "data.redb";
@@ -65,9 +66,6 @@ const LOGS: [&str; 2] = ["log", "log2"];
 const LOG_BYTES_MIN: usize = 4 << 10;
 /// None is longer: the length of a record's changes has 32 bits.
 const LOG_BYTES_MAX: usize = 1 << 30;
-
-/// The number of changes of the log that are applied in one step when the store is opened.
-const REPLAYED_AT_ONCE: usize = 100_000;
 
 /// How a durable store works.
 ///
@@ -94,9 +92,8 @@ impl DurableOptions {
     }
 
     /// Sets the length of each of the log's two files: a checkpoint is made each time that one is
-    /// full, beside the commits, which go on in the other one. Opening after a crash applies at
-    /// most both again. What is committed during a checkpoint is kept in memory. 4 KiB to 1 GiB;
-    /// the default is 8 MiB.
+    /// full, beside the commits, which go on in the other one. Opening after a crash reads at most
+    /// both again. What both have is kept in memory as well. 4 KiB to 1 GiB; the default is 8 MiB.
     pub const fn log_bytes(mut self, bytes: usize) -> DurableOptions {
         self.log_bytes = bytes;
         self
@@ -136,8 +133,6 @@ impl Default for DurableOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Durable {
-    group: Group,
-    places: AtomicU64,
     writer: Arc<Writer>,
     /// The thread that makes checkpoints; there until the store is dropped.
     checkpointer: Option<JoinHandle<()>>,
@@ -200,27 +195,31 @@ impl Durable {
         let log = |name| open(name).map(|(file, place)| Part { file, place });
         let ((file, base_place), log) = (open(BASE)?, [log(LOGS[0])?, log(LOGS[1])?]);
         let (base, at) = Base::open(file, base_place, options.cache_bytes, options.check)?;
-        // Many groups in one step: a page of the tree that several of them change is changed once.
-        let mut changes = Vec::new();
-        let applied = log::replay(&log, marker.secret(), at.generation, at.applied, |group| {
-            changes.extend(group);
-            if changes.len() < REPLAYED_AT_ONCE {
-                Ok(())
-            } else {
-                base.apply(&[&std::mem::take(&mut changes)])
-            }
+        let Position { applied, generation, mut known } = at;
+        let mut replayed = applied;
+        let applied = log::replay(&log, marker.secret(), generation, applied, |head, changes| {
+            known.note(&Batch {
+                id: head.id,
+                timestamp: head.timestamp,
+                oldest_timestamp: head.oldest_timestamp,
+                ..Batch::default()
+            });
+            replayed += 1;
+            base.add(replayed, &changes);
         })?;
-        let generation = at.generation + 1;
         // From here on the log's records count no more, and new ones have a generation of their
         // own.
-        base.checkpoint(&[&changes], Position { applied, generation })?;
+        let position = Position { applied, generation: generation + 1, known };
+        base.freeze();
+        base.checkpoint(position)?;
         if state == State::New {
             let synced = log.iter().try_for_each(|part| part.file.sync()).and_then(|()| disk.sync());
             synced.map_err(|error| failure::of_io(&place, "synced", &error))?;
             marker.make_ready()?;
         }
-        let log = Log::new(log, marker.secret(), bytes_max, generation, applied);
-        let writer = Arc::new(Writer::new(log, base, generation, place, disk));
+        let syncs = Arc::new(Syncs::new(applied));
+        let log = Log::new(log, marker.secret(), bytes_max, position.generation, Arc::clone(&syncs));
+        let writer = Arc::new(Writer::new(log, syncs, base, position, place, disk));
         let its = Arc::clone(&writer);
         let started =
             thread::Builder::new().name("manx-checkpoint".into()).spawn(move || its.make_checkpoints());
@@ -230,13 +229,13 @@ impl Durable {
                 writer.place
             ))
         })?;
-        Ok(Durable { group: Group::default(), places: AtomicU64::new(0), writer, checkpointer: Some(checkpointer) })
+        Ok(Durable { writer, checkpointer: Some(checkpointer) })
     }
 }
 
 impl Data for Durable {
     fn recover(&self) -> Result<Recovered, DataError> {
-        Ok(Recovered { epoch: 1, ..Recovered::default() })
+        self.writer.recover()
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
@@ -251,20 +250,21 @@ impl Data for Durable {
         self.writer.base.scan(bounds, descending, limit)
     }
 
-    fn append(&self, Batch { changes, sync, .. }: Batch<'_>) -> Result<u64, DataError> {
-        if !changes.is_empty() || sync {
-            let commit = |batches: &[&[Change]], sync| self.writer.commit(batches, sync);
-            self.group.apply(changes, sync, commit)?;
-        }
-        Ok(self.places.fetch_add(1, Ordering::Relaxed) + 1)
+    fn append(&self, batch: Batch<'_>) -> Result<u64, DataError> {
+        self.writer.append(&batch)
     }
 
-    fn wait(&self, _: u64) -> Result<(), DataError> {
-        Ok(())
+    fn wait(&self, place: u64) -> Result<(), DataError> {
+        self.writer.wait(place)
     }
 
     fn durable(&self) -> u64 {
-        self.places.load(Ordering::Relaxed)
+        self.writer.durable()
+    }
+
+    fn limits(&self) -> Limits {
+        // The engine's, and those of a length in a record.
+        Limits { key_bytes: 1 << 30, value_bytes: 1 << 31, ..Limits::NONE }
     }
 
     fn checkpoint(&self) -> Result<(), DataError> {

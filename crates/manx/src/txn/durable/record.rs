@@ -1,5 +1,5 @@
-//! A record of the log: a group of batches, as bytes. A record that was not written whole is
-//! recognized as such.
+//! A record of the log: a batch, as bytes. A record that was not written whole is recognized as
+//! such.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -9,7 +9,10 @@
 //! | 16..24 | *generation*: of the opening of the store that wrote it |
 //! | 24..32 | *sequence*: one more than that of the record before it |
 //! | 32..40 | *durable*: all records up to this sequence were known to be durable when it was written |
-//! | 40.. | the changes: a tag (1 put, 2 delete), the key's length (4 bytes) and the key; for a put the value's length and the value |
+//! | 40..48 | the id of the transaction, or 0 |
+//! | 48..56 | the timestamp of its commit, or 0 |
+//! | 56..64 | the oldest timestamp that could be read then |
+//! | 64.. | the changes: a tag (1 put, 2 delete), the key's length (4 bytes) and the key; for a put the value's length and the value |
 //!
 //! All numbers are little-endian.
 
@@ -18,7 +21,7 @@ use crate::txn::{Change, Value};
 use crc32fast::Hasher;
 
 /// How many bytes come before the changes.
-pub(super) const HEADER: usize = 40;
+pub(super) const HEADER: usize = 64;
 /// Where what the checksum covers begins.
 const COVERED: usize = 12;
 
@@ -31,22 +34,33 @@ pub(super) struct Head {
     pub(super) generation: u64,
     pub(super) sequence: u64,
     pub(super) durable: u64,
+    pub(super) id: u64,
+    pub(super) timestamp: u64,
+    pub(super) oldest_timestamp: u64,
+}
+
+#[cfg(test)]
+impl Head {
+    /// Of a generation, and of nothing else.
+    pub(super) fn of(generation: u64) -> Head {
+        Head { generation, sequence: 0, durable: 0, id: 0, timestamp: 0, oldest_timestamp: 0 }
+    }
 }
 
 /// How many bytes the record of some changes has.
-pub(super) fn bytes_of(batches: &[&[Change]]) -> usize {
+pub(super) fn bytes_of(changes: &[Change]) -> usize {
     let bytes = |change: &Change| match change {
         Change::Put { key, value } => 9 + key.len() + value.len(),
         Change::Delete { key } => 5 + key.len(),
     };
-    HEADER + batches.iter().copied().flatten().map(bytes).sum::<usize>()
+    HEADER + changes.iter().map(bytes).sum::<usize>()
 }
 
 /// Writes a record in the place of what is in `into`. Its changes have less than 4 GiB.
-pub(super) fn encode(secret: Secret, head: Head, batches: &[&[Change]], into: &mut Vec<u8>) {
+pub(super) fn encode(secret: Secret, head: Head, changes: &[Change], into: &mut Vec<u8>) {
     into.clear();
     into.resize(HEADER, 0);
-    for change in batches.iter().copied().flatten() {
+    for change in changes {
         match change {
             Change::Put { key, value } => {
                 into.push(PUT);
@@ -62,9 +76,11 @@ pub(super) fn encode(secret: Secret, head: Head, batches: &[&[Change]], into: &m
     let length = (into.len() - HEADER) as u32;
     into[..8].copy_from_slice(&secret.start);
     into[12..16].copy_from_slice(&length.to_le_bytes());
-    into[16..24].copy_from_slice(&head.generation.to_le_bytes());
-    into[24..32].copy_from_slice(&head.sequence.to_le_bytes());
-    into[32..40].copy_from_slice(&head.durable.to_le_bytes());
+    let Head { generation, sequence, durable, id, timestamp, oldest_timestamp } = head;
+    let numbers = [generation, sequence, durable, id, timestamp, oldest_timestamp];
+    for (place, number) in into[16..HEADER].chunks_exact_mut(8).zip(numbers) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
     let sum = sum(secret, &into[COVERED..]);
     into[8..12].copy_from_slice(&sum.to_le_bytes());
 }
@@ -110,7 +126,14 @@ pub(super) fn check(secret: Secret, bytes: &[u8]) -> Option<(Head, &[u8])> {
     if sum(secret, covered) != short(8)? {
         return None;
     }
-    let head = Head { generation: number(16)?, sequence: number(24)?, durable: number(32)? };
+    let head = Head {
+        generation: number(16)?,
+        sequence: number(24)?,
+        durable: number(32)?,
+        id: number(40)?,
+        timestamp: number(48)?,
+        oldest_timestamp: number(56)?,
+    };
     Some((head, &bytes[HEADER..end]))
 }
 
@@ -127,7 +150,8 @@ mod tests {
     use super::*;
 
     const SECRET: Secret = Secret { start: *b"\xABsecret!", sum: 0x0102_0304 };
-    const HEAD: Head = Head { generation: 3, sequence: 9, durable: 7 };
+    const HEAD: Head =
+        Head { generation: 3, sequence: 9, durable: 7, id: 11, timestamp: 20, oldest_timestamp: 15 };
 
     fn changes() -> Vec<Change> {
         let put = |key: &[u8], value: &[u8]| Change::Put { key: key.into(), value: value.into() };
@@ -136,8 +160,8 @@ mod tests {
 
     fn record() -> Vec<u8> {
         let (changes, mut bytes) = (changes(), Vec::new());
-        encode(SECRET, HEAD, &[&changes[..1], &changes[1..]], &mut bytes);
-        assert_eq!(bytes.len(), bytes_of(&[&changes]));
+        encode(SECRET, HEAD, &changes, &mut bytes);
+        assert_eq!(bytes.len(), bytes_of(&changes));
         bytes
     }
 
@@ -166,14 +190,17 @@ mod tests {
     /// The format is this one, and every later version has to read it, or to say that it cannot.
     #[test]
     fn a_record_of_an_earlier_day_is_read_and_written_as_it_was() {
-        let parts: [&[u8]; 8] = [
+        let parts: [&[u8]; 11] = [
             b"\xABsecret!",
             // By another implementation of the checksum.
-            &[0xED, 0x21, 0x9F, 0xCE],
+            &[0xCF, 0x50, 0xBB, 0x73],
             &[20, 0, 0, 0],
             &[3, 0, 0, 0, 0, 0, 0, 0],
             &[9, 0, 0, 0, 0, 0, 0, 0],
             &[7, 0, 0, 0, 0, 0, 0, 0],
+            &[11, 0, 0, 0, 0, 0, 0, 0],
+            &[20, 0, 0, 0, 0, 0, 0, 0],
+            &[15, 0, 0, 0, 0, 0, 0, 0],
             // A put of two bytes under one, and a delete.
             b"\x01\x01\0\0\0a\x02\0\0\x0012",
             b"\x02\x03\0\0\0key",
@@ -184,7 +211,7 @@ mod tests {
             Change::Delete { key: (*b"key").into() },
         ];
         let mut bytes = Vec::new();
-        encode(SECRET, HEAD, &[&changes], &mut bytes);
+        encode(SECRET, HEAD, &changes, &mut bytes);
         assert_eq!(bytes, sample);
         assert_eq!(decode(SECRET, &sample), Some((HEAD, changes, sample.len())));
     }

@@ -1,49 +1,51 @@
-//! What changes an open store: commits, and the checkpoints beside them.
+//! What changes an open store: batches, and the checkpoints beside them.
 //!
-//! A checkpoint takes a tenth of a second and more, and the engine takes no changes meanwhile. No
-//! commit waits for that:
+//! A batch is written to the log, and is above the tree for readers: no sync and no tree is on the
+//! way. A checkpoint takes a tenth of a second and more, and no batch waits for that:
 //!
 //! ```text
-//! log            7 8 9 │ sealed                                        │ free again
+//! log            7 8 9 │ sealed                          │ free again
 //! log2                 │ 10 11 12 13 14 15 …
-//! base, above          │ 10 11 12 13 14 15                             │ nothing any more
-//! base, the tree  … 9  │ 1 to 9 become durable ► 10 to 13 ► 14 ► 15    │
-//!                    begun                               under the mutex, when little is left
+//! above          7 8 9 │ frozen                          │ gone
+//! above                │ 10 11 12 13 14 15 …             │
+//! the tree      … 6    │ 7 to 9 become durable           │ … 9
+//!                    begun
 //! ```
 //!
 //! The *checkpointer* is a thread of its own, which sleeps unless a checkpoint was begun. A thread
 //! that finds the current file full begins a checkpoint, and goes on in the other file. Only a
 //! thread that fills that file as well, before the checkpoint is made, waits for it. So does a
-//! thread with a group that is longer than a file; such a group becomes durable with a checkpoint
+//! thread with a batch that is longer than a file; such a batch becomes durable with a checkpoint
 //! of its own.
 //!
 //! Invariants:
-//! 1. The log is changed by the thread that has the mutex; the base's tree likewise, unless a
-//!    checkpoint *runs*: then by the checkpointer alone, and commits are made above the tree, and
-//!    remembered in `above` for it.
-//! 2. While none runs, the tree has all groups, nothing is above it, and the file that is not the
-//!    current one is free.
-//! 3. A checkpoint runs from the sealing of a file until the tree is durable with all of that file,
-//!    and has all that was committed since; or until it has failed, after which nothing is changed
-//!    any more.
+//! 1. The log is changed by the thread that has the mutex, and so is what is above the tree. A sync
+//!    needs no mutex: batches are written while one runs.
+//! 2. While no checkpoint runs, the tree and what is above it are all batches, nothing is frozen,
+//!    and the file that is not the current one is free.
+//! 3. A checkpoint runs from the sealing of a file until the tree is durable with all of that file;
+//!    or until it has failed, after which nothing is changed any more.
 
 use super::base::{Base, Position};
 use super::disk::Disk;
+use super::group::Group;
 use super::log::{Log, Refused};
 use super::record;
+use super::syncs::Syncs;
 use crate::lock::{Condvar, Mutex, MutexGuard};
-use crate::txn::{Change, DataError, Outcome};
+use crate::txn::{Batch, DataError, Outcome, Recovered};
+use std::sync::Arc;
 
-/// So few changes are put into the tree while commits wait; a millisecond's.
-const FEW: usize = 256;
-/// Or whatever is left after this number of steps; each step has what came during the step before.
-const STEPS_MAX: u32 = 32;
+/// So many takeovers are told apart within one opening of the store.
+const TAKEOVERS_BITS: u32 = 16;
 
 /// See [the module](self).
 pub(super) struct Writer {
     state: Mutex<State>,
     /// A checkpoint was begun, or is made, or the store is being closed.
     changed: Condvar,
+    syncs: Arc<Syncs>,
+    group: Group,
     pub(super) base: Base,
     generation: u64,
     pub(super) place: String,
@@ -53,37 +55,46 @@ pub(super) struct Writer {
 
 struct State {
     log: Log,
-    /// A checkpoint of all up to this sequence runs.
-    running: Option<u64>,
-    /// What was committed since it was begun, and is not in the tree.
-    above: Vec<Change>,
+    known: Recovered,
+    /// This checkpoint runs.
+    running: Option<Position>,
     /// The number of checkpoints that were begun, and the number that are made or have failed.
     begun: u64,
     ended: u64,
     closing: bool,
-    /// Why nothing can be changed any more.
-    broken: Option<DataError>,
 }
 
 impl Writer {
-    pub(super) fn new(log: Log, base: Base, generation: u64, place: String, disk: Box<dyn Disk>) -> Writer {
-        let state =
-            State { log, running: None, above: Vec::new(), begun: 0, ended: 0, closing: false, broken: None };
-        Writer { state: Mutex::new(state), changed: Condvar::new(), base, generation, place, _disk: disk }
+    /// The writer of a store that has a checkpoint of all at this position; the log is as if empty.
+    pub(super) fn new(
+        log: Log,
+        syncs: Arc<Syncs>,
+        base: Base,
+        position: Position,
+        place: String,
+        disk: Box<dyn Disk>,
+    ) -> Writer {
+        let Position { applied, generation, known } = position;
+        let state = State { log, known, running: None, begun: 0, ended: 0, closing: false };
+        let group = Group::new(applied, Arc::clone(&syncs));
+        let (state, changed) = (Mutex::new(state), Condvar::new());
+        Writer { state, changed, syncs, group, base, generation, place, _disk: disk }
     }
 
-    /// Makes the changes of some batches, in order.
-    pub(super) fn commit(&self, batches: &[&[Change]], sync: bool) -> Result<(), DataError> {
+    /// From now on a batch of an earlier owner is refused.
+    pub(super) fn recover(&self) -> Result<Recovered, DataError> {
         let mut state = self.usable(self.state.lock())?;
-        let bytes = record::bytes_of(batches);
+        let first = self.generation << TAKEOVERS_BITS;
+        state.known.epoch = (state.known.epoch + 1).max(first);
+        Ok(state.known)
+    }
+
+    /// Writes a batch behind the others, and shows it to readers. Returns its place.
+    pub(super) fn append(&self, batch: &Batch<'_>) -> Result<u64, DataError> {
+        let mut state = self.usable(self.state.lock())?;
+        let bytes = record::bytes_of(batch.changes);
         if !state.log.could_hold(bytes) {
-            let mut state = self.until_none_runs(state)?;
-            state.log.skip();
-            let position = Position { applied: state.log.sequence(), generation: self.generation };
-            let made = self.base.checkpoint(batches, position);
-            state.break_at(made)?;
-            state.log.restart();
-            return Ok(());
+            return self.append_past_the_log(batch, self.until_none_runs(state)?);
         }
         while !state.log.has_room(bytes) {
             // Another may have begun one when this one is made.
@@ -92,21 +103,61 @@ impl Writer {
                 self.begin(&mut state)?;
             }
         }
-        match state.log.append(batches, sync) {
-            Ok(()) if state.running.is_some() => {
-                self.base.apply_above(state.log.sequence(), batches);
-                state.above.extend(batches.iter().copied().flatten().cloned());
-                Ok(())
-            }
-            Ok(()) => {
-                // It is in the log, and would come back: what the base has may not differ from
-                // that.
-                let applied = self.base.apply(batches);
-                state.break_at(applied)
+        // A thread that waited above may have lost the store to another owner.
+        self.owns(&state, batch)?;
+        match state.log.append(batch) {
+            Ok(sequence) => {
+                state.known.note(batch);
+                self.base.add(sequence, batch.changes);
+                self.group.append(sequence, bytes, batch.sync);
+                Ok(sequence)
             }
             Err(Refused::Full(error)) => Err(error),
-            Err(Refused::Unknown(error)) => state.break_at(Err(error)),
+            Err(Refused::Unknown(error)) => self.syncs.fails(Err(error)),
         }
+    }
+
+    /// No checkpoint runs.
+    fn append_past_the_log(
+        &self,
+        batch: &Batch<'_>,
+        mut state: MutexGuard<'_, State>,
+    ) -> Result<u64, DataError> {
+        self.owns(&state, batch)?;
+        state.log.skip();
+        state.known.note(batch);
+        let sequence = state.log.sequence();
+        self.base.add(sequence, batch.changes);
+        self.base.freeze();
+        self.syncs.fails(self.base.checkpoint(self.position(&state)))?;
+        state.log.restart();
+        self.group.append(sequence, 0, batch.sync);
+        Ok(sequence)
+    }
+
+    fn owns(&self, state: &State, batch: &Batch<'_>) -> Result<(), DataError> {
+        if batch.epoch >= state.known.epoch {
+            return Ok(());
+        }
+        let text = format!("{}: another store of this process has taken it over: use that one", self.place);
+        Err(DataError::new(text).with_outcome(Outcome::Fenced))
+    }
+
+    /// Returns once what has this place is durable, if it is to be.
+    pub(super) fn wait(&self, place: u64) -> Result<(), DataError> {
+        self.group.wait(place, |covers| {
+            let (part, last) = {
+                let state = self.state.lock();
+                (state.log.current(), state.log.sequence())
+            };
+            covers(last);
+            self.syncs.sync(&part, last)
+        })
+    }
+
+    /// Up to which place all is durable.
+    pub(super) fn durable(&self) -> u64 {
+        self.syncs.durable()
     }
 
     /// Makes a checkpoint of what was committed before.
@@ -120,12 +171,16 @@ impl Writer {
         self.usable(state).map(drop)
     }
 
+    fn position(&self, state: &State) -> Position {
+        Position { applied: state.log.sequence(), generation: self.generation, known: state.known }
+    }
+
     /// Begins one; none runs.
     fn begin(&self, state: &mut State) -> Result<(), DataError> {
-        let sealed = state.log.seal();
-        state.running = Some(state.break_at(sealed)?);
+        self.syncs.fails(state.log.seal())?;
+        state.running = Some(self.position(state));
         state.begun += 1;
-        self.base.rise();
+        self.base.freeze();
         self.changed.notify_all();
         Ok(())
     }
@@ -135,42 +190,19 @@ impl Writer {
         let mut state = self.state.lock();
         loop {
             match state.running {
-                Some(applied) => {
+                Some(position) => {
                     drop(state);
-                    self.make(Position { applied, generation: self.generation });
+                    // If it fails, readers still see what is above.
+                    let _ = self.syncs.fails(self.base.checkpoint(position));
                     state = self.state.lock();
+                    state.running = None;
+                    state.ended += 1;
+                    self.changed.notify_all();
                 }
                 None if state.closing => return,
                 None => self.changed.wait(&mut state),
             }
         }
-    }
-
-    /// Makes the checkpoint that runs, without the mutex.
-    fn make(&self, position: Position) {
-        let mut done = self.base.checkpoint(&[], position);
-        let (mut steps, mut settled) = (0..STEPS_MAX, None);
-        let mut state = loop {
-            let mut state = self.state.lock();
-            if done.is_err() {
-                break state;
-            }
-            let above = std::mem::take(&mut state.above);
-            if above.len() <= FEW || steps.next().is_none() {
-                done = self.base.settle(&[&above]).map(|above| settled = Some(above));
-                break state;
-            }
-            drop(state);
-            done = self.base.apply(&[&above]);
-        };
-        // If it failed, readers still see what is above.
-        let _ = state.break_at(done);
-        state.running = None;
-        state.ended += 1;
-        self.changed.notify_all();
-        drop(state);
-        // Much memory, maybe.
-        drop(settled);
     }
 
     /// Tells the checkpointer to end.
@@ -182,12 +214,14 @@ impl Writer {
     /// A last checkpoint, after the checkpointer has ended.
     pub(super) fn finish(&self) {
         let state = self.state.lock();
-        if state.running.is_some() || state.broken.is_some() {
+        if state.running.is_some() || self.syncs.failed().is_some() {
             return;
         }
         // It makes the next opening quick, no more: what fails here the log still has.
-        let position = Position { applied: state.log.sequence(), generation: self.generation };
-        if state.log.is_empty() || self.base.checkpoint(&[], position).is_ok() {
+        if !state.log.is_empty() {
+            self.base.freeze();
+        }
+        if state.log.is_empty() || self.base.checkpoint(self.position(&state)).is_ok() {
             self.base.finish();
         }
     }
@@ -203,24 +237,12 @@ impl Writer {
     }
 
     fn usable<'a>(&self, state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, DataError> {
-        match &state.broken {
+        match self.syncs.failed() {
             None => Ok(state),
             Some(why) => Err(DataError::new(format!(
                 "{} takes no changes since an earlier error, and nothing was changed: open it again. The error was: {why}",
                 self.place
             ))),
         }
-    }
-}
-
-impl State {
-    /// Remembers an error that leaves open what is on the disk.
-    fn break_at<T>(&mut self, result: Result<T, DataError>) -> Result<T, DataError> {
-        result.map_err(|why| {
-            let error = DataError::new(format!("{why} (it is not known whether the changes were made)"));
-            let error = error.with_outcome(Outcome::Unknown);
-            self.broken = Some(error.clone());
-            error
-        })
     }
 }

@@ -12,8 +12,8 @@
 //!    so one thread at a time serves it.
 //! 2. A connection becomes IDLE only from RUNNING, after a turn that found nothing to read or could
 //!    not write. What came since made it AGAIN.
-//! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread, it stays RUNNING or
-//!    AGAIN.
+//! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread or by one to which it
+//!    hands it over, it stays RUNNING or AGAIN.
 //! 4. A panic inside a connection ends that connection and no other.
 
 use crate::connection::{Connection, Turn};
@@ -68,6 +68,8 @@ pub(super) enum Left {
     Idle,
     /// It is QUEUED: there is more to do, but other connections come first.
     More,
+    /// It is RUNNING: there are further answers to deliver, which wait for a disk.
+    Late,
     /// It has ended.
     Over,
 }
@@ -113,6 +115,11 @@ impl Served {
         });
     }
 
+    /// Whether its answers wait for a disk.
+    pub(super) fn awaits_disk(&self) -> bool {
+        self.inner().connection.as_ref().is_some_and(Connection::awaits_disk)
+    }
+
     /// Sends the answers, and does what has come since.
     pub(super) fn deliver(&self) -> Left {
         let mut inner = self.inner();
@@ -137,12 +144,23 @@ impl Served {
             }
             // Relaxed: as in `receive`.
             let is_ending = self.is_ending.load(Ordering::Relaxed);
+            let mut late = None;
             turn = inner.attempt(|connection| {
                 if is_ending {
                     connection.expect_end();
                 }
-                connection.turn()
+                let received = connection.receive();
+                if connection.awaits_disk() {
+                    // Others' answers may be ready.
+                    late = Some(received);
+                    return received;
+                }
+                connection.deliver(received)
             });
+            if let Some(received) = late.filter(|_| turn != Turn::Over) {
+                inner.received = received;
+                return Left::Late;
+            }
         }
         if turn == Turn::Over {
             return Left::Over;
