@@ -121,6 +121,23 @@ fn a_server_waits_for_the_one_before_or_fences_it() {
 }
 
 #[test]
+fn a_transaction_that_only_reads_finds_out_that_the_store_is_lost() {
+    let Some(cluster) = Cluster::start(1) else { return };
+    let store = Store::open(Options::new(), Box::new(open(&cluster, "read", QUICK))).expect("opened");
+    store.run(Isolation::Snapshot, |it| it.put(b"a", b"1")).expect("committed");
+    // An old snapshot keeps the versions of `a` in memory: no read of it asks the component.
+    let mut old = store.session().expect("a session");
+    let mut old = old.begin(Isolation::Snapshot).expect("begun");
+    assert_eq!(old.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
+    store.run(Isolation::Snapshot, |it| it.put(b"a", b"2")).expect("committed");
+    let next = open(&cluster, "read", QUICK.at_once(true));
+    let owner = next.recover().expect("taken over");
+    apply(&next, owner, owner.last_id + 1, &[put("a", "3")]).expect("applied");
+    eventually("it is told", || store.run(Isolation::Snapshot, |it| it.get(b"a")).err());
+    old.commit().expect_err("lost");
+}
+
+#[test]
 fn commits_go_on_while_a_majority_of_the_members_lives() {
     let Some(mut cluster) = Cluster::start(3) else { return };
     let it = open(&cluster, "faults", QUICK);

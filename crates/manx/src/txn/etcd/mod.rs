@@ -188,13 +188,18 @@ impl Etcd {
         Ok(Etcd { place, patience: options.patience, shared, calls: Some(calls), thread: Some(thread) })
     }
 
-    /// Reads in memory. By Invariant 3 and 4.
+    /// Reads the entries. By Invariants 3 and 4.
     fn read<T>(&self, read: impl Fn(&BTreeMap<Value, Value>) -> T) -> Result<T, DataError> {
+        self.while_owned(|| read(&self.shared.entries.read()))
+    }
+
+    /// Does something that was done while no other server had the store, once this returns.
+    fn while_owned<T>(&self, act: impl Fn() -> T) -> Result<T, DataError> {
         let mut until_ns = None;
         loop {
-            let found = read(&self.shared.entries.read());
+            let done = act();
             if self.shared.lease.holds() {
-                return Ok(found);
+                return Ok(done);
             }
             if let Some(error) = self.shared.queue.refusal() {
                 return Err(error);
@@ -257,6 +262,10 @@ impl Data for Etcd {
 
     fn limits(&self) -> Limits {
         LIMITS
+    }
+
+    fn confirm(&self) -> Result<(), DataError> {
+        self.while_owned(|| ())
     }
 
     fn checkpoint(&self) -> Result<(), DataError> {
