@@ -2,10 +2,11 @@
 //! machine, clients that each put one entry of 100 bytes and go on when that is durable.
 //!
 //! ```text
-//! cargo run --release -p manx --features etcd --example etcd_commits [CLIENTS [ROUNDS [SECONDS]]]
+//! cargo run --release -p manx --features etcd --example etcd_commits [CLIENTS [ROUNDS [SECONDS [ENTRIES]]]]
 //! ```
 //!
-//! Rounds alternate; a ratio is that of a round's two rates.
+//! Rounds alternate; a ratio is that of a round's two rates. Then the store gets ENTRIES entries, and
+//! another server takes it over.
 
 use manx::etcd::{Address, Plain};
 use manx::txn::etcd::{Etcd, EtcdOptions};
@@ -136,4 +137,42 @@ fn main() {
     for (name, latencies_us) in ["store", "etcd"].into_iter().zip(all) {
         Run { latencies_us, took: time * rounds as u32 }.show(name);
     }
+    let (entries, before) = (argument(100_000), resident_bytes());
+    let numbers: Vec<usize> = (0..entries).collect();
+    let began = Instant::now();
+    for some in numbers.chunks(10_000) {
+        let put = |number: &usize| {
+            let key = Value::from(format!("entry{number:011}").as_bytes());
+            Change::Put { key, value: VALUE.into() }
+        };
+        let changes: Vec<Change> = some.iter().map(put).collect();
+        let id = ids.fetch_add(1, Ordering::Relaxed) + 1;
+        etcd.apply(Batch { epoch: owner.epoch, id, ..Batch::new(&changes, true) }).expect("committed");
+    }
+    let each = resident_bytes().saturating_sub(before) / entries.max(1);
+    println!(
+        "{entries} entries of 16 and 100 bytes: put in {:.1?}, about {each} bytes of memory each",
+        began.elapsed()
+    );
+    // One that waits has read them before; it gets some time for that.
+    let next = Etcd::open(&address, EtcdOptions::new()).expect("opened");
+    let took = thread::scope(|scope| {
+        let waits = scope.spawn(|| next.recover().map(|_| Instant::now()));
+        thread::sleep(Duration::from_secs(10));
+        let began = Instant::now();
+        drop(etcd);
+        waits.join().expect("no panic").expect("taken over") - began
+    });
+    println!("taken over by a server that waited: in {took:.1?}");
+    drop(next);
+    let etcd = Etcd::open(&address, EtcdOptions::new()).expect("opened");
+    let began = Instant::now();
+    etcd.recover().expect("taken over");
+    println!("taken over by one that was just started: in {:.1?}", began.elapsed());
+}
+
+/// The process's memory, by the kernel.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).map_or(0, |pages| pages * 4096)
 }

@@ -120,6 +120,40 @@ fn a_server_waits_for_the_one_before_or_fences_it() {
     eventually("it is fenced", || second.get(b"a").err().filter(|error| error.outcome() == Outcome::Fenced));
 }
 
+/// A server that waits has followed all changes when it takes over: also over the loss of the
+/// member that told them.
+#[test]
+fn a_server_that_waits_knows_all_entries() {
+    let Some(mut cluster) = Cluster::start(3) else { return };
+    let first = open(&cluster, "followed", QUICK);
+    let owner = first.recover().expect("taken over");
+    let many: Vec<Change> = (0..3000).map(|number| put(&format!("{number:04}"), "1")).collect();
+    apply(&first, owner, 1, &many).expect("applied");
+    static WAITS: AtomicBool = AtomicBool::new(false);
+    let waiting = QUICK.when_waiting(|_| WAITS.store(true, Ordering::SeqCst));
+    let second = open(&cluster, "followed", waiting);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| second.recover().expect("taken over"));
+        until("it waits", || WAITS.load(Ordering::SeqCst));
+        let mut dice = fastrand::Rng::with_seed(7);
+        for id in 2..200 {
+            let change = |_| {
+                let key = format!("{:04}", dice.u32(..4000));
+                if dice.bool() { put(&key, &id.to_string()) } else { delete(&key) }
+            };
+            let changes: Vec<Change> = (0..if id % 50 == 0 { 300 } else { 3 }).map(change).collect();
+            apply(&first, owner, id, &changes).expect("applied");
+            if id % 60 == 0 {
+                cluster.restart(&[(id / 60) as usize % 3]);
+            }
+        }
+        let expected = all(&first);
+        drop(first);
+        assert_eq!(waits.join().expect("no panic").last_id, 199);
+        assert!(all(&second) == expected, "the same entries");
+    });
+}
+
 #[test]
 fn a_transaction_that_only_reads_finds_out_that_the_store_is_lost() {
     let Some(cluster) = Cluster::start(1) else { return };

@@ -12,7 +12,8 @@
 
 use super::address::Address;
 use super::messages::{
-    AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, LEASE_KEEP_ALIVE, LeaseRequest, LeaseResponse,
+    AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, LEASE_KEEP_ALIVE, LeaseRequest, LeaseResponse, WATCH,
+    WatchRequest, WatchResponse,
 };
 use crate::lock::Mutex;
 use http::uri::PathAndQuery;
@@ -24,7 +25,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
-use tonic::{Code, Request, Status};
+use tokio_stream::StreamExt as _;
+use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
 /// How long the first member may be silent; each further one twice as long.
@@ -128,6 +130,31 @@ impl Client {
             answers.message().await?.ok_or_else(|| Status::unavailable("the answer ended"))
         })
         .await
+    }
+
+    /// Opens a stream of changes.
+    pub(crate) async fn watch(
+        &self,
+        request: WatchRequest,
+        until: Instant,
+    ) -> Result<Streaming<WatchResponse>, Failed> {
+        self.repeat(until, async |channel, token| {
+            let mut grpc = ready(channel).await?;
+            // The stream of requests stays open: its end may end the watch.
+            let requests = tokio_stream::once(request.clone()).chain(tokio_stream::pending());
+            let request = with_metadata(Request::new(requests), token);
+            let path = PathAndQuery::from_static(WATCH);
+            let codec = ProstCodec::<WatchRequest, WatchResponse>::default();
+            Ok(grpc.streaming(request, path, codec).await?.into_inner())
+        })
+        .await
+    }
+
+    /// Further calls go to another member.
+    pub(crate) fn next_member(&self) {
+        // Relaxed, as in `repeat`.
+        let current = self.current.load(Ordering::Relaxed);
+        self.current.store((current + 1) % self.members.len(), Ordering::Relaxed);
     }
 
     async fn repeat<R>(

@@ -9,6 +9,8 @@ pub(crate) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub(crate) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
 /// A stream of requests, and one of answers.
 pub(crate) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
+/// The same.
+pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
 #[derive(Clone, PartialEq, Message)]
@@ -184,6 +186,44 @@ pub(crate) struct LeaseResponse {
 pub(crate) struct LeaseRequest {
     #[prost(int64, tag = "1")]
     pub(crate) id: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) create: Option<WatchCreateRequest>,
+}
+
+/// The changes of these keys from a revision on.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchCreateRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) range_end: Vec<u8>,
+    #[prost(int64, tag = "3")]
+    pub(crate) start_revision: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchResponse {
+    #[prost(bool, tag = "4")]
+    pub(crate) canceled: bool,
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) events: Vec<Event>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Event {
+    /// [`Event::DELETE`]; otherwise it was put.
+    #[prost(int32, tag = "1")]
+    pub(crate) kind: i32,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) kv: Option<KeyValue>,
+}
+
+impl Event {
+    pub(crate) const DELETE: i32 = 1;
 }
 
 /// An answer that nothing is read from.

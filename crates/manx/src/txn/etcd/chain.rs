@@ -40,17 +40,10 @@ use crate::etcd::messages::{
     Compare, KeyValue, LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing, Op,
     PutRequest, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
 };
-use crate::txn::{Outcome, Recovered, Value};
-use std::collections::BTreeMap;
+use crate::txn::{Outcome, Recovered};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// The most entries of a page. A first page has few, because their size is not known.
-const PAGE_MAX: i64 = 4096;
-const PAGE_FIRST: i64 = 64;
-/// About as many bytes are to be in a page.
-const PAGE_BYTES: usize = 4 << 20;
 
 /// What all calls of a store need.
 #[derive(Clone)]
@@ -291,28 +284,9 @@ impl Chain {
         self.advance(ops, next).await
     }
 
-    /// All entries.
-    pub(super) async fn read(&self) -> Result<BTreeMap<Value, Value>, String> {
-        let (mut key, range_end) = self.site.keys.all_data();
-        let (mut limit, mut entries) = (PAGE_FIRST, Vec::new());
-        loop {
-            // Nothing but this owner changes entries, and it does not yet; so all pages are of one
-            // moment.
-            let request =
-                RangeRequest { key, range_end: range_end.clone(), limit, ..RangeRequest::default() };
-            let answer: Result<RangeResponse, Failed> =
-                self.site.client.call(RANGE, &request, self.site.until()).await;
-            let RangeResponse { kvs, more, .. } = answer.map_err(|failed| self.site.error(failed))?;
-            let bytes: usize = kvs.iter().map(|kv| kv.key.len() + kv.value.len()).sum();
-            let last = kvs.last().map(|kv| kv.key.clone());
-            entries.extend(kvs.into_iter().map(|kv| {
-                (Value::from(self.site.keys.stored(&kv.key)), Value::from(kv.value))
-            }));
-            let Some(last) = last.filter(|_| more) else { break };
-            key = [&last[..], &[0]].concat();
-            limit = if bytes > PAGE_BYTES { limit / 2 } else { limit * 2 }.clamp(1, PAGE_MAX);
-        }
-        Ok(entries.into_iter().collect())
+    /// The revision of the newest change.
+    pub(super) fn revision(&self) -> i64 {
+        self.link.1
     }
 
     /// The same owner's next epoch.

@@ -10,12 +10,13 @@
 //! | --- | --- |
 //! | `keys.rs` | the store's keys in etcd, and the record of its owner |
 //! | `chain.rs` | taking over, and committing: transactions that form a chain; fencing |
+//! | `follow.rs` | reading all entries, and following their owner's changes |
 //! | `parts.rs` | how a batch is cut that is too large for one transaction |
 //! | `queue.rs` | groups of batches, and what threads wait for |
 //! | `owner.rs` | the thread that does it, and the lease |
 //!
 //! One server at a time owns a store, by a lease of a few seconds. All entries are in its memory:
-//! they are read when it takes over, and reads never ask etcd. Nothing here replicates or votes:
+//! they are read before it takes over, and reads never ask etcd. Nothing here replicates or votes:
 //! that is etcd's.
 //!
 //! Invariants:
@@ -28,6 +29,7 @@
 //!    may not be in etcd. Opening the store again finds out what is there.
 
 mod chain;
+mod follow;
 mod keys;
 mod owner;
 mod parts;

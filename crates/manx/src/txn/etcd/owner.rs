@@ -2,8 +2,8 @@
 //! commits what was appended and keeps the lease alive.
 //!
 //! ```text
-//!   open ──► recover ──► waits while another server has the store ──► takes over, reads ──► writes until it ends or breaks
-//!                                                                     └──── keeps the lease alive ────┘
+//!   open ──► recover ──► waits while another server has the store ──► takes over ──► writes until it ends or breaks
+//!                        and follows it (`follow.rs`)                 └──── keeps the lease alive ────┘
 //! ```
 //!
 //! # The lease
@@ -19,13 +19,13 @@
 //! only if no other server came in between.
 
 use super::chain::{Chain, Found, Site};
+use super::follow::{Entries, Follower};
 use super::queue::{Broken, Queue};
 use crate::lock::{Condvar, Mutex, RwLock};
-use crate::txn::{DataError, Outcome, Recovered, Value};
+use crate::txn::{DataError, Outcome, Recovered};
 use platform::atomic::{AtomicU64, Ordering};
 use platform::clock::{SECOND_NS, now_ns};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -42,7 +42,7 @@ pub(super) type Call = mpsc::Sender<Result<Recovered, DataError>>;
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) queue: Queue,
-    pub(super) entries: RwLock<BTreeMap<Value, Value>>,
+    pub(super) entries: RwLock<Entries>,
     pub(super) lease: Lease,
 }
 
@@ -101,7 +101,7 @@ struct Tenure {
 pub(super) async fn run(site: Site, shared: Arc<Shared>, manner: Manner, mut calls: UnboundedReceiver<Call>) {
     let Some(call) = calls.recv().await else { return };
     let sent_ns = &Cell::new(0);
-    let (mut chain, tenure) = match take(&site, &shared, manner, sent_ns).await {
+    let (mut chain, tenure, follower) = match take(&site, &shared, manner, sent_ns).await {
         Ok(Some(taken)) => taken,
         Ok(None) => return,
         Err(text) => {
@@ -112,7 +112,7 @@ pub(super) async fn run(site: Site, shared: Arc<Shared>, manner: Manner, mut cal
     };
     shared.lease.set(sent_ns.get() + nanoseconds(manner.ttl_s));
     let work = async {
-        let known = begin(&mut chain, &shared).await?;
+        let known = begin(&mut chain, follower, &shared).await?;
         let _ = call.send(Ok(known));
         write(&mut chain, &shared, manner, &tenure, &mut calls).await
     };
@@ -141,8 +141,8 @@ async fn take(
     shared: &Shared,
     manner: Manner,
     sent_ns: &Cell<u64>,
-) -> Result<Option<(Chain, Tenure)>, String> {
-    let mut told = false;
+) -> Result<Option<(Chain, Tenure, Option<Follower>)>, String> {
+    let (mut told, mut follower) = (false, None);
     loop {
         if shared.queue.is_closing() {
             return Ok(None);
@@ -153,7 +153,20 @@ async fn take(
                 tell(&site.place);
             }
             told = true;
-            sleep(LOOK_EVERY).await;
+            follower = match follower {
+                None => Follower::start(site).await.ok(),
+                it => it,
+            };
+            let follows = match &mut follower {
+                Some(it) => it.follow_for(LOOK_EVERY).await,
+                None => {
+                    sleep(LOOK_EVERY).await;
+                    false
+                }
+            };
+            if !follows {
+                follower = None;
+            }
             continue;
         }
         sent_ns.set(now_ns());
@@ -165,7 +178,7 @@ async fn take(
                     site.revoke(owner.lease).await;
                 }
                 let tenure = Tenure { id: lease.into(), is_lost: false.into(), renewed: Notify::new() };
-                return Ok(Some((chain, tenure)));
+                return Ok(Some((chain, tenure, follower)));
             }
             Ok(None) => site.revoke(lease).await,
             Err(text) => {
@@ -176,11 +189,21 @@ async fn take(
     }
 }
 
-/// Puts in order what the last owner has left, and reads all.
-async fn begin(chain: &mut Chain, shared: &Shared) -> Result<Recovered, Broken> {
+/// Puts in order what the last owner has left, and reads what is not known yet.
+async fn begin(chain: &mut Chain, follower: Option<Follower>, shared: &Shared) -> Result<Recovered, Broken> {
     chain.finish().await?;
     chain.sweep().await?;
-    let entries = chain.read().await.map_err(|text| Broken { text, flying: Outcome::NotApplied })?;
+    let followed = match follower {
+        Some(follower) => follower.until(chain.revision()).await,
+        None => None,
+    };
+    let entries = match followed {
+        Some(entries) => entries,
+        None => {
+            let read = chain.site().read().await;
+            read.map_err(|text| Broken { text, flying: Outcome::NotApplied })?.0
+        }
+    };
     *shared.entries.write() = entries;
     let known = chain.known();
     shared.queue.begin(known);
