@@ -4,6 +4,7 @@
 //! server has nothing to say: it stops, and fails, so that what has started it starts it again.
 
 use crate::files;
+use crate::sizes::{parse_bytes, parse_log_bytes};
 use command::failure::{BROKEN, Failure, USAGE};
 use manx::etcd::Address;
 use manx::txn::durable::{Durable, DurableOptions};
@@ -28,6 +29,16 @@ pub(super) struct PlaceArgs {
     /// [default: in memory]
     #[arg(long, value_name = "PLACE", value_parser = Place::parse)]
     pub(super) data: Option<Place>,
+
+    /// The length of each of the two files of a folder's log, 4 KiB to 1 GiB: when one is full, what
+    /// it has is put into the tree, beside the clients; until then it is in memory, too [default:
+    /// 8MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_log_bytes, requires = "data")]
+    log_bytes: Option<usize>,
+
+    /// How much of a folder's tree is kept in memory [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "data")]
+    cache_bytes: Option<usize>,
 
     /// The password of the user in etcd://USER@HOST/PREFIX is this file's first line
     #[arg(long, value_name = "FILE", requires = "data")]
@@ -74,10 +85,21 @@ impl PlaceArgs {
                     return Err(Failure::new(USAGE, what, "name a place in etcd with --data"));
                 }
                 files::folder(folder)?;
-                let data = Durable::open(folder, DurableOptions::default());
+                let mut options = DurableOptions::new();
+                if let Some(bytes) = self.log_bytes {
+                    options = options.log_bytes(bytes);
+                }
+                if let Some(bytes) = self.cache_bytes {
+                    options = options.cache_bytes(bytes);
+                }
+                let data = Durable::open(folder, options);
                 (data.map(|data| Box::new(data) as _), "name a folder of manx serve, or a new one")
             }
             Some(Place::Etcd(address)) => {
+                if self.log_bytes.is_some() || self.cache_bytes.is_some() {
+                    let what = "--log-bytes and --cache-bytes are of a folder: the data is in etcd";
+                    return Err(Failure::new(USAGE, what, "leave them out"));
+                }
                 let options = EtcdOptions::new().when_waiting(say_that_it_waits).when_lost(lose);
                 let data = Etcd::open(&self.completed(address)?, options);
                 (data.map(|data| Box::new(data) as _), "see to etcd, or name another place with --data")

@@ -1,5 +1,7 @@
 //! Sizes as people write them: `65536`, `64KiB`, `1GiB`.
 
+use manx::txn::durable::DurableOptions;
+
 const UNITS: [(&str, usize); 4] = [("", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 /// Reads a size in bytes.
@@ -16,9 +18,27 @@ pub(super) fn parse_bytes(text: &str) -> Result<usize, String> {
     bytes.ok_or_else(|| "more bytes than can be counted".into())
 }
 
+/// Reads the length of a log.
+pub(super) fn parse_log_bytes(text: &str) -> Result<usize, String> {
+    let bytes = parse_bytes(text)?;
+    if DurableOptions::LOG_BYTES.contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err("a log has 4KiB to 1GiB".into())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse_bytes;
+    use super::{parse_bytes, parse_log_bytes};
+
+    #[test]
+    fn a_log_has_bounds() {
+        assert_eq!(parse_log_bytes("4KiB"), Ok(4 << 10));
+        assert_eq!(parse_log_bytes("1GiB"), Ok(1 << 30));
+        for text in ["4095", "2GiB"] {
+            assert!(parse_log_bytes(text).expect_err("refused").contains("4KiB to 1GiB"), "{text}");
+        }
+    }
 
     #[test]
     fn sizes() {

@@ -54,6 +54,7 @@ use base::{Base, Position};
 use log::{Log, Part};
 use marker::{Marker, State};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -62,10 +63,6 @@ use writer::Writer;
 
 const BASE: &str = "data.redb";
 const LOGS: [&str; 2] = ["log", "log2"];
-/// No file of the log is shorter.
-const LOG_BYTES_MIN: usize = 4 << 10;
-/// None is longer: the length of a record's changes has 32 bits.
-const LOG_BYTES_MAX: usize = 1 << 30;
 
 /// How a durable store works.
 ///
@@ -86,6 +83,9 @@ pub struct DurableOptions {
 }
 
 impl DurableOptions {
+    /// How long a file of the log may be: the length of a record's changes has 32 bits.
+    pub const LOG_BYTES: RangeInclusive<usize> = 4 << 10..=1 << 30;
+
     /// The defaults.
     pub const fn new() -> DurableOptions {
         DurableOptions { log_bytes: 8 << 20, cache_bytes: 256 << 20, check: false }
@@ -93,7 +93,8 @@ impl DurableOptions {
 
     /// Sets the length of each of the log's two files: a checkpoint is made each time that one is
     /// full, beside the commits, which go on in the other one. Opening after a crash reads at most
-    /// both again. What both have is kept in memory as well. 4 KiB to 1 GiB; the default is 8 MiB.
+    /// both again. What both have is kept in memory as well. 4 KiB to 1 GiB
+    /// ([`DurableOptions::LOG_BYTES`]); the default is 8 MiB.
     pub const fn log_bytes(mut self, bytes: usize) -> DurableOptions {
         self.log_bytes = bytes;
         self
@@ -175,7 +176,8 @@ impl Durable {
     // For this package's tests.
     #[doc(hidden)]
     pub fn open_on(disk: Box<dyn Disk>, options: DurableOptions) -> Result<Durable, DataError> {
-        let bytes_max = options.log_bytes.clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
+        let bytes_max =
+            options.log_bytes.clamp(*DurableOptions::LOG_BYTES.start(), *DurableOptions::LOG_BYTES.end());
         let place = disk.place();
         let (marker, state) = Marker::open(&*disk, &[BASE, LOGS[0], LOGS[1]])?;
         let open = |name: &str| {
