@@ -85,6 +85,7 @@ const NEEDS: &[Need] = &[
     program("mmdebstrap", "mmdebstrap", "fetches the system that packages are linked with and tried in"),
     program("prometheus", "prometheus", "scrapes `manx exporter`, and checks its rules"),
     program("etcd", "etcd-server", "a cluster, on which the feature `etcd` is tried"),
+    program("etcdctl", "etcd-client", "makes users in a cluster"),
     program("protoc", "protobuf-compiler", ETCD),
     Need {
         sign: Sign::Header("google/protobuf/descriptor.proto"),

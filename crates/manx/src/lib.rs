@@ -14,7 +14,8 @@
 //! | `range` | [`range`] | locks of a part of what there is | `lock` |
 //! | `txn` | [`txn`] | transactions over any ordered store | `range` |
 //! | `durable` | `txn::durable` | the same in files | `txn` |
-//! | `etcd` | `range::cluster` | ranges across machines, over etcd | `range` |
+//! | `etcd` | `etcd`, `txn::etcd` | the same in an etcd cluster | `txn` |
+//! | `cluster` | `range::cluster` | ranges across machines, over etcd | `range` |
 //! | `rayon`, `tokio` | `pool::gate` | workers of these pools follow the CPUs, too | `pool` |
 //!
 //! Two parts of [`cpu`] need no feature, because locks ask for them: which cores are fast and which
@@ -25,6 +26,10 @@
 //! very lines (the package `manx-loom`), and so does a sampler of schedules (`manx-shuttle`).
 
 pub mod cpu;
+platform::os_only! {
+    #[cfg(feature = "etcd")]
+    pub mod etcd;
+}
 #[cfg(feature = "lock")]
 pub mod lock;
 #[cfg(feature = "pool")]

@@ -21,12 +21,16 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| wrong(reason(&error)))
 }
 
-/// Reads the password: the file's first line.
-pub(super) fn password(path: &Path) -> Result<Password, Failure> {
+/// Reads a file's first line.
+pub(super) fn first_line(path: &Path) -> Result<Vec<u8>, Failure> {
     let bytes = read(path)?;
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    Password::new(line).map_err(|why| {
+    Ok(line.strip_suffix(b"\r").unwrap_or(line).to_vec())
+}
+
+/// Reads the password: the file's first line.
+pub(super) fn password(path: &Path) -> Result<Password, Failure> {
+    Password::new(&first_line(path)?).map_err(|why| {
         Failure::new(USAGE, format!("{}: {why}", path.display()), "write it into the file's first line")
     })
 }

@@ -5,6 +5,7 @@
 //! `server`.
 
 mod allocator;
+mod data;
 mod files;
 mod sizes;
 
@@ -15,13 +16,12 @@ use command::sigpipe;
 use command::slo::parse_slo;
 use manx::slo::{Percentile, Slo};
 use manx::txn::coordinator::Protocol;
-use manx::txn::durable::{Durable, DurableOptions};
 use manx::txn::{self, Store};
 use manx::wait::Adaptive;
 use server::{Eviction, Model, Options, SESSIONS_BESIDE, Server, StartError, Stopper, Tls};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use sizes::{parse_bytes, parse_log_bytes};
+use sizes::parse_bytes;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -50,19 +50,8 @@ pub struct Args {
     #[arg(long, value_name = "MODEL", default_value_t)]
     model: Model,
 
-    /// Keep the data in this folder, which is made if need be; a write is on disk before it is
-    /// answered [default: in memory]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-
-    /// The length of each of the two files of its log, 4 KiB to 1 GiB: when one is full, what it has
-    /// is put into the tree, beside the clients; until then it is in memory, too
-    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = parse_log_bytes, requires = "data")]
-    log_bytes: usize,
-
-    /// How much of its tree is kept in memory
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes, requires = "data")]
-    cache_bytes: usize,
+    #[command(flatten)]
+    place: data::PlaceArgs,
 
     /// A folder for copies of the data, which BGSAVE makes while clients go on; to restore one, name
     /// it with --data [default: none]
@@ -161,7 +150,8 @@ What it is:
 How it ends:
   By SIGTERM, SIGINT or SHUTDOWN: it accepts nobody any more, answers what it has
   received, and exits with code 0. A second signal ends it at once, with code 130. While
-  it still opens its data, one signal ends it, with code 0.";
+  it still opens its data, or waits for another server's end, one signal ends it, with
+  code 0.";
     let codes = exit_codes(&[
         (0, "success"),
         (USAGE, "the command line is wrong, or a file or an address in it cannot be used"),
@@ -264,7 +254,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         tls,
         exposed: args.without_password,
         backup_folder: args.backup_dir.clone(),
-        durable: args.data.is_some(),
+        durable: args.place.data.is_some(),
         memory_bytes_max: args.memory_max.map(|bytes| bytes as u64),
         eviction: args.eviction,
         buffers_bytes_max: args.buffers_max.map(|bytes| bytes as u64),
@@ -276,9 +266,13 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let server = Server::start(options, store.clone()).map_err(cannot_start)?;
     // It is set once.
     let _ = serving.set(server.stopper());
+    data::when_lost_stop(server.stopper());
     print(&server, args)?;
     warn_of_few_connections(&server, args);
     server.wait();
+    if let Some(failure) = data::why_lost() {
+        return Err(failure);
+    }
     // What was committed is safe without it, but the next start is quicker. A second signal ends
     // this too.
     let made = store.checkpoint();
@@ -306,17 +300,7 @@ fn open(args: &Args) -> Result<Store, Failure> {
     })?;
     let sessions_max = connections_max + SESSIONS_BESIDE;
     let options = txn::Options::new().protocol(protocol).sessions_max(sessions_max);
-    let Some(folder) = &args.data else { return Ok(Store::in_memory(options)) };
-    files::folder(folder)?;
-    let durable = DurableOptions::new().log_bytes(args.log_bytes).cache_bytes(args.cache_bytes);
-    let opened = Durable::open(folder, durable);
-    opened.and_then(|data| Store::open(options, Box::new(data))).map_err(|error| {
-        Failure::new(
-            USAGE,
-            format!("the data cannot be opened: {error}"),
-            "name a folder of manx serve, or a new one",
-        )
-    })
+    args.place.open(options)
 }
 
 fn cannot_start(error: StartError) -> Failure {
@@ -346,8 +330,8 @@ fn warn_of_few_connections(server: &Server, args: &Args) {
 
 /// Says where it listens. A closed standard output is no error.
 fn print(server: &Server, args: &Args) -> Result<(), Failure> {
-    let where_to = match &args.data {
-        Some(folder) => format!("data in {}", folder.display()),
+    let where_to = match &args.place.data {
+        Some(place) => format!("data in {place}"),
         None => "data in memory".into(),
     };
     let also = args.unix_socket.as_ref().map_or_else(String::new, |path| format!(" and {}", path.display()));

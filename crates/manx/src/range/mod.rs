@@ -89,7 +89,7 @@ pub use task::{Task, task};
 pub use waiting::WINDOW;
 
 platform::os_only! {
-    #[cfg(feature = "etcd")]
+    #[cfg(feature = "cluster")]
     pub mod cluster;
     mod mutex;
     mod timed;

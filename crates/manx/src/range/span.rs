@@ -52,7 +52,7 @@ impl<K> Span<K> {
 }
 
 platform::os_only! {
-    #[cfg(feature = "etcd")]
+    #[cfg(feature = "cluster")]
     impl<K: Key> Span<K> {
         /// With these ends, of which none is there or both are those of a span.
         pub(super) fn of_ends(start: Option<K>, end: Option<K>) -> Span<K> {

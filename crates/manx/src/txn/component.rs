@@ -43,6 +43,11 @@ impl Component {
         self.data.checkpoint()
     }
 
+    /// Whether what was read was the data's.
+    pub(super) fn confirm(&self) -> Result<(), DataError> {
+        self.data.confirm()
+    }
+
     /// Says whether it could take this key and value.
     pub(super) fn check(&self, key: &[u8], value: Option<&Value>) -> Result<(), DataError> {
         let Limits { key_bytes, value_bytes, .. } = self.limits;

@@ -17,6 +17,7 @@
 //! | `tables.rs` | several tables with names in one store |
 //! | `timestamps.rs` | times that the user gives |
 //! | `durable/` | a data component in files (feature `durable`) |
+//! | `etcd/` | a data component in an etcd cluster (feature `etcd`) |
 //! | `error.rs` | why a transaction could not go on |
 
 pub mod coordinator;
@@ -27,6 +28,8 @@ platform::os_only! {
     #[cfg(feature = "durable")]
     pub mod durable;
     mod error;
+    #[cfg(feature = "etcd")]
+    pub mod etcd;
     mod garbage;
     mod point_index;
     mod reads;

@@ -489,6 +489,9 @@ impl<'s> Transaction<'s> {
             return Err(why);
         }
         let Some(id) = self.work.ids.id() else {
+            if let Some(data) = &self.inner.versions.table.data {
+                data.confirm()?;
+            }
             return Ok(Committed { id: None, place: self.work.reads.depends() });
         };
         if timestamp != 0 {

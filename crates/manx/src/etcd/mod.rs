@@ -1,0 +1,21 @@
+//! A client of etcd, for what stands on an etcd cluster.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `address.rs` | which members there are, how they are reached, and the prefix of the keys |
+//! | `client.rs` | calls, which are repeated at another member until an answer comes |
+//! | `messages.rs` | the messages of its protocol |
+//! | `plain.rs` | transactions as they are, for comparison |
+//!
+//! The messages are written by hand: there are few, and crates that generate them from etcd's own
+//! files need a compiler (`protoc`) wherever the project is built.
+
+mod address;
+pub(crate) mod client;
+pub(crate) mod messages;
+mod plain;
+
+pub use address::{Address, AddressError};
+// For the example `etcd_commits`.
+#[doc(hidden)]
+pub use plain::Plain;
