@@ -1,6 +1,6 @@
 //! `manx::range::cluster` beside etcd's own lock, on a cluster of real members on this machine.
 //!
-//! `cargo run --release -p manx --features etcd --example range_cluster -- --rounds 9`
+//! `cargo run --release -p manx --features cluster --example range_cluster -- --rounds 9`
 //!
 //! A sample is one lock and unlock; each round measures both locks one after the other, in an order
 //! drawn at random, and gives one ratio of their medians. etcd's lock is called in the cheapest

@@ -56,7 +56,7 @@ mod pages {
     mod pools {}
     #[doc = include_str!("../../../docs/ranges.md")]
     mod ranges {}
-    #[cfg(feature = "etcd")]
+    #[cfg(feature = "cluster")]
     #[doc = include_str!("../../../docs/ranges-cluster.md")]
     mod ranges_cluster {}
     #[doc = include_str!("../../../docs/slo.md")]

@@ -152,3 +152,22 @@ fn a_copy_that_is_cut_off_is_not_there() {
     assert_eq!(error, Error::Data(DataError::new("a page is damaged")));
     assert!(names(folder.path()).is_empty());
 }
+
+#[test]
+fn a_copy_keeps_the_oldest_timestamp() {
+    let folder = tempfile::tempdir().expect("made");
+    let store = Store::in_memory(Options::default());
+    store.set_oldest_timestamp(10);
+    let mut session = store.session().expect("a session");
+    let mut it = session.begin(Isolation::Snapshot).expect("begun");
+    it.put(b"key", b"value").expect("written");
+    it.commit_at(20).expect("committed");
+    store.backup(folder.path().join("copy")).expect("copied");
+    let restored = open(&folder.path().join("copy"));
+    let mut session = restored.session().expect("a session");
+    let oldest = restored.stats().oldest_timestamp;
+    assert!(oldest >= 10);
+    assert!(matches!(session.begin_at(oldest - 1), Err(Error::TooOld { .. })));
+    let mut it = session.begin_at(oldest).expect("begun");
+    assert_eq!(it.get(b"key").expect("read").as_deref(), Some(&b"value"[..]));
+}

@@ -21,6 +21,8 @@ pub(super) struct Timestamps(Mutex<State>);
 struct State {
     /// The oldest timestamp that is wanted.
     oldest: u64,
+    /// The newest timestamp at which a commit has begun.
+    newest: u64,
     /// How many read at each timestamp.
     readers: Counts,
     /// How many are committing at each timestamp.
@@ -86,6 +88,7 @@ impl Timestamps {
         if timestamp <= above {
             return Err(Error::BadTimestamp { asked: timestamp, above });
         }
+        state.newest = state.newest.max(timestamp);
         state.commits.add(timestamp);
         Ok(())
     }
@@ -97,6 +100,13 @@ impl Timestamps {
     /// The oldest timestamp that is in effect.
     pub(super) fn settled(&self) -> u64 {
         self.0.lock().settled()
+    }
+
+    /// The timestamp above which nothing was committed; at least the oldest one that is wanted.
+    #[cfg(feature = "durable")]
+    pub(super) fn newest(&self) -> u64 {
+        let state = self.0.lock();
+        state.newest.max(state.oldest)
     }
 
     /// Returns the timestamp below which no transaction reads, or will read.

@@ -3,7 +3,7 @@
 //! The same ranges, owners and errors as [`RangeLock`](super::RangeLock) has in one process, for
 //! processes on several machines that share an etcd (3.4 or later). There is no server of ours:
 //! each process reads and writes keys of etcd, which decides what came first. Needs the cargo
-//! feature `etcd`, whose build needs `protoc` with Google's protocols (Debian: protobuf-compiler
+//! feature `cluster`, whose build needs `protoc` with Google's protocols (Debian: protobuf-compiler
 //! and libprotobuf-dev).
 //!
 //! | promise | by |

@@ -155,10 +155,13 @@ impl Store {
         let mut sum = Sum::default();
         let mut session = self.session()?;
         let mut it = session.begin(Isolation::Snapshot)?;
-        let oldest_timestamp = self.stats().oldest_timestamp;
         let (mut changes, mut bytes) = (Vec::new(), 0);
         let mut append = |changes: &[Change], so_far| {
-            copy.append(Batch { oldest_timestamp, ..Batch::new(changes, false) })?;
+            // No history is copied, so the copy answers for nothing before its newest commit. (After
+            // the snapshot there may have been later ones.)
+            let timestamp = self.0.versions.timestamps.newest();
+            let batch = Batch::new(changes, false);
+            copy.append(Batch { timestamp, oldest_timestamp: timestamp, ..batch })?;
             let stopped = || DataError::new("the copy was broken off, and nothing is left of it");
             if progress(so_far).is_break() { Err(stopped()) } else { Ok(()) }
         };
