@@ -84,7 +84,7 @@ const NEEDS: &[Need] = &[
     program("pkg-config", "pkg-config", "finds what is installed for C programs"),
     program("mmdebstrap", "mmdebstrap", "fetches the system that packages are linked with and tried in"),
     program("prometheus", "prometheus", "scrapes `manx exporter`, and checks its rules"),
-    program("etcd", "etcd-server", "a cluster, on which the feature `etcd` is tried"),
+    program("etcd", "etcd-server", "a cluster, on which the features `etcd` and `cluster` are tried"),
     program("etcdctl", "etcd-client", "makes users in a cluster"),
     program("protoc", "protobuf-compiler", ETCD),
     Need {
@@ -106,7 +106,7 @@ const NEEDS: &[Need] = &[
 ];
 
 /// What Google's protocols are for.
-const ETCD: &str = "builds the crate `etcd-client`, for the feature `etcd`";
+const ETCD: &str = "builds the crate `etcd-client`, for the feature `cluster`";
 
 /// The purpose of the servers.
 const SERVER: &str = "a server of `manx bench servers`";

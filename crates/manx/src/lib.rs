@@ -56,6 +56,9 @@ mod pages {
     mod pools {}
     #[doc = include_str!("../../../docs/ranges.md")]
     mod ranges {}
+    #[cfg(feature = "cluster")]
+    #[doc = include_str!("../../../docs/ranges-cluster.md")]
+    mod ranges_cluster {}
     #[doc = include_str!("../../../docs/slo.md")]
     mod slo {}
     #[doc = include_str!("../../../docs/transactions.md")]

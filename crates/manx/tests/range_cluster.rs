@@ -1,7 +1,45 @@
 //! Range locks across machines, on a real cluster of etcd.
+//!
+//! Sessions stand for machines: each has its own connection and its own lease.
 
+use etcd_client::Client;
+use manx::range::cluster::{Error, Options, RangeLock, Session};
+use manx::range::{Access, InvalidRange, Span};
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, LazyLock, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 use testing::etcd::Cluster;
-use testing::{eventually, until};
+use testing::process::{Running, is_installed};
+use testing::{LONG, Stop, eventually, full, until};
+
+/// A short lease.
+const TTL: Duration = Duration::from_secs(2);
+/// Where a child of a test finds etcd.
+const ENDPOINTS: &str = "MANX_ETCD";
+
+/// One member, for the tests that do it no harm. The test is skipped where etcd is not installed.
+fn member() -> Option<&'static Cluster> {
+    static MEMBER: LazyLock<Option<Cluster>> = LazyLock::new(|| Cluster::start(1));
+    // Each test says that it is skipped.
+    is_installed("etcd", "--version").then(|| MEMBER.as_ref().expect("it was started"))
+}
+
+fn options(cluster: &Cluster) -> Options {
+    Options::new(cluster.endpoints()).connect_timeout(LONG)
+}
+
+fn session(cluster: &Cluster) -> Session {
+    Session::connect(options(cluster)).expect("etcd answers")
+}
+
+/// Waits until so many wait, which `lock` looks at.
+fn waiting(lock: &RangeLock<u64>, number: usize) {
+    until("the waiters", || {
+        lock.dump().expect("etcd answers").iter().filter(|entry| entry.waits).count() == number
+    });
+}
 
 #[test]
 fn members_are_killed_stopped_and_started_again() {
@@ -16,4 +54,398 @@ fn members_are_killed_stopped_and_started_again() {
     cluster.go_on(leader);
     cluster.restart(&[0, 1, 2]);
     assert_eq!((cluster.members(), cluster.endpoints().len()), (3, 3));
+}
+
+#[test]
+fn ranges_that_overlap_exclude_each_other_unless_both_are_shared() {
+    let Some(cluster) = member() else { return };
+    let (one, other) = (session(cluster), session(cluster));
+    let (one, other) = (one.range_lock::<u64>("basics"), other.range_lock::<u64>("basics"));
+    let held = one.lock(10..20).unwrap();
+    assert_eq!(
+        (held.span().to_string(), held.access(), held.is_lost()),
+        ("10..20".into(), Access::Exclusive, false)
+    );
+    for overlapping in [Span::new(0, 11).unwrap(), Span::from(19), Span::all(), Span::point(15)] {
+        assert_eq!(other.try_lock(overlapping.clone()).unwrap_err(), Error::WouldBlock);
+        assert_eq!(other.try_lock_shared(overlapping).unwrap_err(), Error::WouldBlock);
+    }
+    drop((other.try_lock(0..10).unwrap(), other.try_lock(20..).unwrap()));
+    assert_eq!(other.lock_timeout(15..16, Duration::from_millis(20)).unwrap_err(), Error::TimedOut);
+    assert_eq!(other.lock(5..5).unwrap_err(), Error::InvalidRange(InvalidRange::Empty));
+    let before = held.token();
+    held.unlock().unwrap();
+    let readers = [one.lock_shared(0..10).unwrap(), other.lock_shared(5..15).unwrap()];
+    assert!(readers.iter().all(|reader| reader.token() > before));
+    assert_eq!(one.try_lock(7..8).unwrap_err(), Error::WouldBlock);
+    drop(readers);
+    // Another name is another lock, also if one begins as the other.
+    let _held = one.lock(..).unwrap();
+    for name in ["basic", "basics/", "basics#requests/"] {
+        drop(session(cluster).range_lock::<u64>(name).try_lock(..).unwrap());
+    }
+}
+
+#[test]
+fn a_session_that_ends_gives_back_all_at_once() {
+    let Some(cluster) = member() else { return };
+    let (one, other) = (session(cluster), session(cluster));
+    let lock = one.range_lock::<String>("ends");
+    let guard = lock.lock("a".to_owned().."b".to_owned()).unwrap();
+    let told = std::sync::Arc::new(AtomicBool::new(false));
+    let callback = std::sync::Arc::clone(&told);
+    one.on_lost(move || callback.store(true, Ordering::SeqCst));
+    assert!(!one.is_lost() && one.ttl() >= TTL);
+    // An operator ends it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(cluster.endpoints(), None).await.unwrap();
+        client.lease_client().revoke(one.id()).await.unwrap();
+    });
+    let mine = other.range_lock::<String>("ends").lock("a".to_owned()..).unwrap();
+    until("the session is lost", || one.is_lost());
+    assert!(guard.is_lost());
+    assert!(matches!(guard.unlock(), Err(Error::SessionLost(_))));
+    let error = lock.try_lock("x".to_owned()..).unwrap_err();
+    assert!(matches!(error, Error::SessionLost(_)), "{error}");
+    until("the callback", || told.load(Ordering::SeqCst));
+    drop(mine);
+    // The last handle ends the lease, and with it what nothing gives back.
+    let third = session(cluster);
+    let owner = third.range_lock::<String>("ends").owner();
+    drop(third);
+    assert!(!owner.is_lost());
+    drop(owner);
+}
+
+#[test]
+fn an_owner_is_never_in_its_own_way() {
+    let Some(cluster) = member() else { return };
+    let (one, other) = (session(cluster), session(cluster));
+    let (one, other) = (one.range_lock::<u64>("owner"), other.range_lock::<u64>("owner"));
+    let mut owner = one.owner();
+    owner.lock_shared(0..100).unwrap();
+    owner.lock(10..20).unwrap();
+    owner.lock(12..13).unwrap();
+    owner.try_lock(50..120).unwrap();
+    let token = owner.token();
+    assert!(other.try_lock_shared(15..16).is_err() && other.try_lock_shared(60..61).is_err());
+    drop(other.try_lock_shared(20..50).unwrap());
+    owner.unlock(10..20).unwrap();
+    assert!(other.try_lock_shared(12..13).is_err(), "it was locked twice");
+    drop(other.try_lock_shared(13..14).unwrap());
+    assert_eq!(owner.unlock(10..20), Err(Error::NotHeld));
+    owner.release(12..80).unwrap();
+    let held: Vec<String> = owner.held().map(|(span, access)| format!("{access:?} {span}")).collect();
+    assert_eq!(held, ["Shared 0..12", "Shared 80..100", "Exclusive 80..120"]);
+    let theirs = other.try_lock(12..80).unwrap();
+    assert!(theirs.token() > token);
+    assert!(other.try_lock_shared(80..81).is_err() && other.try_lock(0..1).is_err());
+    assert_eq!(owner.release(30..40), Err(Error::NotHeld));
+    owner.release_all().unwrap();
+    drop(other.try_lock(80..).unwrap());
+}
+
+#[test]
+fn an_upgrade_passes_a_waiter_that_waits_for_it() {
+    let Some(cluster) = member() else { return };
+    let (one, other) = (session(cluster), session(cluster));
+    let (one, other) = (one.range_lock::<u64>("upgrade"), other.range_lock::<u64>("upgrade"));
+    let mut owner = one.owner();
+    owner.lock_shared(0..10).unwrap();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.lock_timeout(0..10, LONG).unwrap().token());
+        waiting(&one, 1);
+        owner.lock(5..8).unwrap();
+        // It keeps what it took past the waiter, also without the range that had this one wait.
+        owner.unlock(0..10).unwrap();
+        waiting(&one, 1);
+        let token = owner.token();
+        owner.release_all().unwrap();
+        assert!(waiter.join().unwrap() > token);
+    });
+}
+
+#[test]
+fn waiters_are_served_in_the_order_of_their_arrival() {
+    let Some(cluster) = member() else { return };
+    let first = session(cluster);
+    let lock = first.range_lock::<u64>("order");
+    let held = lock.lock(..).unwrap();
+    let order = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for number in 0..6_u64 {
+            let (cluster, order) = (&cluster, &order);
+            scope.spawn(move || {
+                let session = session(cluster);
+                // Readers and writers, and each overlaps its neighbours.
+                let lock = session.range_lock::<u64>("order");
+                let range = number * 10..number * 10 + 25;
+                let guard = match number {
+                    2 | 3 => lock.lock_shared_timeout(range, LONG).unwrap(),
+                    _ => lock.lock_timeout(range, LONG).unwrap(),
+                };
+                order.lock().unwrap().push((number, guard.token()));
+            });
+            waiting(&lock, number as usize + 1);
+        }
+        assert!(order.lock().unwrap().is_empty());
+        drop(held);
+    });
+    let order = order.into_inner().unwrap();
+    assert_eq!(order.len(), 6);
+    let at = |number| order.iter().position(|(its, _)| *its == number).unwrap();
+    // Of two that conflict the first one was first, and has the lower token.
+    for (early, late) in [(0, 1), (0, 2), (1, 2), (1, 3), (2, 4), (3, 4), (3, 5), (4, 5)] {
+        assert!(at(early) < at(late), "{order:?}");
+        assert!(order[at(early)].1 < order[at(late)].1, "{order:?}");
+    }
+}
+
+#[test]
+fn disjoint_ranges_do_not_wait_for_each_other() {
+    let Some(cluster) = member() else { return };
+    let barrier = Barrier::new(4);
+    thread::scope(|scope| {
+        for number in 0..4_u64 {
+            let (cluster, barrier) = (&cluster, &barrier);
+            scope.spawn(move || {
+                let session = session(cluster);
+                let lock = session.range_lock::<u64>("disjoint");
+                let _held = lock.lock(number * 10..(number + 1) * 10).unwrap();
+                // All four hold their ranges here.
+                barrier.wait();
+            });
+        }
+    });
+}
+
+#[test]
+fn a_circle_is_told_to_the_request_that_closes_it() {
+    let Some(cluster) = member() else { return };
+    let sessions = [0, 1, 2].map(|number| {
+        Session::connect(options(cluster).name(format!("machine {number}"))).expect("etcd answers")
+    });
+    let locks = sessions.each_ref().map(|session| session.range_lock::<u64>("circle"));
+    let mut owners = locks.each_ref().map(RangeLock::owner);
+    for (number, owner) in (0_u64..).zip(&mut owners) {
+        owner.set_tag(100 + number);
+        owner.lock(number * 10..number * 10 + 5).unwrap();
+    }
+    let [first, second, third] = &mut owners;
+    thread::scope(|scope| {
+        let first = scope.spawn(|| first.lock_timeout(12..13, LONG));
+        waiting(&locks[2], 1);
+        let second = scope.spawn(|| second.lock_timeout(22..23, LONG).and_then(|()| second.release_all()));
+        waiting(&locks[2], 2);
+        let Err(Error::Deadlock(circle)) = third.lock(0..1) else { panic!("no deadlock") };
+        let tags: Vec<_> = circle.links.iter().map(|link| (link.waiter.tag, link.holder.tag)).collect();
+        assert_eq!(tags, [(Some(102), Some(100)), (Some(100), Some(101)), (Some(101), Some(102))]);
+        assert!(circle.to_string().contains("machine 2"), "{circle}");
+        // What it held it holds; the others go on when it gives that back.
+        waiting(&locks[2], 2);
+        third.release_all().unwrap();
+        second.join().unwrap().unwrap();
+        first.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_thread_does_not_wait_for_itself() {
+    let Some(cluster) = member() else { return };
+    let session = session(cluster);
+    let lock = session.range_lock::<u64>("itself");
+    let held = lock.lock(0..10).unwrap();
+    assert!(matches!(lock.lock(5..15), Err(Error::Deadlock(_))));
+    assert_eq!(lock.lock_timeout(10..12, LONG).unwrap().span().to_string(), "10..12");
+    drop(held);
+    drop(lock.try_lock(5..15).unwrap());
+}
+
+#[test]
+fn a_key_of_another_kind_is_named() {
+    let Some(cluster) = member() else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = Client::connect(cluster.endpoints(), None).await.unwrap();
+        client.kv_client().put("foreign#requests/x", "y", None).await.unwrap();
+    });
+    let error = session(cluster).range_lock::<u64>("foreign").lock(0..1).unwrap_err();
+    assert_eq!(error, Error::Foreign("foreign#requests/x".into()));
+}
+
+/// What the tests of processes run, each in a process of its own: it holds a range, and writes a
+/// line for each line that it reads.
+#[test]
+fn holder() {
+    let Some(endpoints) = std::env::var_os(ENDPOINTS) else { return };
+    let endpoints: Vec<String> = endpoints.to_string_lossy().split(',').map(Into::into).collect();
+    let session = Session::connect(Options::new(endpoints).ttl(TTL).connect_timeout(LONG)).unwrap();
+    let (send, receive) = mpsc::channel();
+    session.on_lost(move || send.send(()).unwrap());
+    let guard = session.range_lock::<u64>("process").lock(0..10).unwrap();
+    let mut line = String::new();
+    while std::io::stdin().read_line(&mut line).unwrap() > 0 {
+        // A session that is lost tells it.
+        let is_lost = guard.is_lost();
+        if is_lost {
+            receive.recv_timeout(LONG).unwrap();
+        }
+        println!("token={} {is_lost}", guard.token());
+        line.clear();
+    }
+}
+
+fn start_holder(cluster: &Cluster) -> (Running, u64) {
+    let endpoints = cluster.endpoints().join(",");
+    let mut holder = Running::again("holder", &[(ENDPOINTS, OsStr::new(&endpoints))]);
+    let answer = holder.ask("", "token=");
+    let (token, is_lost) = answer.split_once(' ').unwrap();
+    assert_eq!(is_lost, "false");
+    (holder, token.parse().unwrap())
+}
+
+#[test]
+fn the_ranges_of_a_process_that_is_killed_or_stopped_go_to_others() {
+    let Some(cluster) = member() else { return };
+    let session = session(cluster);
+    let lock = session.range_lock::<u64>("process");
+    let (mut killed, first) = start_holder(cluster);
+    assert_eq!(lock.try_lock(5..6).unwrap_err(), Error::WouldBlock);
+    killed.child.kill().unwrap();
+    let second = lock.lock(5..6).unwrap();
+    assert!(second.token() > first);
+    drop(second);
+    let (mut stopped, third) = start_holder(cluster);
+    let signal = |name: &str| {
+        let kill = format!("kill -{name} {}", stopped.child.id());
+        assert!(std::process::Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    };
+    signal("STOP");
+    let fourth = lock.lock(5..6).unwrap();
+    // A resource that has seen this token refuses that of the stopped process.
+    assert!(fourth.token() > third);
+    signal("CONT");
+    assert_eq!(stopped.ask("", "token="), format!("{third} true"));
+}
+
+#[test]
+fn a_waiter_finds_another_member_when_its_own_dies_or_stops() {
+    let Some(mut cluster) = Cluster::start(3) else { return };
+    // The holder asks member 2, and the waiters ask member 0 first.
+    let patient = Duration::from_secs(60);
+    let holder = Session::connect(Options::new(&cluster.endpoints()[2..]).ttl(patient)).unwrap();
+    let waits = Session::connect(options(&cluster).ttl(5 * TTL)).unwrap();
+    let (holds, waits) = (holder.range_lock::<u64>("resumed"), waits.range_lock::<u64>("resumed"));
+    for kills in [true, false] {
+        let held = holds.lock(0..10).unwrap();
+        let (token, leader) = (held.token(), eventually("a leader", || cluster.leader()));
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| waits.lock_timeout(5..6, LONG).map(|guard| guard.token()));
+            waiting(&holds, 1);
+            let member = if kills { 0 } else { 1 };
+            if kills {
+                cluster.kill(member);
+            } else {
+                cluster.stop(member);
+            }
+            if leader == member {
+                until("another leader", || cluster.leader().is_some_and(|other| other != member));
+            }
+            held.unlock().unwrap();
+            assert!(waiter.join().unwrap().unwrap() > token);
+            cluster.restart(&[member]);
+        });
+    }
+}
+
+#[test]
+fn an_etcd_that_does_not_answer_ends_a_session_and_is_told() {
+    let Some(mut cluster) = Cluster::start(1) else { return };
+    let session = Session::connect(options(&cluster).ttl(TTL)).unwrap();
+    let lock = session.range_lock::<u64>("away");
+    let held = lock.lock(0..10).unwrap();
+    cluster.stop(0);
+    let error = lock.lock(20..30).unwrap_err();
+    let Error::SessionLost(why) = &error else { panic!("{error}") };
+    assert!(why.contains("did not answer for"), "{error}");
+    assert!(held.is_lost() && session.is_lost());
+    drop((held, lock, session));
+    let limit = Duration::from_millis(300);
+    let options = Options::new(cluster.endpoints()).connect_timeout(limit);
+    let connect = || Session::connect(options.clone()).unwrap_err();
+    let error = connect();
+    assert!(matches!(&error, Error::Unreachable { after, .. } if *after == limit), "{error}");
+    cluster.kill(0);
+    let error = connect();
+    assert!(matches!(&error, Error::Unreachable { after, .. } if *after == limit), "{error}");
+    cluster.restart(&[0]);
+}
+
+/// A resource that refuses tokens which are lower than one that it has seen, and knows its owners.
+#[derive(Default)]
+struct Resource {
+    token: AtomicU64,
+    /// The writer, or 0.
+    writer: AtomicU64,
+}
+
+#[test]
+fn clients_exclude_each_other_while_members_die_and_stop() {
+    let Some(mut cluster) = Cluster::start(3) else { return };
+    const CLIENTS: u64 = 6;
+    const KEYS: u64 = 4;
+    let rounds = if full() { 60 } else { 6 };
+    let resources: [Resource; KEYS as usize] = Default::default();
+    let (done, granted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let tick = || granted.load(Ordering::SeqCst);
+    thread::scope(|scope| {
+        let stop = Stop(&done);
+        for client in 1..=CLIENTS {
+            let mut endpoints = cluster.endpoints();
+            endpoints.rotate_left(client as usize % 3);
+            let (resources, done, granted) = (&resources, &done, &granted);
+            scope.spawn(move || {
+                // Such a session is not lost by an election.
+                let options = Options::new(endpoints).ttl(Duration::from_secs(60)).connect_timeout(LONG);
+                let session = Session::connect(options).unwrap();
+                let lock = session.range_lock::<u64>("crowd");
+                let mut random = fastrand::Rng::with_seed(client);
+                while !done.load(Ordering::SeqCst) {
+                    let start = random.u64(0..KEYS);
+                    let range = start..random.u64(start + 1..=KEYS);
+                    let guard = lock.lock(range.clone()).unwrap();
+                    for resource in &resources[range.start as usize..range.end as usize] {
+                        let before = resource.writer.swap(client, Ordering::SeqCst);
+                        assert_eq!(before, 0, "two hold it at the same time");
+                        let seen = resource.token.swap(guard.token(), Ordering::SeqCst);
+                        assert!(seen < guard.token(), "{seen} was seen before {}", guard.token());
+                    }
+                    for resource in &resources[range.start as usize..range.end as usize] {
+                        assert_eq!(resource.writer.swap(0, Ordering::SeqCst), client);
+                    }
+                    guard.unlock().unwrap();
+                    granted.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        let go_on = |what: &str| {
+            let before = tick();
+            until(what, || tick() > before + 3 * CLIENTS);
+        };
+        for round in 0..rounds {
+            go_on("grants");
+            let member = eventually("a leader", || cluster.leader());
+            if round % 2 == 0 {
+                cluster.kill(member);
+                go_on("grants without a member");
+                cluster.restart(&[member]);
+            } else {
+                cluster.stop(member);
+                go_on("grants beside a stopped member");
+                cluster.go_on(member);
+            }
+        }
+        drop(stop);
+    });
 }

@@ -25,6 +25,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -112,10 +113,14 @@ impl Cluster {
         // What a process of the same id left.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        // A member that was killed may still make a file for a moment.
         let script = "while read -r line; do pids=$line; done; \
-                      for pid in $pids; do kill -9 \"$pid\"; done; rm -rf \"$1\"";
+                      for pid in $pids; do kill -9 \"$pid\"; done; \
+                      for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf \"$1\" && break; sleep 0.1; done";
         let mut keeper = Command::new("sh");
         keeper.args(["-c", script, "sh"]).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
+        // Not in the group of the test, which may be killed as a whole.
+        keeper.process_group(0);
         let keeper = keeper.stderr(Stdio::null()).spawn().expect("a shell");
         let members = (0..members).map(|_| {
             let [client, peer, health] = ports();

@@ -38,13 +38,16 @@ const LICENSES: [&str; 9] = [
 const EXCEPTIONS: [(&str, &str); 1] = [("cbindgen", "MPL-2.0")];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Packages of which another dependency still needs an older version.
-const TWICE: [&str; 14] = [
+const TWICE: [&str; 17] = [
     "base64",
     "bit-vec",
+    "foldhash",
     "getrandom",
+    "hashbrown",
     "lock_api",
     "parking_lot",
     "parking_lot_core",
+    "prettyplease",
     "rand",
     "rand_core",
     "shlex",

@@ -28,6 +28,7 @@
 //! | ranges one after the other, until a transaction ends | [`RangeLock::owner`] |
 //! | a range, in a task | [`RangeLock::lock_async`], within [`task()`] for an identity; [`Owner::lock_async`] |
 //! | a part of a slice | [`RangeMutex`] |
+//! | a range, against processes on other machines | `cluster` (the cargo feature `cluster`) |
 //!
 //! How it works, what bounds its waits, and what else was tried: the README beside this file. The
 //! locks that it is compared with are another package's, `baselines`, behind the same trait
@@ -88,6 +89,8 @@ pub use task::{Task, task};
 pub use waiting::WINDOW;
 
 platform::os_only! {
+    #[cfg(feature = "cluster")]
+    pub mod cluster;
     mod mutex;
     mod timed;
 

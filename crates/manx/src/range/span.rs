@@ -51,6 +51,17 @@ impl<K> Span<K> {
     }
 }
 
+platform::os_only! {
+    #[cfg(feature = "cluster")]
+    impl<K: Key> Span<K> {
+        /// With these ends, of which none is there or both are those of a span.
+        pub(super) fn of_ends(start: Option<K>, end: Option<K>) -> Span<K> {
+            debug_assert!(before(start.as_ref(), end.as_ref()));
+            Span { start, end }
+        }
+    }
+}
+
 impl<K: Key> Span<K> {
     /// From `start` up to, and without, `end`.
     ///

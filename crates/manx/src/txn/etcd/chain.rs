@@ -353,6 +353,7 @@ fn pieces(mut changes: &[New]) -> Vec<&[New]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::txn::Value;
 
     #[test]
     fn pieces_are_within_the_limits_and_together_all() {

@@ -1,0 +1,150 @@
+//! Why a range was not locked on several machines.
+
+use crate::range::error::InvalidRange;
+use std::fmt;
+use std::time::Duration;
+
+/// Why a call failed. What was held before is still held, unless the session is lost.
+///
+/// ```
+/// use manx::range::cluster::{Error, Options, Session};
+/// use std::time::Duration;
+///
+/// // Nothing listens on this port.
+/// let options = Options::new(["127.0.0.1:1"]).connect_timeout(Duration::from_millis(50));
+/// let error = Session::connect(options).unwrap_err();
+/// assert!(matches!(error, Error::Unreachable { .. }));
+/// assert!(error.to_string().starts_with("etcd at 127.0.0.1:1 did not answer within 50ms: "));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// It is no range.
+    InvalidRange(InvalidRange),
+    /// It would have to be waited for.
+    WouldBlock,
+    /// It was waited for until the deadline.
+    TimedOut,
+    /// The holders of the range wait for the asker, directly or through others.
+    Deadlock(Box<Deadlock>),
+    /// The owner holds no such range.
+    NotHeld,
+    /// The session has ended: etcd was not reached for as long as its lease lasts, or has ended the
+    /// lease. All that it held is given back. Make another session.
+    SessionLost(String),
+    /// No member of etcd answered.
+    Unreachable {
+        /// The members that were asked.
+        endpoints: String,
+        /// For how long they were asked.
+        after: Duration,
+        /// What the last attempt said.
+        why: String,
+    },
+    /// A member answered, and refuses: it lacks rights or space, for example.
+    Refused(String),
+    /// A key below the lock's prefix is no request of a range lock.
+    Foreign(String),
+    /// The options cannot be used, or the machine cannot do it.
+    Unusable(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::InvalidRange(bad) => bad.fmt(to),
+            Error::WouldBlock => to.write_str("the range would have to be waited for"),
+            Error::TimedOut => to.write_str("the range could not be had by the deadline"),
+            Error::Deadlock(circle) => circle.fmt(to),
+            Error::NotHeld => to.write_str("the owner holds no such range"),
+            Error::SessionLost(why) => {
+                write!(to, "the session is lost, and all that it held is given back ({why}): make another session")
+            }
+            Error::Unreachable { endpoints, after, why } => {
+                write!(to, "etcd at {endpoints} did not answer within {after:?}: {why}")
+            }
+            Error::Refused(why) => write!(to, "etcd refuses: {why}"),
+            Error::Foreign(key) => write!(
+                to,
+                "the key {key} in etcd is no request of a range lock of this version: remove it, or choose another \
+                 name for the lock"
+            ),
+            Error::Unusable(why) => to.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::InvalidRange(bad) => Some(bad),
+            Error::Deadlock(circle) => Some(&**circle),
+            _ => None,
+        }
+    }
+}
+
+impl From<InvalidRange> for Error {
+    fn from(bad: InvalidRange) -> Error {
+        Error::InvalidRange(bad)
+    }
+}
+
+/// A waiter or a holder, as messages name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Participant {
+    /// The name of its session ([`Options::name`](super::Options::name)).
+    pub session_name: String,
+    /// The id of its session's lease, with which `etcdctl lease` works.
+    pub session: i64,
+    /// The number of the owner or the thread within its session.
+    pub number: u64,
+    /// What it is called, if it is an owner with a [tag](super::Owner::set_tag).
+    pub tag: Option<u64>,
+}
+
+impl fmt::Display for Participant {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} (session {:x}, owner {}", self.session_name, self.session, self.number)?;
+        self.tag.map_or(Ok(()), |tag| write!(to, ", tag {tag}"))?;
+        to.write_str(")")
+    }
+}
+
+/// A waiter in a circle, and the next member of the circle, which it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Link {
+    /// The waiter.
+    pub waiter: Participant,
+    /// The ranges that it wants.
+    pub wants: String,
+    /// The next member.
+    pub holder: Participant,
+    /// What that one holds of it; or wants as well, if it came first.
+    pub holds: String,
+}
+
+/// A circle of waiters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadlock {
+    /// The first link's waiter came last. The last link's waiter waits for it.
+    pub links: Vec<Link>,
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("nobody could go on: ")?;
+        for (index, link) in self.links.iter().enumerate() {
+            if index > 0 {
+                to.write_str("; ")?;
+            }
+            write!(to, "{} waits for {}, of which {} has {}", link.waiter, link.wants, link.holder, link.holds)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Deadlock {}
