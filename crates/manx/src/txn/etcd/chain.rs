@@ -83,7 +83,7 @@ impl Site {
         self.client.call(TXN, request, self.until()).await
     }
 
-    /// Who has the store.
+    /// The owner of the store, and its record.
     pub(super) async fn find(&self) -> Result<Found, String> {
         let success = vec![Op::get(self.keys.record()), Op::get(self.keys.owner())];
         let request = TxnRequest { success, ..TxnRequest::default() };
