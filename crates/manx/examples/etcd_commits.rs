@@ -5,8 +5,8 @@
 //! cargo run --release -p manx --features etcd --example etcd_commits [CLIENTS [ROUNDS [SECONDS [ENTRIES]]]]
 //! ```
 //!
-//! Rounds alternate; a ratio is that of a round's two rates. Then the store gets ENTRIES entries, and
-//! another server takes it over.
+//! Rounds alternate; a ratio is that of a round's two rates. Then the store gets ENTRIES entries,
+//! and other servers take it over.
 
 use manx::etcd::{Address, Plain};
 use manx::txn::etcd::{Etcd, EtcdOptions};

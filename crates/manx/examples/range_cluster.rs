@@ -31,7 +31,8 @@ const PARTS: [Part; 4] = [
 ];
 /// For all workers of a run together.
 const SAMPLES: u64 = 400;
-const TTL: Duration = Duration::from_secs(60);
+/// Longer than a run takes.
+const TTL: Duration = Duration::from_secs(600);
 
 /// A worker's lock, ready.
 enum Lock {

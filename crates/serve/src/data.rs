@@ -30,9 +30,9 @@ pub(super) struct PlaceArgs {
     #[arg(long, value_name = "PLACE", value_parser = Place::parse)]
     pub(super) data: Option<Place>,
 
-    /// The length of each of the two files of a folder's log, 4 KiB to 1 GiB: when one is full, what
-    /// it has is put into the tree, beside the clients; until then it is in memory, too [default:
-    /// 8MiB]
+    /// The length of each of the two files of a folder's log, 4 KiB to 1 GiB: when one is full,
+    /// what it has is put into the tree, beside the clients; until then it is in memory, too
+    /// [default: 8MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_log_bytes, requires = "data")]
     log_bytes: Option<usize>,
 

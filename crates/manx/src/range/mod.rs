@@ -28,7 +28,7 @@
 //! | ranges one after the other, until a transaction ends | [`RangeLock::owner`] |
 //! | a range, in a task | [`RangeLock::lock_async`], within [`task()`] for an identity; [`Owner::lock_async`] |
 //! | a part of a slice | [`RangeMutex`] |
-//! | a range, against processes on other machines | `cluster` (the cargo feature of that name) |
+//! | a range, against processes on other machines | `cluster` (the cargo feature `cluster`) |
 //!
 //! How it works, what bounds its waits, and what else was tried: the README beside this file. The
 //! locks that it is compared with are another package's, `baselines`, behind the same trait

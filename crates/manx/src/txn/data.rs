@@ -300,9 +300,9 @@ pub trait Data: Send + Sync {
         Limits::NONE
     }
 
-    /// Returns if no other owner had the data until now: so what was read before is what the data had
-    /// then, also what was read in memory above it. A transaction that only reads asks at its end.
-    /// By default no other owner can come without this one's knowledge.
+    /// Returns if no other owner had the data until now: so what was read before is what the data
+    /// had then, also what was read in memory above it. A transaction that only reads asks at its
+    /// end. By default no other owner can come without this one's knowledge.
     ///
     /// # Errors
     /// Another owner may have it, or has it.

@@ -202,15 +202,13 @@ impl From<etcd_client::Error> for Failed {
         /// Codes of gRPC: not found, permission denied, ..., that another attempt does not change.
         const LASTING: [i32; 8] = [3, 5, 6, 7, 8, 9, 11, 12];
         match &error {
+            Of::GRpcStatus(status) if status.message().contains("lease not found") => Failed::Lasting(ended()),
+            // Too many calls are on their way.
+            Of::GRpcStatus(status) if status.message().contains("too many requests") => {
+                Failed::Passing(status.message().into())
+            }
             Of::GRpcStatus(status) if LASTING.contains(&(status.code() as i32)) => {
-                match status.message().contains("lease not found") {
-                    true => Failed::Lasting(ended()),
-                    // Too many calls are on their way.
-                    false if status.message().contains("too many requests") => {
-                        Failed::Passing(status.message().into())
-                    }
-                    false => Failed::Lasting(Error::Refused(status.message().into())),
-                }
+                Failed::Lasting(Error::Refused(status.message().into()))
             }
             Of::LeaseKeepAliveError(why) if why.contains("lease not found") => Failed::Lasting(ended()),
             Of::InvalidArgs(_) | Of::InvalidUri(_) | Of::Utf8Error(_) | Of::InvalidMetadataValue(_) => {

@@ -12,11 +12,13 @@
 //! waited for them itself; the waiter reads the rest, and watches the last one that is left. So a
 //! request that goes wakes the waiters that watch it, and no others, and there is no polling.
 //!
-//! 1. What is in the way is read at some member, which may lag behind. If it has not seen the
-//!    waiter's own request yet, another read asks the leader. Otherwise what it does not have is
-//!    gone, because keys are never used twice.
-//! 2. A watch begins right behind the revision at which the key was read, so nothing is missed in
-//!    between. If the member dies, or has forgotten this revision, the rest is read again.
+//! 1. What is in the way is read at some member, which may lag behind. If it lags behind what is
+//!    known, another read asks the leader. Otherwise what it does not have is gone, because keys are
+//!    never used twice.
+//! 2. A watch begins now, and what is in the way is read again when it has begun, so nothing is
+//!    missed in between. (A watch that begins at an earlier revision would be cheaper, but etcd
+//!    serves such watches every 100 ms only, if anything was written meanwhile.) If the member
+//!    dies, the rest is read, and another watch begins.
 //! 3. The *token* of a grant is the revision of the store at which it was seen that nothing is in
 //!    the way. A conflicting holder before has gone at this revision or before it, and its own
 //!    token was older than that; so the tokens of conflicting grants rise.
@@ -37,10 +39,11 @@ use super::request::{Claim, Request};
 use super::rule::{closes_circle, judge};
 use super::session::{Alive, Shared};
 use etcd_client::{
-    Client, Compare, CompareOp, EventType, GetOptions, KvClient, PutOptions, Txn, TxnOp, TxnOpResponse,
-    TxnResponse, WatchOptions,
+    Client, Compare, CompareOp, EventType, GetOptions, KvClient, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse,
+    TxnResponse,
 };
 use std::cmp::Reverse;
+use std::future::Future;
 use std::time::Instant;
 use tokio::time::timeout_at;
 
@@ -178,18 +181,13 @@ async fn wait<K: Portable>(alive: &Alive, names: &Names, entered: Entered) -> Re
             return Err(Error::Deadlock(circle));
         }
     }
-    while let Some(last) = left.first() {
-        let seen = watch(alive, &own, &last.key, token).await?;
-        match seen {
-            Seen::Gone(at) if left.len() == 1 => {
-                (left, token) = (Vec::new(), at);
-            }
-            Seen::Gone(at) => {
-                left.remove(0);
-                (left, token) = read(alive, names, &own, left, at, false).await?;
-            }
-            Seen::Interrupted => (left, token) = read(alive, names, &own, left, token, true).await?,
-        }
+    while !left.is_empty() {
+        (left, token) = match watch(alive, names, &own, &left, token).await? {
+            Seen::Gone(rest, at) if rest.is_empty() => (rest, at),
+            Seen::Gone(rest, at) => read(alive, names, &own, &rest, at).await?,
+            Seen::Left(left, at) => (left, at),
+            Seen::Interrupted => read(alive, names, &own, &left, token).await?,
+        };
     }
     alive.check()?;
     Ok((own, grows, token))
@@ -197,24 +195,25 @@ async fn wait<K: Portable>(alive: &Alive, names: &Names, entered: Entered) -> Re
 
 /// What a watch has seen.
 enum Seen {
-    /// The request is not in the way any more, since this revision.
-    Gone(i64),
+    /// The request is not in the way any more, since this revision. The rest may be.
+    Gone(Vec<Request>, i64),
+    /// Before the watch began, the request went. These are left, at this revision.
+    Left(Vec<Request>, i64),
     /// The watch has ended.
     Interrupted,
 }
 
-/// Waits until a request is out of the way, from a revision on.
-async fn watch(alive: &Alive, own: &Request, key: &[u8], from: i64) -> Result<Seen, Error> {
+/// Watches the first of the requests, until it is out of the way.
+async fn watch(alive: &Alive, names: &Names, own: &Request, left: &[Request], from: i64) -> Result<Seen, Error> {
     let watched = async {
         let (number, client) = match alive.link.client().await {
             Ok(connection) => connection,
-            Err((number, failed)) => return interrupted(alive, number, failed).await,
+            Err((number, failed)) => return interrupted(alive, number, failed),
         };
-        let events = events(own, key, from, &client);
         tokio::select! {
-            seen = events => match seen {
+            seen = events(alive, names, own, left, from, &client) => match seen {
                 Ok(seen) => Ok(seen),
-                Err(failed) => interrupted(alive, number, failed).await,
+                Err(failed) => interrupted(alive, number, failed),
             },
             () = alive.link.has_moved(number) => Ok(Seen::Interrupted),
         }
@@ -225,7 +224,7 @@ async fn watch(alive: &Alive, own: &Request, key: &[u8], from: i64) -> Result<Se
     }
 }
 
-async fn interrupted(alive: &Alive, number: u64, failed: Failed) -> Result<Seen, Error> {
+fn interrupted(alive: &Alive, number: u64, failed: Failed) -> Result<Seen, Error> {
     match failed {
         Failed::Lasting(error) => Err(error),
         Failed::Passing(why) => {
@@ -235,40 +234,53 @@ async fn interrupted(alive: &Alive, number: u64, failed: Failed) -> Result<Seen,
     }
 }
 
-async fn events(own: &Request, key: &[u8], from: i64, client: &Client) -> Result<Seen, Failed> {
-    let options = WatchOptions::new().with_start_revision(from + 1);
-    let mut stream = client.watch_client().watch(key, Some(options)).await?;
+async fn events(
+    alive: &Alive,
+    names: &Names,
+    own: &Request,
+    left: &[Request],
+    from: i64,
+    client: &Client,
+) -> Result<Seen, Failed> {
+    let key = &*left[0].key;
+    let mut stream = client.watch_client().watch(key, None).await?;
+    let (mut is_read, mut rest) = (false, left[1..].to_vec());
     while let Some(answer) = stream.message().await? {
+        if answer.canceled() {
+            return Err(Failed::Passing(format!("a watch was cancelled: {}", answer.cancel_reason())));
+        }
         for event in answer.events() {
             let Some(pair) = event.kv() else { continue };
             let is_in_the_way = event.event_type() == EventType::Put
                 && Claim::decode(pair.value()).is_none_or(|claim| claim.conflicts_with(&own.claim));
             if !is_in_the_way {
-                return Ok(Seen::Gone(pair.mod_revision()));
+                return Ok(Seen::Gone(rest, pair.mod_revision()));
             }
         }
-        if answer.canceled() {
-            // The revision is forgotten: the rest is read again. Anything else is a member that
-            // does not do.
-            return match answer.compact_revision() {
-                0 => Err(Failed::Passing(format!("a watch was cancelled: {}", answer.cancel_reason()))),
-                _ => Ok(Seen::Interrupted),
-            };
+        // The first answer says since when it is watched.
+        if !is_read {
+            let from = answer.header().map_or(from, |header| header.revision().max(from));
+            let (mut left, at) = read(alive, names, own, left, from).await.map_err(Failed::Lasting)?;
+            if left.first().is_none_or(|first| first.key != key) {
+                return Ok(Seen::Left(left, at));
+            }
+            left.remove(0);
+            (is_read, rest) = (true, left);
         }
     }
     Err(Failed::Passing("a watch has ended".into()))
 }
 
 /// Which of the requests are still in the way, the last first, and at which revision that was seen:
-/// no earlier than `from`. By Invariant 1 any member may say it, unless the leader is asked for.
+/// no earlier than `from` (Invariant 1).
 async fn read(
     alive: &Alive,
     names: &Names,
     own: &Request,
-    before: Vec<Request>,
+    before: &[Request],
     from: i64,
-    mut asks_leader: bool,
 ) -> Result<(Vec<Request>, i64), Error> {
+    let mut asks_leader = false;
     loop {
         let options = || if asks_leader { GetOptions::new() } else { GetOptions::new().with_serializable() };
         // One revision for all of them, so one call: if they are many, for all requests.
@@ -303,6 +315,10 @@ pub(super) async fn list(alive: &Alive, names: &Names) -> Result<Vec<Request>, E
 /// Makes changes, as many at once as etcd takes. Returns the revision of the last one; the versions
 /// of the keys are then this one. Tries until the session is lost.
 pub(super) async fn change(alive: &Alive, changes: Vec<Change>) -> Result<i64, Error> {
+    if let [Change { key, value: None, grave: None, .. }] = &*changes {
+        let gone = call(alive, |client| async move { Ok(client.kv_client().delete(&**key, None).await?) }).await?;
+        return Ok(gone.value.header().map_or(0, ResponseHeader::revision));
+    }
     let mut last = 0;
     for part in changes.chunks(OPERATIONS / 2) {
         let known = part.iter().filter(|change| change.value.is_some());
@@ -334,10 +350,16 @@ pub(super) async fn change(alive: &Alive, changes: Vec<Change>) -> Result<i64, E
 }
 
 async fn transact(alive: &Alive, txn: &Txn) -> Result<Answer<TxnResponse>, Error> {
-    let until = || alive.check();
-    let call = alive.link.call(until, |client| async move { Ok(kv(&client).txn(txn.clone()).await?) });
+    call(alive, |client| async move { Ok(kv(&client).txn(txn.clone()).await?) }).await
+}
+
+/// Makes a call, until it is answered or the session is lost.
+async fn call<T, F: Future<Output = Result<T, Failed>>>(
+    alive: &Alive,
+    call: impl Fn(Client) -> F,
+) -> Result<Answer<T>, Error> {
     tokio::select! {
-        answer = call => answer,
+        answer = alive.link.call(|| alive.check(), call) => answer,
         error = alive.lost() => Err(error),
     }
 }
@@ -347,7 +369,7 @@ fn kv(client: &Client) -> KvClient {
 }
 
 fn revision(answer: &TxnResponse) -> i64 {
-    answer.header().map_or(0, etcd_client::ResponseHeader::revision)
+    answer.header().map_or(0, ResponseHeader::revision)
 }
 
 /// What was read.

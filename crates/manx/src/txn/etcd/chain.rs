@@ -83,7 +83,7 @@ impl Site {
         self.client.call(TXN, request, self.until()).await
     }
 
-    /// Who has the store.
+    /// The owner of the store, and its record.
     pub(super) async fn find(&self) -> Result<Found, String> {
         let success = vec![Op::get(self.keys.record()), Op::get(self.keys.owner())];
         let request = TxnRequest { success, ..TxnRequest::default() };
@@ -353,6 +353,7 @@ fn pieces(mut changes: &[New]) -> Vec<&[New]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::txn::Value;
 
     #[test]
     fn pieces_are_within_the_limits_and_together_all() {
