@@ -13,8 +13,8 @@
 //! request that goes wakes the waiters that watch it, and no others, and there is no polling.
 //!
 //! 1. What is in the way is read at some member, which may lag behind. If it lags behind what is
-//!    known, another read asks the leader. Otherwise what it does not have is gone, because keys are
-//!    never used twice.
+//!    known, another read asks the leader. Otherwise what it does not have is gone, because keys
+//!    are never used twice.
 //! 2. A watch begins now, and what is in the way is read again when it has begun, so nothing is
 //!    missed in between. (A watch that begins at an earlier revision would be cheaper, but etcd
 //!    serves such watches every 100 ms only, if anything was written meanwhile.) If the member
