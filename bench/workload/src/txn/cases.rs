@@ -70,6 +70,11 @@ pub fn connected(connections: usize) -> String {
     format!("{MEMORY}{connections} idle connections")
 }
 
+/// Clients that come and go.
+pub fn churned(clients: usize) -> String {
+    format!("{MEMORY}up to {clients} clients that come and go")
+}
+
 /// What the cases about memory begin with.
 pub const MEMORY: &str = "memory, ";
 

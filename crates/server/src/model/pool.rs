@@ -154,7 +154,7 @@ impl PoolState {
                 worker.notified.drain(..).for_each(|one| self.hand_over(vec![one]));
             }
             if !worker.notified.is_empty() {
-                let batch = Batch::new(worker.event_loop, std::mem::take(&mut worker.notified));
+                let batch = Batch::new(Some(worker.event_loop), std::mem::take(&mut worker.notified));
                 self.serve(&self.batches.begin(worker.slot, batch), &mut worker.notified);
             }
         }
@@ -167,13 +167,13 @@ impl PoolState {
     fn lead(&self, led: usize, worker: &mut Worker) {
         worker.event_loop = led;
         let event_loop = &self.loops.all()[led];
-        self.watch.begin_round(led);
+        self.watch.step(led);
         event_loop.ready.look(&mut worker.ready_list);
         if worker.ready_list.is_empty() && worker.notified.is_empty() {
             self.watch.begin_wait(led);
             block_in_place(|| event_loop.ready.wait(&mut worker.ready_list));
-            // So that followers see a round, and do not park.
-            self.watch.begin_round(led);
+            // So that followers see a step, and do not park.
+            self.watch.step(led);
             self.watch.end_wait(led);
         }
         event_loop.is_here();
@@ -216,7 +216,7 @@ impl PoolState {
         // Refused only at the end, when there are no connections.
         let _ = self.pool.execute(move || {
             let mut again = Vec::new();
-            state.serve(&Batch::new(0, some), &mut again);
+            state.serve(&Batch::new(None, some), &mut again);
             if !again.is_empty() {
                 state.hand_over(again);
             }
@@ -236,6 +236,9 @@ impl PoolState {
             }
             if answered.is_empty() {
                 return;
+            }
+            if let Some(event_loop) = batch.event_loop {
+                self.watch.step(event_loop);
             }
             for served in answered.drain(..) {
                 match served.deliver() {
