@@ -55,8 +55,8 @@ impl Batches {
         batch
     }
 
-    /// A batch of this loop that is not served to its end. Nothing waits here: a slot that is locked is about to
-    /// get another batch.
+    /// A batch of this loop that is not served to its end. Nothing waits here: a slot that is
+    /// locked is about to get another batch.
     pub(super) fn unfinished(&self, event_loop: usize) -> Option<Arc<Batch>> {
         let is_open = |batch: &Batch| batch.event_loop == Some(event_loop) && batch.has_more();
         let open = |slot: &Mutex<Arc<Batch>>| {

@@ -4,12 +4,13 @@
 //! yet, all connections of its loop wait, beside busy neighbours for a time slice of each of them.
 //! So there are followers. They sleep, and check every [`LOOK`] whether each leader has made a
 //! *step*: it has begun another round, or is about to send answers. If one has not, a follower asks
-//! epoll itself; and if a connection is ready, the follower becomes the leader, on whichever CPU the
-//! kernel gives it. The old leader sees that after it has served its present connections, and becomes
-//! a follower. A leader whose rounds are long, because all its connections are busy, keeps its loop.
+//! epoll itself; and if a connection is ready, the follower becomes the leader, on whichever CPU
+//! the kernel gives it. The old leader sees that after it has served its present connections, and
+//! becomes a follower. A leader whose rounds are long, because all its connections are busy, keeps
+//! its loop.
 //!
-//! An idle server must not wake up a thousand times a second. Followers that have seen no step for a
-//! while park, as long as a thread waits in epoll for each loop: that thread serves the next
+//! An idle server must not wake up a thousand times a second. Followers that have seen no step for
+//! a while park, as long as a thread waits in epoll for each loop: that thread serves the next
 //! connection. When a connection wakes it and no follower watches, it wakes a follower first,
 //! because serving may take long. That follower then watches for a while, so on a busy server no
 //! thread has to be woken. Now and then a step wakes all followers ([`WAKING`]).
