@@ -46,7 +46,7 @@ pub(super) struct TxnArgs {
     #[arg(long, value_name = "BYTES", default_value_t = VALUE_BYTES, value_parser = clap::value_parser!(u32).range(VALUE_MIN as i64..=1 << 20))]
     value_bytes: u32,
     /// The measured time of each run [default: 3]
-    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.05, 600.0))]
+    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.05, 3600.0))]
     time: Option<f64>,
     /// Measure this libwiredtiger.so instead of the machine's own
     #[arg(long, value_name = "LIB")]

@@ -14,12 +14,13 @@
 //! | [`remote`], [`resp`], `serving` | a server behind it; the server's protocol; a server while it runs |
 //! | [`reads`] | the cost of a read-only transaction |
 //! | `plan`, [`peers`], [`part`], `cases` | how a case is measured; what is measured; the parts; names |
-//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `served`, `memory` | the parts |
+//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `served`, `memory`, `churn` | the parts |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 
 mod allocation;
 pub mod arguments;
 pub mod cases;
+mod churn;
 pub mod client;
 mod conclude;
 mod draw;

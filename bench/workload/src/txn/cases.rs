@@ -16,6 +16,10 @@ pub const SERVED_BUSY: &str = "server, 50 connections, beside 8 busy processes";
 /// The update workload, as the drivers name it.
 pub const CHANGE: &str = "change";
 
+/// The most clients that come and go: a server that lets 10,000 in may still see some that have
+/// left.
+pub const CHURNED: usize = 9_900;
+
 /// The server that is compared with.
 pub const REDIS: &str = "redis-server";
 /// WiredTiger as it is.
@@ -68,6 +72,11 @@ pub fn written_over(clients: usize, keys: usize, bytes: usize) -> String {
 /// Connections that do nothing.
 pub fn connected(connections: usize) -> String {
     format!("{MEMORY}{connections} idle connections")
+}
+
+/// Clients that come and go.
+pub fn churned(clients: usize) -> String {
+    format!("{MEMORY}up to {clients} clients that come and go")
 }
 
 /// What the cases about memory begin with.

@@ -23,8 +23,9 @@ const SERVERS: &str = "
 
 /// Of the process, as the kernel counts it.
 const MEMORIES: &str = "
-    server = version | runs [] = count rest_bytes | ?writes = written_per_s | ?alive = live_bytes
-    ?highest = peak_bytes | ?highest of all = worst peak_bytes | at rest = rest_bytes
+    server = version | runs [] = count rest_bytes | ?writes = written_per_s | ?requests = requests_per_s
+    ?alive = live_bytes | ?highest in the second of ten parts = early_bytes | ?in the last = late_bytes
+    ?the last [x of the second] = late_of_early | ?highest = peak_bytes | ?highest of all = worst peak_bytes | at rest = rest_bytes
     ?at rest [x of what is alive] = rest_of_live | ?a connection = connection_bytes";
 
 /// Draws tables and judges the targets.

@@ -23,9 +23,9 @@ const WRITTEN: [(usize, usize, usize); 4] =
 /// Connections that have asked something, and ask no more.
 const CONNECTED: usize = 10_000;
 /// After the last answer the server has this time.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 /// The time between two looks.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 impl Plan {
     pub(super) fn memory(&self, bench: &mut Bench) -> Result<(), Error> {
@@ -54,7 +54,7 @@ impl Plan {
         bench.compare(case, |_| Vec::new(), |at, _| self.connect(servers[at].1, connections))
     }
 
-    fn start(&self, server: Server) -> Result<(Running, u16), Error> {
+    pub(super) fn start(&self, server: Server) -> Result<(Running, u16), Error> {
         let port = free_port()?;
         Ok((serving::start(server.command(&self.setup.manx, port), port)?, port))
     }
@@ -118,13 +118,7 @@ impl Plan {
 
     fn connect(&self, server: Server, connections: usize) -> Result<Sample, Error> {
         let (mut running, port) = self.start(server)?;
-        let room = platform::limits::raise_open_files(connections as u64 + 100);
-        if room.is_ok_and(|room| room < connections as u64 + 100) {
-            return Err(Error::request(
-                format!("{connections} connections: the process may not open as many files"),
-                "raise the limit (ulimit -n)",
-            ));
-        }
+        raise_open_files(connections)?;
         let before = running.resident_bytes().unwrap_or(0);
         let open = |_| {
             let mut it = Connection::open(port)?;
@@ -142,4 +136,16 @@ impl Plan {
         let each = rest.saturating_sub(before) as f64 / connections as f64;
         Ok(Sample::of([("rest_bytes", rest as f64), ("connection_bytes", each)]))
     }
+}
+
+/// Lets the process have this number of connections.
+pub(super) fn raise_open_files(connections: usize) -> Result<(), Error> {
+    let room = platform::limits::raise_open_files(connections as u64 + 100);
+    if room.is_ok_and(|room| room < connections as u64 + 100) {
+        return Err(Error::request(
+            format!("{connections} connections: the process may not open as many files"),
+            "raise the limit (ulimit -n)",
+        ));
+    }
+    Ok(())
 }

@@ -17,4 +17,6 @@ crate::parts::parts! {
     Served = "served" by served,
     /// How much memory both take.
     Memory = "memory" by memory,
+    /// The same while clients come and go.
+    Churn = "churn" by churn,
 }

@@ -10,12 +10,14 @@
 
 use super::arguments::{Way, What};
 use super::cases::{self, CHANGE, MANX, REDIS};
+use super::judge;
 use super::peers::Variant;
 use super::plan::Plan;
 use super::serving::{self, Server, ask, free_port, missing};
 use crate::engine::Load;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
+use report::Report;
 
 /// Connections, unless something else is asked for.
 pub const CONNECTIONS: [usize; 2] = [8, 80];
@@ -40,14 +42,12 @@ impl Plan {
         for workload in workloads.chain([CHANGE]) {
             for &connections in &setup.connections[..few(setup.connections.len())] {
                 let load = self.drawn(self.load(connections, 0.0, workload));
-                let case = cases::served(workload, setup.keys, connections);
-                let case = Case { name: &case, variants: &names, expected: load.expected() };
-                // No target is about one of these.
-                bench.compare(
-                    case,
-                    |_| Vec::new(),
-                    |at, round| self.through(servers[at].1, &Load { seed: round as u64 + 1, ..load.clone() }),
-                )?;
+                let name = cases::served(workload, setup.keys, connections);
+                let case = Case { name: &name, variants: &names, expected: load.expected() };
+                let watch = |report: &Report| crate::verdict::watched(report, name.as_str(), judge::figure);
+                bench.compare(case, watch, |at, round| {
+                    self.through(servers[at].1, &Load { seed: round as u64 + 1, ..load.clone() })
+                })?;
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 //! and Jedis.
 //!
 //! Each has a program here. Its packages, of fixed versions, come from the language's registry into
-//! a temporary folder. Where the language is missing, or the registry cannot be reached, the test is
-//! skipped.
+//! a temporary folder. Where the language is missing, or the registry cannot be reached, the test
+//! is skipped.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //!
 //! There are as many event loops as workers (`loops.rs`). One job of the pool *leads* each: it asks
 //! epoll which connections are ready (`ready.rs`), does their commands, then sends all answers, and
-//! asks again. So a request takes a read and a write, and a part of one epoll call. No thread has to
-//! wake another one for it, and a client on the same machine is woken once for several answers.
+//! asks again. So a request takes a read and a write, and a part of one epoll call. No thread has
+//! to wake another one for it, and a client on the same machine is woken once for several answers.
 //! While no connection is ready, the leader waits in epoll. The pool knows that (`block_in_place`),
 //! so another job may run in its place.
 //!
@@ -16,9 +16,9 @@
 //! ([`Control::Fixed`]): work that a server postpones is not less later, and its clients have
 //! waited. The kernel divides the CPUs between the server and its neighbours.
 //!
-//! Connections that are ready are served together. If that takes long, clients with an answer do not
-//! wait for the rest ([`DELAY`]). The clock is read between two connections, so a command that takes
-//! long itself also delays the answers of the connections before it.
+//! Connections that are ready are served together. If that takes long, clients with an answer do
+//! not wait for the rest ([`DELAY`]). The clock is read between two connections, so a command that
+//! takes long itself also delays the answers of the connections before it.
 //!
 //! Answers that wait for a disk ([`Left::Late`]) are sent by further jobs, which wait for it: so
 //! the disk delays neither a leader nor clients whose answers are ready.
@@ -148,7 +148,7 @@ impl PoolState {
             }
             self.collect(&mut worker);
             if !worker.notified.is_empty() {
-                let batch = Batch::new(worker.event_loop, std::mem::take(&mut worker.notified));
+                let batch = Batch::new(Some(worker.event_loop), std::mem::take(&mut worker.notified));
                 self.serve(&self.batches.begin(worker.slot, batch), &mut worker.notified);
             }
         }
@@ -161,13 +161,13 @@ impl PoolState {
     fn lead(&self, led: usize, worker: &mut Worker) {
         worker.event_loop = led;
         let event_loop = &self.loops.all()[led];
-        self.watch.begin_round(led);
+        self.watch.step(led);
         event_loop.ready.look(&mut worker.ready_list);
         if worker.ready_list.is_empty() && worker.notified.is_empty() {
             self.watch.begin_wait(led);
             block_in_place(|| event_loop.ready.wait(&mut worker.ready_list));
-            // So that followers see a round, and do not park.
-            self.watch.begin_round(led);
+            // So that followers see a step, and do not park.
+            self.watch.step(led);
             self.watch.end_wait(led);
         }
         event_loop.is_here();
@@ -210,7 +210,7 @@ impl PoolState {
         // Refused only at the end, when there are no connections.
         let _ = self.pool.execute(move || {
             let mut again = Vec::new();
-            state.serve(&Batch::new(0, some), &mut again);
+            state.serve(&Batch::new(None, some), &mut again);
             if !again.is_empty() {
                 state.hand_over(again);
             }
@@ -230,6 +230,9 @@ impl PoolState {
             }
             if answered.is_empty() {
                 return;
+            }
+            if let Some(event_loop) = batch.event_loop {
+                self.watch.step(event_loop);
             }
             let mut late = Vec::new();
             for served in answered.drain(..) {
@@ -277,5 +280,55 @@ impl PoolState {
             }
             state.deliver_later(late);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::{Model, Options};
+    use crate::server::Server;
+    use manx::txn::Store;
+    use platform::cpu;
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    /// Their connections move between the loops, in a test after each turn.
+    #[test]
+    fn clients_that_change_their_cpu_are_answered() {
+        const CLIENTS: usize = 6;
+        const REQUESTS: usize = 600;
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let options = Options { listen, model: Model::Pool, ..Options::default() };
+        let store = Store::in_memory(manx::txn::Options::default());
+        let server = Server::start(options, store).unwrap();
+        let allowed = cpu::allowed();
+        let is_allowed = |at: &usize| allowed[at / 64] & 1 << (at % 64) != 0;
+        let cpus: Vec<usize> = (0..cpu::COUNT_MAX).filter(is_allowed).take(4).collect();
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (cpus, address) = (&cpus, server.address());
+                scope.spawn(move || {
+                    let mut stream = TcpStream::connect(address).unwrap();
+                    stream.set_nodelay(true).unwrap();
+                    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+                    for request in 0..REQUESTS {
+                        let at = cpus[(client + request / 3) % cpus.len()];
+                        let mut mask = [0; cpu::COUNT_MAX / 64];
+                        mask[at / 64] = 1 << (at % 64);
+                        assert!(cpu::bind(&mask));
+                        // Every other one comes in two parts.
+                        let parts: &[&[u8]] =
+                            if request % 2 == 0 { &[b"PING\r\n"] } else { &[b"PI", b"NG\r\n"] };
+                        parts.iter().for_each(|part| stream.write_all(part).unwrap());
+                        let mut answer = [0; 7];
+                        stream.read_exact(&mut answer).unwrap();
+                        assert_eq!(&answer, b"+PONG\r\n");
+                    }
+                });
+            }
+        });
+        server.stop();
+        server.wait();
     }
 }

@@ -12,14 +12,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// See [the module](self).
 #[derive(Default)]
 pub(super) struct Batch {
-    event_loop: usize,
+    /// Whose they are, if a leader serves them.
+    pub(super) event_loop: Option<usize>,
     all: Vec<Arc<Served>>,
     next: AtomicUsize,
 }
 
 impl Batch {
-    /// These connections, of the loop of this number.
-    pub(super) fn new(event_loop: usize, all: Vec<Arc<Served>>) -> Batch {
+    /// These connections, of the loop of this number if a leader serves them.
+    pub(super) fn new(event_loop: Option<usize>, all: Vec<Arc<Served>>) -> Batch {
         Batch { event_loop, all, next: AtomicUsize::new(0) }
     }
 
@@ -54,10 +55,10 @@ impl Batches {
         batch
     }
 
-    /// A batch of this loop that is not served to its end. Nothing waits here: a slot that is locked is about to
-    /// get another batch.
+    /// A batch of this loop that is not served to its end. Nothing waits here: a slot that is
+    /// locked is about to get another batch.
     pub(super) fn unfinished(&self, event_loop: usize) -> Option<Arc<Batch>> {
-        let is_open = |batch: &Batch| batch.event_loop == event_loop && batch.has_more();
+        let is_open = |batch: &Batch| batch.event_loop == Some(event_loop) && batch.has_more();
         let open = |slot: &Mutex<Arc<Batch>>| {
             slot.try_lock().ok().filter(|it| is_open(it)).map(|it| Arc::clone(&it))
         };
@@ -91,7 +92,7 @@ mod tests {
         };
         let batches = Batches::new(3);
         assert!(batches.unfinished(5).is_none());
-        let own = batches.begin(1, Batch::new(5, (0..COUNT).map(served).collect()));
+        let own = batches.begin(1, Batch::new(Some(5), (0..COUNT).map(served).collect()));
         assert!(batches.unfinished(6).is_none());
         let taken = Mutex::new(Vec::new());
         std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! Which connections are ready, by epoll, and how all threads that ask see the end of the server.
 //!
-//! Each event of a connection goes to one thread. Nothing has to be armed again. A connection leaves
-//! when it is closed, or moves to another loop (`loops.rs`). The end is a pipe whose writing side is closed: all
-//! threads that ask see that, each time.
+//! Each event of a connection goes to one thread. Nothing has to be armed again. A connection
+//! leaves when it is closed, or moves to another loop (`loops.rs`). The end is a pipe whose writing
+//! side is closed: all threads that ask see that, each time.
 
 use platform::epoll::{Epoll, Interest};
 use std::io::{self, PipeReader, PipeWriter};

@@ -2,16 +2,18 @@
 //!
 //! If the kernel preempts a leader in the middle of its work, or wakes it and has no CPU for it
 //! yet, all connections of its loop wait, beside busy neighbours for a time slice of each of them.
-//! So there are followers. They sleep, and check every [`LOOK`] whether each leader has begun
-//! another round. If one has not, a follower asks epoll itself; and if a connection is ready, the
-//! follower becomes the leader, on whichever CPU the kernel gives it. The old leader sees that after
-//! it has served its present connections, and becomes a follower.
+//! So there are followers. They sleep, and check every [`LOOK`] whether each leader has made a
+//! *step*: it has begun another round, or is about to send answers. If one has not, a follower asks
+//! epoll itself; and if a connection is ready, the follower becomes the leader, on whichever CPU
+//! the kernel gives it. The old leader sees that after it has served its present connections, and
+//! becomes a follower. A leader whose rounds are long, because all its connections are busy, keeps
+//! its loop.
 //!
-//! An idle server must not wake up a thousand times a second. Followers that have seen no round for
+//! An idle server must not wake up a thousand times a second. Followers that have seen no step for
 //! a while park, as long as a thread waits in epoll for each loop: that thread serves the next
 //! connection. When a connection wakes it and no follower watches, it wakes a follower first,
 //! because serving may take long. That follower then watches for a while, so on a busy server no
-//! thread has to be woken. Now and then a round wakes all followers ([`WAKING`]).
+//! thread has to be woken. Now and then a step wakes all followers ([`WAKING`]).
 //!
 //! Each of these threads has a *slot*, which holds its state.
 //!
@@ -28,8 +30,8 @@
 //!    before it reads which followers are parked ([`Watch::end_wait`]). All this is in one order
 //!    (SeqCst), so one of the two sees the other.
 //!
-//! All else is Relaxed: numbers and hints. A follower that reads an old number polls a round too
-//! early.
+//! All else is Relaxed: numbers and hints. A follower that reads an old number asks epoll
+//! too early.
 
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -42,7 +44,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 /// A follower parks after this number of checks in which nothing has happened.
 const QUIET: u32 = 64;
-/// Each round whose number is a multiple of this wakes all parked followers.
+/// Each step whose number is a multiple of this wakes all parked followers.
 const WAKING: u64 = 32;
 
 /// The slot's thread leads or serves connections.
@@ -61,8 +63,8 @@ pub(super) struct Watch {
 /// A loop.
 struct Led {
     leader: AtomicUsize,
-    /// Rounds that leaders have begun.
-    rounds: AtomicU64,
+    /// Steps of its leaders.
+    steps: AtomicU64,
     /// The number of threads that wait in epoll.
     waiting: AtomicUsize,
 }
@@ -97,7 +99,7 @@ impl Watch {
     pub(super) fn new(loops: usize, followers: usize) -> Watch {
         let led = |slot| Led {
             leader: AtomicUsize::new(slot),
-            rounds: AtomicU64::new(0),
+            steps: AtomicU64::new(0),
             waiting: AtomicUsize::new(0),
         };
         let slots = (0..loops + followers).map(|_| Slot::default()).collect();
@@ -151,9 +153,9 @@ impl Watch {
         }
     }
 
-    /// The leader of this loop begins a round.
-    pub(super) fn begin_round(&self, event_loop: usize) {
-        if self.loops[event_loop].rounds.fetch_add(1, Relaxed).is_multiple_of(WAKING) {
+    /// The leader of this loop begins a round, or is about to send answers.
+    pub(super) fn step(&self, event_loop: usize) {
+        if self.loops[event_loop].steps.fetch_add(1, Relaxed).is_multiple_of(WAKING) {
             self.slots.iter().filter(|slot| slot.is_parked()).for_each(Slot::wake);
         }
     }
@@ -163,14 +165,14 @@ impl Watch {
         self.slots.iter().for_each(Slot::wake);
     }
 
-    /// Watches from this slot. Calls `look` for each loop whose leader has begun no round since the
+    /// Watches from this slot. Calls `look` for each loop whose leader has made no step since the
     /// last check, and returns the first one for which that returns true.
     pub(super) fn follow(&self, slot: usize, mut look: impl FnMut(usize) -> bool) -> usize {
         let slot = &self.slots[slot];
         *slot.thread() = Some(thread::current());
         slot.state.store(WATCHING, SeqCst);
-        let rounds = |led: &Led| led.rounds.load(Relaxed);
-        let mut seen: SmallVec<[u64; 16]> = self.loops.iter().map(rounds).collect();
+        let steps = |led: &Led| led.steps.load(Relaxed);
+        let mut seen: SmallVec<[u64; 16]> = self.loops.iter().map(steps).collect();
         let mut quiet = 0;
         loop {
             if quiet < QUIET {
@@ -186,7 +188,7 @@ impl Watch {
             }
             quiet += 1;
             for (number, seen) in seen.iter_mut().enumerate() {
-                let now = rounds(&self.loops[number]);
+                let now = steps(&self.loops[number]);
                 if std::mem::replace(seen, now) != now {
                     quiet = 0;
                 } else if look(number) {
@@ -221,14 +223,14 @@ mod tests {
         let found = watch.follow(2, |event_loop| {
             looks.push(event_loop);
             // The other one goes on.
-            watch.begin_round(0);
+            watch.step(0);
             looks.len() > 3
         });
         assert_eq!((found, &looks[looks.len() - 3..]), (1, &[1, 1, 1][..]));
     }
 
     #[test]
-    fn a_follower_looks_when_no_round_begins() {
+    fn a_follower_looks_when_no_step_is_made() {
         let watch = Watch::new(1, 1);
         let mut looks = 0;
         watch.follow(1, |_| {
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_that_dozes_is_woken_by_rounds_and_by_the_end() {
+    fn a_follower_that_dozes_is_woken_by_steps_and_by_the_end() {
         for is_end in [false, true] {
             let watch = Arc::new(Watch::new(1, 1));
             watch.begin_wait(0);
@@ -320,7 +322,7 @@ mod tests {
             if is_end {
                 watch.end();
             } else {
-                (0..WAKING).for_each(|_| watch.begin_round(0));
+                (0..WAKING).for_each(|_| watch.step(0));
             }
             assert_eq!(follower.join().unwrap(), QUIET + 1);
         }
