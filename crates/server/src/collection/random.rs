@@ -19,6 +19,9 @@ const WALKED_MAX: u64 = if cfg!(test) { 16 } else { 4_096 };
 /// The bytes of a random place behind what all members begin with.
 const PLACE_BYTES: usize = 8;
 
+/// A first member and a last one.
+type Ends = (Vec<u8>, Vec<u8>);
+
 impl Collection<'_> {
     /// Different members at random: `count`, or all if there are fewer.
     pub(crate) fn choose(&self, ops: &mut Ops<'_, '_>, count: u64) -> Result<Vec<Vec<u8>>, Error> {
@@ -68,7 +71,7 @@ impl Collection<'_> {
     }
 
     /// The first member and the last one.
-    fn ends(&self, ops: &mut Ops<'_, '_>) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
+    fn ends(&self, ops: &mut Ops<'_, '_>) -> Result<Option<Ends>, Error> {
         let mut ends = Vec::new();
         for descending in [false, true] {
             self.members(ops, &self.all(), descending, |member, _| {

@@ -23,12 +23,15 @@ pub(super) fn sscan(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) ->
     scan(ops, args, Kind::Set, None, out)
 }
 
+/// What is answered for what a member has.
+type Shown = fn(&[u8]) -> Vec<u8>;
+
 /// `shown` is what is answered beside each member, if anything is.
 fn scan(
     ops: &mut Ops<'_, '_>,
     args: Args<'_>,
     kind: Kind,
-    shown: Option<fn(&[u8]) -> Vec<u8>>,
+    shown: Option<Shown>,
     out: &mut Replies,
 ) -> Result<(), Fault> {
     let number = cursor(&args[2])?;
