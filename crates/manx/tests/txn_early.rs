@@ -1,79 +1,19 @@
 //! What is committed is published before it is durable: the next writer of a key goes on, and no
 //! transaction succeeds before what it has seen is durable.
 
+#[path = "common/lagging.rs"]
+mod lagging;
 #[path = "common/map.rs"]
 mod map;
 
-use manx::txn::{
-    Batch, Bounds, Data, DataError, Entry, Error, Isolation, Options, Outcome, Recovered, Session, Store,
-    Value,
-};
-use map::Map;
-use std::sync::{Arc, Condvar, Mutex};
+use lagging::Lagging;
+use manx::txn::{Data, Error, Isolation, Options, Outcome, Session, Store};
 use std::time::Duration;
 use testing::until;
 
 use Isolation::{ReadCommitted, Serializable, Snapshot};
 
-/// A map whose disk answers when it is told to, or fails.
-#[derive(Default, Clone)]
-struct Lagging {
-    map: Map,
-    disk: Arc<(Mutex<Disk>, Condvar)>,
-}
-
-#[derive(Default)]
-struct Disk {
-    durable: u64,
-    waiting: usize,
-    fails: bool,
-}
-
-impl Lagging {
-    fn disk<T>(&self, change: impl FnOnce(&mut Disk) -> T) -> T {
-        let done = change(&mut self.disk.0.lock().unwrap());
-        self.disk.1.notify_all();
-        done
-    }
-}
-
-impl Data for Lagging {
-    fn recover(&self) -> Result<Recovered, DataError> {
-        self.map.recover()
-    }
-
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
-        self.map.get_many(keys)
-    }
-
-    fn scan(&self, bounds: Bounds<'_>, descending: bool, limit: usize) -> Result<Vec<Entry>, DataError> {
-        self.map.scan(bounds, descending, limit)
-    }
-
-    fn append(&self, batch: Batch<'_>) -> Result<u64, DataError> {
-        self.map.append(batch)
-    }
-
-    fn wait(&self, place: u64) -> Result<(), DataError> {
-        let mut disk = self.disk.0.lock().unwrap();
-        disk.waiting += 1;
-        while disk.durable < place && !disk.fails {
-            disk = self.disk.1.wait(disk).unwrap();
-        }
-        disk.waiting -= 1;
-        if disk.durable >= place {
-            Ok(())
-        } else {
-            Err(DataError::new("no answer").with_outcome(Outcome::Unknown))
-        }
-    }
-
-    fn durable(&self) -> u64 {
-        self.disk.0.lock().unwrap().durable
-    }
-}
-
-/// A store on such a disk, whose keys `a` and `b` are durable.
+/// A store on a disk that answers when it is told to, whose keys `a` and `b` are durable.
 fn setting() -> (Store, Lagging) {
     let data = Lagging::default();
     let options = Options::new().collect_every(None).lock_wait(Duration::from_millis(1));
@@ -193,6 +133,21 @@ fn after_an_answer_that_failed_no_transaction_succeeds_that_has_seen_it() {
     let error = store.run(Snapshot, |it| it.put(b"b", b"1")).expect_err("not known either");
     assert!(unknown(&error), "{error}");
     assert_eq!(store.run(Snapshot, |it| it.get(b"none")), Ok(None), "what is not concerned is read");
+}
+
+#[test]
+fn a_transaction_may_depend_on_all_that_was_committed() {
+    let (store, data) = setting();
+    let place = put(&mut store.session().unwrap(), Snapshot, b"a", b"1");
+    let mut session = store.session().unwrap();
+    let mut depends = || {
+        let mut it = session.begin(Snapshot).unwrap();
+        it.depend_on_all();
+        it.commit_early().unwrap().place
+    };
+    assert_eq!(depends(), place);
+    data.disk(|disk| disk.durable = place);
+    assert_eq!(depends(), 0);
 }
 
 /// It would get a time-out.

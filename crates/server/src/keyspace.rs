@@ -17,6 +17,8 @@ pub(crate) struct Keyspace {
     stamps: AtomicU64,
     /// Of the keys that there are (`names.rs`).
     generation: AtomicU64,
+    /// The place of the commit that has begun it, until that is known to be durable; then 0.
+    generation_place: AtomicU64,
     pub(crate) count: KeyCount,
     pub(crate) cursors: Cursors,
     pub(crate) expired: Expired,
@@ -43,6 +45,7 @@ impl Keyspace {
         Ok(Keyspace {
             stamps: AtomicU64::new(first),
             generation: AtomicU64::new(generation),
+            generation_place: AtomicU64::new(0),
             count: KeyCount::new(generation, !may_have_keys),
             cursors: Cursors::new(u64::try_from(now.as_micros()).unwrap_or(0)),
             expired: Expired::default(),
@@ -70,11 +73,27 @@ impl Keyspace {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// A transaction with this outcome is committed.
+    /// What has to be durable before a transaction is answered that goes by the generation; 0 if
+    /// that is so. No such transaction reads what FLUSHALL wrote.
     #[inline]
-    pub(crate) fn committed(&self, outcome: Outcome) {
+    pub(crate) fn generation_place(&self) -> u64 {
+        // Relaxed: stored before the generation, which the transaction has read.
+        self.generation_place.load(Ordering::Relaxed)
+    }
+
+    /// All that was committed up to this place is durable.
+    pub(crate) fn is_durable(&self, place: u64) {
+        let old = |generation: u64| (generation <= place).then_some(0);
+        // Relaxed: who sees it late waits for nothing.
+        let _ = self.generation_place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, old);
+    }
+
+    /// A transaction with this outcome is committed, and has this place.
+    #[inline]
+    pub(crate) fn committed(&self, outcome: Outcome, place: u64) {
         self.count.committed(outcome);
         if outcome.is_new {
+            self.generation_place.fetch_max(place, Ordering::Relaxed);
             self.generation.fetch_max(outcome.generation, Ordering::Release);
         }
     }

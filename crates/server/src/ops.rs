@@ -412,6 +412,7 @@ impl<'o, 's> Ops<'o, 's> {
     pub(crate) fn count_keys(&mut self) -> Result<(u64, u64), Error> {
         let others = if self.is_new_generation { Some((0, 0)) } else { self.keyspace.count.get() };
         if let Some((keys, expiries)) = others {
+            self.txn.depend_on_all();
             let Change { keys: added, expiries: expiries_added } = self.added;
             return Ok((keys.saturating_add_signed(added), expiries.saturating_add_signed(expiries_added)));
         }

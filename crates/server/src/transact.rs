@@ -108,11 +108,11 @@ fn once<R>(
     let writes = transaction.id().is_some();
     match transaction.commit_early() {
         Ok(done) => {
-            out.awaits(done.place, mark);
+            out.awaits(done.place.max(shared.keyspace.generation_place()), mark);
             if shared.options.durable && writes {
                 shared.writing.write_succeeded();
             }
-            committed(shared, outcome);
+            committed(shared, outcome, done.place);
             Ok(result)
         }
         Err(error) => {
@@ -132,7 +132,10 @@ pub(crate) fn settle(shared: &Shared, out: &mut Replies) -> bool {
     let Some(Awaited { place, mark }) = out.awaited() else { return true };
     out.arrived();
     // While this thread waits for a disk, another thread of the pool may run.
-    let Err(error) = block_in_place(|| shared.store.wait(place)) else { return true };
+    let Err(error) = block_in_place(|| shared.store.wait(place)) else {
+        shared.keyspace.is_durable(place);
+        return true;
+    };
     if let Error::Data(error) = &error {
         shared.writing.write_failed(error);
     }
@@ -141,10 +144,10 @@ pub(crate) fn settle(shared: &Shared, out: &mut Replies) -> bool {
     false
 }
 
-/// A transaction with this outcome is committed.
+/// A transaction with this outcome is committed, and has this place.
 #[inline]
-fn committed(shared: &Shared, outcome: Outcome) {
-    shared.keyspace.committed(outcome);
+fn committed(shared: &Shared, outcome: Outcome, place: u64) {
+    shared.keyspace.committed(outcome, place);
     if outcome.bytes != 0 {
         shared.memory.wrote(outcome.bytes);
     }

@@ -1,13 +1,16 @@
 //! What is below the server fails: a disk that takes no more, or a panic. Clients are told or
 //! disconnected, and others are served.
 
+#[path = "../../manx/tests/common/lagging.rs"]
+mod lagging;
 #[path = "../../manx/tests/common/map.rs"]
 mod map;
 mod support;
 
+use lagging::Lagging;
 use manx::txn::{Batch, Bounds, Data, DataError, Entry, Recovered, Store, Value};
 use map::Map;
-use server::resp::Reply::Simple;
+use server::resp::Reply::{self, Simple};
 use server::{Model, Options, Server};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -51,7 +54,7 @@ impl Data for Faulty {
     }
 }
 
-fn on(data: Faulty, model: Model) -> Server {
+fn on(data: impl Data + 'static, model: Model) -> Server {
     let store = Store::open(manx::txn::Options::default(), Box::new(data)).unwrap();
     Server::start(Options { durable: true, ..options(model) }, store).unwrap()
 }
@@ -100,5 +103,67 @@ fn a_panic_ends_its_connection_and_no_other() {
         until("their places", || other.info("clients").contains("connected_clients:1\r\n"));
         other.expect_ok("SET k v");
         other.expect("GET k", bulk("v"));
+    }
+}
+
+/// A server with a durable key `old`, and the place of the next commit.
+fn lagging(model: Model) -> (Server, Lagging, u64) {
+    let data = Lagging::default();
+    data.disk(|disk| disk.durable = u64::MAX);
+    let server = on(data.clone(), model);
+    Client::to(&server).expect_ok("SET old 1");
+    let last = data.map.appended();
+    data.disk(|disk| disk.durable = last);
+    (server, data, last + 1)
+}
+
+#[test]
+fn an_answer_waits_until_all_that_it_tells_of_is_durable() {
+    for model in MODELS {
+        let (server, data, first) = lagging(model);
+        std::thread::scope(|scope| {
+            let mut asked = 0;
+            let mut ask = |line: &'static str, reply: Reply, last: u64| {
+                let (data, mut it) = (&data, Client::to(&server));
+                scope.spawn(move || {
+                    it.expect(line, reply);
+                    assert!(data.durable() >= last, "{line} was answered too early");
+                });
+                asked += 1;
+                until("it waits for the disk", || data.disk(|disk| disk.waiting == asked));
+            };
+            ask("SET k 1", ok(), first);
+            ask("GET k", bulk("1"), first);
+            ask("INCR k", int(2), first + 1);
+            ask("EXISTS k", int(1), first + 1);
+            ask("DBSIZE", int(2), first + 1);
+            ask("FLUSHALL", ok(), first + 2);
+            // They read nothing that it wrote.
+            ask("GET old", Reply::Null, first + 2);
+            ask("DBSIZE", int(0), first + 2);
+            let other = &mut Client::to(&server);
+            other.expect("PING", Simple("PONG".into()));
+            data.disk(|disk| disk.durable = first);
+            data.disk(|disk| disk.durable = first + 1);
+            data.disk(|disk| disk.durable = u64::MAX);
+        });
+    }
+}
+
+#[test]
+fn a_client_gets_an_error_and_is_disconnected_if_the_disk_fails_for_which_it_waits() {
+    for model in MODELS {
+        let (server, data, _) = lagging(model);
+        data.disk(|disk| disk.fails = true);
+        let mut it = Client::to(&server);
+        it.send(b"PING\r\nSET k 1\r\nSET k 2\r\nGET old\r\n");
+        assert_eq!(it.next(), Some(Simple("PONG".into())));
+        let error = it.next();
+        assert!(matches!(&error, Some(Reply::Error(why)) if why.contains("no answer")), "{error:?}");
+        assert_eq!(it.next(), None);
+        let mut it = Client::to(&server);
+        it.expect("GET old", bulk("1"));
+        assert_eq!(writing(&mut it), "err");
+        it.expect_error("GET k", "ERR the store failed: no answer");
     }
 }

@@ -57,7 +57,8 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// From nothing: it sees what others have not committed, and may take back.
+    /// From nothing: it sees what others have not committed, and may take back, or lose with the
+    /// power.
     ReadUncommitted,
     /// From what is not committed. Two reads of a key may differ.
     ReadCommitted,
@@ -382,6 +383,25 @@ impl<'s> Transaction<'s> {
         let value = self.inner.versions.table.get(key, self.view(), &self.work.reads, &epoch::pin())?;
         self.write(key, value.clone(), |_| ())?;
         Ok(value)
+    }
+
+    /// It depends on all that was committed until now, as if it had read it: it succeeds when that
+    /// is durable. For a caller that counts what others have committed, in its own memory.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store};
+    ///
+    /// let store = Store::in_memory(Options::default());
+    /// store.run(Isolation::Snapshot, |it| {
+    ///     it.depend_on_all();
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), manx::txn::Error>(())
+    /// ```
+    pub fn depend_on_all(&mut self) {
+        if let Some(data) = &self.inner.versions.table.data {
+            self.work.reads.depend_on(data.newest());
+        }
     }
 
     /// Commits what it wrote. If the data component is durable, so is what was committed, when this

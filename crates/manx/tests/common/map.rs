@@ -17,6 +17,14 @@ struct Known {
     appended: HashMap<(u64, u64), u64>,
 }
 
+impl Map {
+    /// The last place.
+    #[allow(dead_code, reason = "some tests use it")]
+    pub fn appended(&self) -> u64 {
+        self.1.lock().unwrap().place
+    }
+}
+
 impl Data for Map {
     fn recover(&self) -> Result<Recovered, DataError> {
         let mut known = self.1.lock().unwrap();
