@@ -361,7 +361,7 @@ mod tests {
         for id in 1..=300 {
             append(&queue, id, &[put(&id.to_string(), "x")]).unwrap();
         }
-        let large = vec![put("k", "v"); CHANGES_MAX + 1];
+        let large: Vec<_> = (0..=CHANGES_MAX).map(|number| put(&format!("k{number}"), "v")).collect();
         append(&queue, 301, &large).unwrap();
         append(&queue, 302, &[put("z", "v")]).unwrap();
         let sizes: Vec<_> = std::iter::from_fn(|| queue.take()).map(|group| group.batches).collect();
