@@ -182,7 +182,8 @@ fn a_disk_that_ignores_syncs_is_detected() {
 }
 
 /// Many transactions write one key, and others read it. What one was told that it has read or
-/// written is there after the loss of power, whoever wrote it; and a later opening goes on from it.
+/// written is there after the loss of power, also what others wrote; and a later opening goes on
+/// from it.
 fn one_key(seed: u64, checks: bool) -> Result<(), String> {
     const KEY: &[u8] = b"counter";
     let count = |it: &mut Transaction<'_>| -> Result<u64, Error> {

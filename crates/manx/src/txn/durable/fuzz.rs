@@ -9,11 +9,11 @@
 
 use super::base::{Base, Position};
 use super::disk::Medium;
-use super::log::{Log, Part, replay};
+use super::log::{Log, replay};
 use super::marker;
 use super::record::{self, HEADER, Head};
 use super::secret::Secret;
-use super::syncs::Syncs;
+use super::syncs::{Part, Syncs};
 use crate::txn::{Batch, Change, DataError, Entry, Recovered};
 use fastrand::Rng;
 use std::io;

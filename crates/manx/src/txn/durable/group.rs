@@ -196,7 +196,7 @@ impl Group {
         followers.result()
     }
 
-    /// Leads a group, of which the caller is no member if it `came` when no thread led.
+    /// Leads a group. If the caller `came` when no thread led, it has not joined that group.
     fn lead(
         &self,
         came: bool,
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-    /// A log of which only the numbers of the batches are kept.
+    /// A log that keeps the numbers of the batches alone.
     struct Fake {
         group: Group,
         syncs: Arc<Syncs>,

@@ -46,7 +46,7 @@ use super::disk::Medium;
 use super::failure;
 use super::record::{self, Head};
 use super::secret::Secret;
-use super::syncs::Syncs;
+use super::syncs::{Part, Syncs};
 use crate::txn::{Batch, Change, DataError};
 use memchr::memmem;
 use std::io;
@@ -59,13 +59,6 @@ pub(super) enum Refused {
     Full(DataError),
     /// It is not known what of it is there.
     Unknown(DataError),
-}
-
-/// One of the two files, and what people call it.
-#[derive(Debug)]
-pub(super) struct Part {
-    pub(super) file: Box<dyn Medium>,
-    pub(super) place: String,
 }
 
 /// The log of an open store.

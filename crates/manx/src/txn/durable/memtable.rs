@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering as Order};
 /// A key and a sequence, the highest of a key first.
 type Place = (Value, Reverse<u64>);
 
-/// A place, whoever has its key: so that a search copies no key.
+/// A place, with a key of its own or a borrowed one: so that a search copies no key.
 trait Placed {
     fn place(&self) -> (&[u8], Reverse<u64>);
 }

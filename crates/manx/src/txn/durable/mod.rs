@@ -54,14 +54,14 @@ pub use backup::Backup;
 
 use super::{Batch, Bounds, Data, DataError, Entry, Limits, Recovered, Value};
 use base::{Base, Position};
-use log::{Log, Part};
+use log::Log;
 use marker::{Marker, State};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use syncs::Syncs;
+use syncs::{Part, Syncs};
 use writer::Writer;
 
 const BASE: &str = "data.redb";

@@ -10,12 +10,19 @@
 //! Memory orderings: `durable` is increased with release after the sync, and read with acquire. A
 //! thread that sees a record called durable sees all that the thread knew that synced it.
 
+use super::disk::Medium;
 use super::failure;
-use super::log::Part;
 use crate::lock::Mutex;
 use crate::txn::{DataError, Outcome};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One of the log's two files, and what people call it.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) file: Box<dyn Medium>,
+    pub(super) place: String,
+}
 
 /// See [the module](self).
 #[derive(Debug)]
