@@ -12,8 +12,8 @@
 
 use super::address::Address;
 use super::messages::{
-    AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, LEASE_KEEP_ALIVE, LeaseRequest, LeaseResponse, WATCH,
-    WatchRequest, WatchResponse,
+    AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, LEASE_KEEP_ALIVE, LeaseRequest, LeaseResponse,
+    WATCH, WatchRequest, WatchResponse,
 };
 use crate::lock::Mutex;
 use http::uri::PathAndQuery;
@@ -22,10 +22,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
+use tokio_stream::StreamExt as _;
 use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
-use tokio_stream::StreamExt as _;
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
@@ -104,7 +104,12 @@ impl Client {
     }
 
     /// Calls until there is an answer, or it is too late.
-    pub(crate) async fn call<Q, R>(&self, path: &'static str, request: &Q, until: Instant) -> Result<R, Failed>
+    pub(crate) async fn call<Q, R>(
+        &self,
+        path: &'static str,
+        request: &Q,
+        until: Instant,
+    ) -> Result<R, Failed>
     where
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
@@ -184,7 +189,8 @@ impl Client {
                 Kind::Retry => {
                     let next = (current + 1) % self.members.len();
                     // Relaxed, as above. If another call has gone on already, that is as good.
-                    let _ = self.current.compare_exchange(current, next, Ordering::Relaxed, Ordering::Relaxed);
+                    let _ =
+                        self.current.compare_exchange(current, next, Ordering::Relaxed, Ordering::Relaxed);
                     silence *= 2;
                 }
             }

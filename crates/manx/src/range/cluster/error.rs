@@ -58,7 +58,10 @@ impl fmt::Display for Error {
             Error::Deadlock(circle) => circle.fmt(to),
             Error::NotHeld => to.write_str("the owner holds no such range"),
             Error::SessionLost(why) => {
-                write!(to, "the session is lost, and all that it held is given back ({why}): make another session")
+                write!(
+                    to,
+                    "the session is lost, and all that it held is given back ({why}): make another session"
+                )
             }
             Error::Unreachable { endpoints, after, why } => {
                 write!(to, "etcd at {endpoints} did not answer within {after:?}: {why}")
@@ -141,7 +144,11 @@ impl fmt::Display for Deadlock {
             if index > 0 {
                 to.write_str("; ")?;
             }
-            write!(to, "{} waits for {}, of which {} has {}", link.waiter, link.wants, link.holder, link.holds)?;
+            write!(
+                to,
+                "{} waits for {}, of which {} has {}",
+                link.waiter, link.wants, link.holder, link.holds
+            )?;
         }
         Ok(())
     }

@@ -202,7 +202,9 @@ impl From<etcd_client::Error> for Failed {
         /// Codes of gRPC: not found, permission denied, ..., that another attempt does not change.
         const LASTING: [i32; 8] = [3, 5, 6, 7, 8, 9, 11, 12];
         match &error {
-            Of::GRpcStatus(status) if status.message().contains("lease not found") => Failed::Lasting(ended()),
+            Of::GRpcStatus(status) if status.message().contains("lease not found") => {
+                Failed::Lasting(ended())
+            }
             // Too many calls are on their way.
             Of::GRpcStatus(status) if status.message().contains("too many requests") => {
                 Failed::Passing(status.message().into())

@@ -114,7 +114,11 @@ impl<K: Portable> RangeLock<K> {
     ///
     /// # Errors
     /// As [`RangeLock::lock_timeout`].
-    pub fn lock_shared_timeout<R: IntoSpan<K>>(&self, range: R, timeout: Duration) -> Result<RangeGuard<K>, Error> {
+    pub fn lock_shared_timeout<R: IntoSpan<K>>(
+        &self,
+        range: R,
+        timeout: Duration,
+    ) -> Result<RangeGuard<K>, Error> {
         self.guard(range.into_span()?, Access::Shared, false, Instant::now().checked_add(timeout))
     }
 

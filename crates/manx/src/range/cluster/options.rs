@@ -94,7 +94,10 @@ impl Options {
             return Err(Error::Unusable("there is no endpoint of etcd to connect to".into()));
         }
         if self.name.contains(char::is_control) {
-            return Err(Error::Unusable(format!("the name of the session has control characters: {:?}", self.name)));
+            return Err(Error::Unusable(format!(
+                "the name of the session has control characters: {:?}",
+                self.name
+            )));
         }
         Ok(())
     }

@@ -138,9 +138,16 @@ impl<K: Portable> Owner<K> {
         self.take(range.into_span()?, Access::Shared, false, Instant::now().checked_add(timeout))
     }
 
-    fn take(&mut self, span: Span<K>, access: Access, tries: bool, end: Option<Instant>) -> Result<(), Error> {
-        let suffices =
-            |held: &&Held<K>| held.span.covers(&span) && (held.access == Access::Exclusive || access == Access::Shared);
+    fn take(
+        &mut self,
+        span: Span<K>,
+        access: Access,
+        tries: bool,
+        end: Option<Instant>,
+    ) -> Result<(), Error> {
+        let suffices = |held: &&Held<K>| {
+            held.span.covers(&span) && (held.access == Access::Exclusive || access == Access::Shared)
+        };
         if !self.is_lost()
             && let Some(held) = self.held.iter().find(suffices)
         {
@@ -215,7 +222,11 @@ impl<K: Portable> Owner<K> {
                 false => [Some(held.span.clone()), None],
             };
             let carriers = &held.carriers;
-            rest.into_iter().flatten().map(move |span| Held { span, access: held.access, carriers: carriers.clone() })
+            rest.into_iter().flatten().map(move |span| Held {
+                span,
+                access: held.access,
+                carriers: carriers.clone(),
+            })
         });
         self.keep(rest.collect())
     }
@@ -260,7 +271,12 @@ impl<K: Portable> Owner<K> {
             if claim != own.claim {
                 changes.push(own.becomes(&claim));
             }
-            requests.push(Own { key: own.key.clone(), version: own.version, claim, grave: own.grave.clone() });
+            requests.push(Own {
+                key: own.key.clone(),
+                version: own.version,
+                claim,
+                grave: own.grave.clone(),
+            });
         }
         if !changes.is_empty() {
             let written: Vec<Vec<u8>> = changes.iter().map(|change| change.key.clone()).collect();
@@ -295,6 +311,10 @@ impl<K: Portable> fmt::Debug for Owner<K> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held: Vec<_> = self.held().collect();
         let mut shown = to.debug_struct("Owner");
-        shown.field("number", &self.number).field("held", &held).field("token", &self.token).finish_non_exhaustive()
+        shown
+            .field("number", &self.number)
+            .field("held", &held)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
     }
 }

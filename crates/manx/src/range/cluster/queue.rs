@@ -39,8 +39,8 @@ use super::request::{Claim, Request};
 use super::rule::{closes_circle, judge};
 use super::session::{Alive, Shared};
 use etcd_client::{
-    Client, Compare, CompareOp, EventType, GetOptions, KvClient, PutOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse,
-    TxnResponse,
+    Client, Compare, CompareOp, EventType, GetOptions, KvClient, PutOptions, ResponseHeader, Txn, TxnOp,
+    TxnOpResponse, TxnResponse,
 };
 use std::cmp::Reverse;
 use std::future::Future;
@@ -165,7 +165,11 @@ fn gone() -> Error {
 }
 
 /// Returns the request when it is granted, with the keys to grow and the token.
-async fn wait<K: Portable>(alive: &Alive, names: &Names, entered: Entered) -> Result<(Request, Vec<Vec<u8>>, i64), Error> {
+async fn wait<K: Portable>(
+    alive: &Alive,
+    names: &Names,
+    entered: Entered,
+) -> Result<(Request, Vec<Vec<u8>>, i64), Error> {
     let Entered { own, list, revision: mut token } = entered;
     let judgement = judge(&list, &own);
     let mut left: Vec<Request> = judgement.blockers.into_iter().cloned().collect();
@@ -204,7 +208,13 @@ enum Seen {
 }
 
 /// Watches the first of the requests, until it is out of the way.
-async fn watch(alive: &Alive, names: &Names, own: &Request, left: &[Request], from: i64) -> Result<Seen, Error> {
+async fn watch(
+    alive: &Alive,
+    names: &Names,
+    own: &Request,
+    left: &[Request],
+    from: i64,
+) -> Result<Seen, Error> {
     let watched = async {
         let (number, client) = match alive.link.client().await {
             Ok(connection) => connection,
@@ -305,7 +315,8 @@ async fn read(
 
 /// All requests, in the order of their places.
 pub(super) async fn list(alive: &Alive, names: &Names) -> Result<Vec<Request>, Error> {
-    let all = Txn::new().and_then([TxnOp::get(names.requests.as_bytes(), Some(GetOptions::new().with_prefix()))]);
+    let all =
+        Txn::new().and_then([TxnOp::get(names.requests.as_bytes(), Some(GetOptions::new().with_prefix()))]);
     let answer = transact(alive, &all).await?.value;
     let mut list = requests(&answer)?;
     list.sort_by_key(|request| request.place);
@@ -316,7 +327,8 @@ pub(super) async fn list(alive: &Alive, names: &Names) -> Result<Vec<Request>, E
 /// of the keys are then this one. Tries until the session is lost.
 pub(super) async fn change(alive: &Alive, changes: Vec<Change>) -> Result<i64, Error> {
     if let [Change { key, value: None, grave: None, .. }] = &*changes {
-        let gone = call(alive, |client| async move { Ok(client.kv_client().delete(&**key, None).await?) }).await?;
+        let gone =
+            call(alive, |client| async move { Ok(client.kv_client().delete(&**key, None).await?) }).await?;
         return Ok(gone.value.header().map_or(0, ResponseHeader::revision));
     }
     let mut last = 0;

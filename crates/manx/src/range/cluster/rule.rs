@@ -70,13 +70,19 @@ pub(super) fn closes_circle(
 ) -> Option<Box<Deadlock>> {
     let edges = |identity: Identity| {
         let waiting = list.iter().filter(|it| it.place <= own.place && it.claim.identity == identity);
-        let waiting = waiting.filter(|it| !it.claim.tries && (identity != own.claim.identity || it.key == own.key));
+        let waiting =
+            waiting.filter(|it| !it.claim.tries && (identity != own.claim.identity || it.key == own.key));
         let mut edges: Vec<(Identity, Link)> = Vec::new();
         for request in waiting {
             for blocker in judge(list, request).blockers {
                 if edges.iter().all(|(known, _)| *known != blocker.claim.identity) {
                     let (waiter, holder) = (participant(request), participant(blocker));
-                    let link = Link { waiter, wants: written(request, &show), holder, holds: written(blocker, &show) };
+                    let link = Link {
+                        waiter,
+                        wants: written(request, &show),
+                        holder,
+                        holds: written(blocker, &show),
+                    };
                     edges.push((blocker.claim.identity, link));
                 }
             }

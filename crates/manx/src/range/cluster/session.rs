@@ -165,7 +165,9 @@ impl Drop for Shared {
     fn drop(&mut self) {
         drop(self.stop.take());
         // A callback may have had the last handle: it runs in the thread itself.
-        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != thread::current().id()) {
+        if let Some(thread) =
+            self.thread.take().filter(|thread| thread.thread().id() != thread::current().id())
+        {
             // It has ended by a panic, or by itself.
             let _ = thread.join();
         }
@@ -238,7 +240,12 @@ impl Alive {
     fn error(&self) -> Error {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let why = match told.0.as_str() {
-            "" => format!("etcd at {} did not answer for {:?}: {}", self.link.endpoints(), self.ttl, self.link.why()),
+            "" => format!(
+                "etcd at {} did not answer for {:?}: {}",
+                self.link.endpoints(),
+                self.ttl,
+                self.link.why()
+            ),
             known => known.to_owned(),
         };
         Error::SessionLost(why)
@@ -318,7 +325,9 @@ impl Alive {
             match timeout(attempt, answer).await {
                 Ok(Ok(Some(answer))) if answer.ttl() > 0 => {}
                 Ok(Ok(Some(_))) => return Err((*number, Failed::Lasting(ended()))),
-                Ok(Ok(None)) => return Err((*number, Failed::Passing("the heartbeat's stream has ended".into()))),
+                Ok(Ok(None)) => {
+                    return Err((*number, Failed::Passing("the heartbeat's stream has ended".into())));
+                }
                 Ok(Err(error)) => return Err((*number, error.into())),
                 Err(_) => return Err((*number, late())),
             }

@@ -197,7 +197,8 @@ impl Base {
                 }
             });
             let frozen = frozen.iter().flat_map(|frozen| frozen.scan(bounds, descending, u64::MAX));
-            let all = over(active.scan(bounds, descending, sequence), over(frozen, tree, descending), descending);
+            let all =
+                over(active.scan(bounds, descending, sequence), over(frozen, tree, descending), descending);
             let entries = all.filter_map(|(key, found)| Some((key, found?))).take(limit).collect();
             failed.map_or(Ok(entries), |error| Err(error.into()))
         })

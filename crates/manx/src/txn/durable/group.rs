@@ -243,9 +243,8 @@ impl Group {
     fn gather(&self) -> Option<bool> {
         let mut state = self.state.lock();
         let due = self.syncs.durable() + state.expected;
-        let is_short = || {
-            self.appended.load(Ordering::SeqCst) < due && self.bytes.load(Ordering::Relaxed) < GROUP_BYTES
-        };
+        let is_short =
+            || self.appended.load(Ordering::SeqCst) < due && self.bytes.load(Ordering::Relaxed) < GROUP_BYTES;
         if !is_short() {
             return None;
         }

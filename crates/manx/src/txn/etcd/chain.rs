@@ -37,8 +37,8 @@ use super::parts::{self, New};
 use super::queue::{BYTES_MAX, Broken, CHANGES_MAX, Group};
 use crate::etcd::client::{Client, Failed};
 use crate::etcd::messages::{
-    Compare, KeyValue, LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing, Op,
-    PutRequest, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
+    Compare, KeyValue, LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing,
+    Op, PutRequest, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
 };
 use crate::txn::{Outcome, Recovered};
 use std::sync::Arc;
@@ -91,7 +91,8 @@ impl Site {
         let [record, owner] = entries(answer);
         let Some(kv) = record else {
             let (key, range_end) = self.keys.all();
-            let request = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
+            let request =
+                RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
             let answer: Result<RangeResponse, Failed> = self.client.call(RANGE, &request, self.until()).await;
             // Another server may make the store just now: it begins with both.
             return match answer.map_err(|error| self.error(error))?.kvs.first() {
@@ -103,7 +104,9 @@ impl Site {
             };
         };
         let record = Record::decode(&kv.value).ok_or_else(|| {
-            self.error("its record is of another version, or damaged: use the version of manx that has written it")
+            self.error(
+                "its record is of another version, or damaged: use the version of manx that has written it",
+            )
         })?;
         Ok(Found { record: Some(record), revision: kv.mod_revision, owner })
     }
@@ -148,7 +151,9 @@ impl Site {
             failure: vec![Op::get(self.keys.record())],
         };
         let answer = self.txn(&request).await.map_err(|error| self.error(error))?;
-        Ok(written(answer, &record).ok().map(|revision| Chain { site: self.clone(), link: (record, revision) }))
+        Ok(written(answer, &record)
+            .ok()
+            .map(|revision| Chain { site: self.clone(), link: (record, revision) }))
     }
 }
 
@@ -211,7 +216,8 @@ impl Chain {
                 (text.into(), Outcome::Unknown)
             }
             (Some(now), wanted) => {
-                let text = format!("another server has taken it over (epoch {}, here {epoch})", now.known.epoch);
+                let text =
+                    format!("another server has taken it over (epoch {}, here {epoch})", now.known.epoch);
                 let last_of_own = if now.found.0 == own.owner { Some(now.found.1) } else { None };
                 let outcome = match (last_of_own, wanted) {
                     (_, None) => Outcome::Fenced,
@@ -253,8 +259,7 @@ impl Chain {
     pub(super) async fn finish(&mut self) -> Result<(), Broken> {
         let Some(stage) = self.link.0.stage else { return Ok(()) };
         for number in 0..stage.parts {
-            let request =
-                RangeRequest { key: self.site.keys.part(stage, number), ..RangeRequest::default() };
+            let request = RangeRequest { key: self.site.keys.part(stage, number), ..RangeRequest::default() };
             let answer: RangeResponse = (self.site.client.call(RANGE, &request, self.site.until()).await)
                 .map_err(|failed| self.broken(Failed { may_be_done: false, ..failed }))?;
             let changes = answer.kvs.first().and_then(|kv| parts::join(&kv.value));
@@ -263,7 +268,8 @@ impl Chain {
                 return Err(Broken { text: self.site.error(text), flying: Outcome::NotApplied });
             };
             for piece in pieces(&changes) {
-                self.within(piece.iter().map(|(key, value)| self.change(key, value.as_deref())).collect()).await?;
+                self.within(piece.iter().map(|(key, value)| self.change(key, value.as_deref())).collect())
+                    .await?;
             }
         }
         let (first, end) = self.site.keys.parts(Some(stage));
@@ -358,7 +364,8 @@ mod tests {
     #[test]
     fn pieces_are_within_the_limits_and_together_all() {
         let change = |bytes: usize| (Value::from(&b"k"[..]), Some(Value::from(vec![0; bytes])));
-        let changes: Vec<New> = (0..300).map(|number| change(if number % 50 == 0 { BYTES_MAX } else { 9 })).collect();
+        let changes: Vec<New> =
+            (0..300).map(|number| change(if number % 50 == 0 { BYTES_MAX } else { 9 })).collect();
         let pieces = pieces(&changes);
         assert_eq!(pieces.concat(), changes);
         for piece in &pieces {

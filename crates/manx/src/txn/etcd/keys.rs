@@ -120,7 +120,8 @@ impl Record {
         let mut lines = str::from_utf8(bytes).ok()?.strip_suffix('\n')?.split('\n');
         (lines.next()? == TITLE).then_some(())?;
         let mut lines = lines.peekable();
-        let mut number = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ')?.parse::<i128>().ok();
+        let mut number =
+            |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ')?.parse::<i128>().ok();
         let mut unsigned = |name: &str| number(name).and_then(|number| u64::try_from(number).ok());
         let known = Recovered {
             epoch: unsigned("epoch")?,
@@ -141,7 +142,13 @@ impl Record {
             }),
         };
         // Nothing may follow that this version does not know.
-        lines.next().is_none().then_some(Record { known, owner, step, found: (found_owner, found_step), stage })
+        lines.next().is_none().then_some(Record {
+            known,
+            owner,
+            step,
+            found: (found_owner, found_step),
+            stage,
+        })
     }
 }
 

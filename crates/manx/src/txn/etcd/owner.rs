@@ -28,8 +28,8 @@ use platform::clock::{SECOND_NS, now_ns};
 use std::cell::Cell;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep};
 
 /// How often a server that waits looks whether the store is free.

@@ -24,7 +24,13 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let ask = (0..4_u64, 0..8_u8, 1..5_u8, any::<bool>(), prop::bool::weighted(0.1));
-    let ask = ask.prop_map(|(owner, start, length, shared, tries)| Step::Ask { owner, start, length, shared, tries });
+    let ask = ask.prop_map(|(owner, start, length, shared, tries)| Step::Ask {
+        owner,
+        start,
+        length,
+        shared,
+        tries,
+    });
     let back = (0..4_u64, 0..8_usize).prop_map(|(owner, index)| Step::GiveBack { owner, index });
     let end = (0..4_u64).prop_map(|owner| Step::End { owner });
     prop::collection::vec(prop_oneof![6 => ask, 3 => back, 1 => end], 1..60)
@@ -146,10 +152,13 @@ impl Model {
                 let requests = left.iter().filter(|it| it.claim.identity == identity);
                 requests.filter(|it| waiting(it)).all(|it| {
                     let blockers = judge(&self.list, it).blockers;
-                    blockers.iter().all(|blocker| left.iter().all(|it| it.claim.identity != blocker.claim.identity))
+                    blockers
+                        .iter()
+                        .all(|blocker| left.iter().all(|it| it.claim.identity != blocker.claim.identity))
                 })
             };
-            let Some(identity) = left.iter().map(|it| it.claim.identity).find(|&identity| done(identity)) else {
+            let Some(identity) = left.iter().map(|it| it.claim.identity).find(|&identity| done(identity))
+            else {
                 return left.iter().map(|it| it.claim.identity.number).collect();
             };
             left.retain(|it| it.claim.identity != identity);
@@ -226,7 +235,8 @@ fn requests_are_served_in_the_order_of_their_places() {
 #[test]
 fn an_upgrade_passes_a_request_that_waits_for_it() {
     use Access::{Exclusive, Shared};
-    let mut list = vec![request(1, 1, 0..10, Shared), request(2, 2, 0..10, Exclusive), request(3, 1, 0..10, Exclusive)];
+    let mut list =
+        vec![request(1, 1, 0..10, Shared), request(2, 2, 0..10, Exclusive), request(3, 1, 0..10, Exclusive)];
     let judgement = judge(&list, &list[2]);
     assert_eq!((judgement.blockers, judgement.passed), (vec![], vec![(&list[1], &list[0])]));
     // The second one shares the range too: the upgrades are in each other's way.
