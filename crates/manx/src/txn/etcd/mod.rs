@@ -76,6 +76,12 @@ pub struct EtcdOptions {
 
 impl EtcdOptions {
     /// The defaults.
+    ///
+    /// ```
+    /// use manx::txn::etcd::EtcdOptions;
+    ///
+    /// const DEFAULT: EtcdOptions = EtcdOptions::new();
+    /// ```
     pub const fn new() -> EtcdOptions {
         let patience = Duration::from_secs(10);
         EtcdOptions { lease_s: 3, patience, at_once: false, waiting: None, lost: None }
@@ -84,6 +90,12 @@ impl EtcdOptions {
     /// Sets for how many seconds the store is this server's after it was last heard of. A server
     /// that waits takes over after about this time. The default is 3; etcd gives no lease below
     /// one and a half of its election timeouts, which is 2 by default.
+    ///
+    /// ```
+    /// use manx::txn::etcd::EtcdOptions;
+    ///
+    /// let slow_to_change = EtcdOptions::new().lease_s(30);
+    /// ```
     pub const fn lease_s(mut self, seconds: u16) -> EtcdOptions {
         self.lease_s = if seconds == 0 { 1 } else { seconds };
         self
@@ -91,6 +103,12 @@ impl EtcdOptions {
 
     /// Sets for how long a commit is tried while etcd does not answer. Then its outcome is unknown,
     /// and nothing is changed any more. The default is 10 s.
+    ///
+    /// ```
+    /// use manx::txn::etcd::EtcdOptions;
+    ///
+    /// let short = EtcdOptions::new().patience(std::time::Duration::from_secs(3));
+    /// ```
     pub const fn patience(mut self, time: Duration) -> EtcdOptions {
         self.patience = time;
         self
@@ -99,6 +117,12 @@ impl EtcdOptions {
     /// Sets whether the store is taken from a server that still has it. By default this server
     /// waits until that one is gone. The older one notices at its next write, or when it next
     /// renews its lease; until then its reads may be old.
+    ///
+    /// ```
+    /// use manx::txn::etcd::EtcdOptions;
+    ///
+    /// let by_force = EtcdOptions::new().at_once(true);
+    /// ```
     pub const fn at_once(mut self, at_once: bool) -> EtcdOptions {
         self.at_once = at_once;
         self
@@ -106,6 +130,12 @@ impl EtcdOptions {
 
     /// Sets what is called, once and with the store's address, when another server has the store
     /// and this one waits.
+    ///
+    /// ```
+    /// use manx::txn::etcd::EtcdOptions;
+    ///
+    /// let telling = EtcdOptions::new().when_waiting(|place| println!("{place}: waiting"));
+    /// ```
     pub const fn when_waiting(mut self, tell: fn(&str)) -> EtcdOptions {
         self.waiting = Some(tell);
         self
@@ -113,6 +143,15 @@ impl EtcdOptions {
 
     /// Sets what is called, once, when the store is no longer this server's, or etcd has not
     /// answered in time: nothing is read or changed any more.
+    ///
+    /// ```
+    /// use manx::txn::etcd::EtcdOptions;
+    ///
+    /// let ending = EtcdOptions::new().when_lost(|error| {
+    ///     eprintln!("{error}");
+    ///     std::process::exit(1);
+    /// });
+    /// ```
     pub const fn when_lost(mut self, tell: fn(&DataError)) -> EtcdOptions {
         self.lost = Some(tell);
         self
@@ -151,6 +190,16 @@ pub struct Etcd {
 
 impl Etcd {
     /// Finds the store, or the place for it. It is not this server's before [`Data::recover`].
+    ///
+    /// ```
+    /// use manx::txn::etcd::{Etcd, EtcdOptions};
+    /// use std::time::Duration;
+    ///
+    /// let nowhere = "etcd://127.0.0.1:1/shop".parse()?;
+    /// let hasty = EtcdOptions::new().patience(Duration::from_millis(100));
+    /// assert!(Etcd::open(&nowhere, hasty).is_err());
+    /// # Ok::<(), manx::etcd::AddressError>(())
+    /// ```
     ///
     /// # Errors
     /// Etcd does not answer, or does not let this client in; the prefix has keys of something else.
