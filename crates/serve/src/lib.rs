@@ -53,8 +53,8 @@ pub struct Args {
     #[command(flatten)]
     place: data::PlaceArgs,
 
-    /// A folder for copies of the data, which BGSAVE makes while clients go on; to restore one, name
-    /// it with --data [default: none]
+    /// A folder for copies of the data, which BGSAVE makes while clients go on; to restore one,
+    /// name it with --data [default: none]
     #[arg(long, value_name = "DIR")]
     backup_dir: Option<PathBuf>,
 

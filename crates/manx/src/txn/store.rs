@@ -357,8 +357,8 @@ impl Store {
     /// No transaction will read at an earlier timestamp than this one, or commit at it or an
     /// earlier one: what only those could see is not kept, and a transaction that reads at
     /// [`Stats::oldest_timestamp`] sees what no commit changes any more. It never goes back, and
-    /// comes into effect when the commits that have begun at earlier timestamps are over. Over a data
-    /// component it is kept along with the next commit.
+    /// comes into effect when the commits that have begun at earlier timestamps are over. Over a
+    /// data component it is kept along with the next commit.
     ///
     /// ```
     /// use manx::txn::{Error, Options, Store};

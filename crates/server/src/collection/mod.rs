@@ -1,5 +1,5 @@
-//! Collections: hashes, lists, sets and sorted sets, each member an entry of its own, so that one more among
-//! millions costs what a key costs.
+//! Collections: hashes, lists, sets and sorted sets, each member an entry of its own, so that one
+//! more among millions costs what a key costs.
 //!
 //! A collection is a *header* under its key and members under its incarnation (`names.rs`). The
 //! header says how many members there are, and when there is none left the collection is not there

@@ -1,5 +1,5 @@
-//! HSCAN, SSCAN and ZSCAN: as SCAN, of a collection's members. They come in their order, also those of a
-//! sorted set.
+//! HSCAN, SSCAN and ZSCAN: as SCAN, of a collection's members. They come in their order, also those
+//! of a sorted set.
 
 use super::scan::{Options, Step, Steps, cursor};
 use crate::collection::{Collection, SortedSet};

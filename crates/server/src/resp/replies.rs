@@ -132,8 +132,8 @@ impl Replies {
         self.bytes.truncate(mark);
     }
 
-    /// The answer that began at this mark tells of what was committed with this place; 0 if it tells
-    /// of nothing that is not durable.
+    /// The answer that began at this mark tells of what was committed with this place; 0 if it
+    /// tells of nothing that is not durable.
     #[inline]
     pub(crate) fn awaits(&mut self, place: u64, mark: usize) {
         if place > 0 {

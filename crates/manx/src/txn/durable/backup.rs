@@ -157,8 +157,8 @@ impl Store {
         let mut it = session.begin(Isolation::Snapshot)?;
         let (mut changes, mut bytes) = (Vec::new(), 0);
         let mut append = |changes: &[Change], so_far| {
-            // No history is copied, so the copy answers for nothing before its newest commit. (After
-            // the snapshot there may have been later ones.)
+            // No history is copied, so the copy answers for nothing before its newest commit.
+            // (After the snapshot there may have been later ones.)
             let timestamp = self.0.versions.timestamps.newest();
             let batch = Batch::new(changes, false);
             copy.append(Batch { timestamp, oldest_timestamp: timestamp, ..batch })?;

@@ -6,10 +6,10 @@
 //!   log2 │ 10 11 ►   │ the current one, used again from its beginning     ▒ of laps before
 //! ```
 //!
-//! A checkpoint *seals* the current file, and batches that come meanwhile go to the other file. When
-//! the checkpoint is durable, the sealed file is free for the next lap. No file is renamed, and
-//! none is cut off unless a batch is refused; old records are overwritten. So a sync writes data
-//! alone once a file has its full length, and no folder has to be synced on the way.
+//! A checkpoint *seals* the current file, and batches that come meanwhile go to the other file.
+//! When the checkpoint is durable, the sealed file is free for the next lap. No file is renamed,
+//! and none is cut off unless a batch is refused; old records are overwritten. So a sync writes
+//! data alone once a file has its full length, and no folder has to be synced on the way.
 //!
 //! # What is in it
 //! Somewhere behind the last whole record of a file are others: older ones, of laps before, and

@@ -8,8 +8,8 @@
 //!              each time that a file is full ──► checkpoint, by another thread: what was above is in the base
 //! ```
 //!
-//! A batch goes to the log's file (`record.rs`, `log.rs`), and is kept above the base, where readers
-//! find it (`memtable.rs`). Many threads' batches become durable with one sync (`group.rs`,
+//! A batch goes to the log's file (`record.rs`, `log.rs`), and is kept above the base, where
+//! readers find it (`memtable.rs`). Many threads' batches become durable with one sync (`group.rs`,
 //! `syncs.rs`). The base (`base.rs`), an ordered tree in a file, follows with checkpoints, beside
 //! the batches (`writer.rs`). After a crash the base is as at the last checkpoint, and the log is
 //! read again. Files are reached through `disk.rs`, in a folder (`folder.rs`) that a marker tells

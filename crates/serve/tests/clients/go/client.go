@@ -177,10 +177,28 @@ func connections(r *redis.Client, options redis.Options) {
 	must(again.Close() == nil, "close")
 }
 
+func listsAndSets(r *redis.Client) {
+	is(r.RPush(ctx, "list:l", "a", "b", "c").Result())(3)
+	is(r.LPush(ctx, "list:l", "z").Result())(4)
+	is(text(r.LRange(ctx, "list:l", 0, -1).Result()))("[z a b c]")
+	is(r.LPop(ctx, "list:l").Result())("z")
+	is(text(r.RPopCount(ctx, "list:l", 2).Result()))("[c b]")
+	is(r.LMove(ctx, "list:l", "list:other", "LEFT", "RIGHT").Result())("a")
+	is(r.Exists(ctx, "list:l").Result())(0)
+	is(r.SAdd(ctx, "set:t", "a", "b", "c").Result())(3)
+	is(r.SIsMember(ctx, "set:t", "b").Result())(true)
+	is(r.SCard(ctx, "set:t").Result())(3)
+	is(r.SRem(ctx, "set:t", "c").Result())(1)
+	is(r.SAdd(ctx, "set:u", "b", "d").Result())(2)
+	is(text(r.SInter(ctx, "set:t", "set:u").Result()))("[b]")
+	is(r.SUnionStore(ctx, "set:v", "set:t", "set:u").Result())(3)
+	must(len(r.SPopN(ctx, "set:v", 3).Val()) == 3, "spop")
+}
+
 func theServer(r *redis.Client) {
 	must(strings.Contains(r.Info(ctx).Val(), "redis_version:"), "info")
 	must(r.DBSize(ctx).Val() > 0, "dbsize")
-	err := r.LPush(ctx, "l", 1).Err()
+	err := r.Publish(ctx, "channel", "message").Err()
 	must(err != nil && strings.Contains(err.Error(), "unknown command"), err)
 	is(r.FlushDB(ctx).Result())("OK")
 	is(r.DBSize(ctx).Result())(0)
@@ -197,6 +215,7 @@ func main() {
 		transactions(r)
 		pipelinesAndScans(r)
 		connections(r, options)
+		listsAndSets(r)
 		theServer(r)
 		must(r.Close() == nil, "close")
 	}

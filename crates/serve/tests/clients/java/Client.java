@@ -180,12 +180,30 @@ public class Client {
         }
     }
 
+    static void listsAndSets(Jedis r) {
+        is(r.rpush("list:l", "a", "b", "c"), 3L);
+        is(r.lpush("list:l", "z"), 4L);
+        is(r.lrange("list:l", 0, -1), List.of("z", "a", "b", "c"));
+        is(r.lpop("list:l"), "z");
+        is(r.rpop("list:l", 2), List.of("c", "b"));
+        is(r.rpoplpush("list:l", "list:other"), "a");
+        is(r.exists("list:l"), false);
+        is(r.sadd("set:t", "a", "b", "c"), 3L);
+        is(r.sismember("set:t", "b"), true);
+        is(r.smembers("set:t"), Set.of("a", "b", "c"));
+        is(r.srem("set:t", "c"), 1L);
+        is(r.sadd("set:u", "b", "d"), 2L);
+        is(r.sinter("set:t", "set:u"), Set.of("b"));
+        is(r.sunionstore("set:v", "set:t", "set:u"), 3L);
+        is(r.spop("set:v", 3).size(), 3);
+    }
+
     static void theServer(Jedis r) {
         is(r.info().contains("redis_version:"), true);
         is(r.dbSize() > 0, true);
         try {
-            r.lpush("l", "1");
-            throw new AssertionError("there are lists: test them");
+            r.publish("channel", "message");
+            throw new AssertionError("there are channels: test them");
         } catch (JedisDataException error) {
             is(error.getMessage().contains("unknown command"), true);
         }
@@ -204,6 +222,7 @@ public class Client {
             transactions(r);
             pipelinesAndScans(r);
             connections(r);
+            listsAndSets(r);
             theServer(r);
         }
         System.out.println("done");

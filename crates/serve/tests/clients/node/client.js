@@ -100,10 +100,28 @@ async function connections(r) {
   await again.quit();
 }
 
+async function listsAndSets(r) {
+  assert.equal(await r.rpush("list:l", "a", "b", "c"), 3);
+  assert.equal(await r.lpush("list:l", "z"), 4);
+  assert.deepEqual(await r.lrange("list:l", 0, -1), ["z", "a", "b", "c"]);
+  assert.equal(await r.lpop("list:l"), "z");
+  assert.deepEqual(await r.rpop("list:l", 2), ["c", "b"]);
+  assert.equal(await r.lmove("list:l", "list:other", "LEFT", "RIGHT"), "a");
+  assert.equal(await r.exists("list:l"), 0);
+  assert.equal(await r.sadd("set:t", "a", "b", "c"), 3);
+  assert.equal(await r.sismember("set:t", "b"), 1);
+  assert.deepEqual((await r.smembers("set:t")).sort(), ["a", "b", "c"]);
+  assert.equal(await r.srem("set:t", "c"), 1);
+  await r.sadd("set:u", "b", "d");
+  assert.deepEqual(await r.sinter("set:t", "set:u"), ["b"]);
+  assert.equal(await r.sunionstore("set:v", "set:t", "set:u"), 3);
+  assert.equal((await r.spop("set:v", 3)).length, 3);
+}
+
 async function theServer(r) {
   assert.match(await r.info(), /redis_version:/);
   assert.ok((await r.dbsize()) > 0);
-  await assert.rejects(r.lpush("l", 1), /unknown command/);
+  await assert.rejects(r.publish("channel", "message"), /unknown command/);
   assert.equal(await r.flushdb(), "OK");
   assert.equal(await r.dbsize(), 0);
 }
@@ -111,7 +129,7 @@ async function theServer(r) {
 (async () => {
   const r = open();
   await r.flushall();
-  for (const part of [strings, collections, expiry, transactions, pipelinesAndScans, connections, theServer]) {
+  for (const part of [strings, collections, expiry, transactions, pipelinesAndScans, connections, listsAndSets, theServer]) {
     await part(r);
   }
   await r.quit();
