@@ -29,8 +29,10 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How long the first member may be silent; each further one twice as long.
+/// How long the first member may be silent; each further one twice as long, …
 const SILENCE: Duration = Duration::from_secs(1);
+/// … up to this time.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
 /// After so long a silence a member is asked whether it is there. Etcd ends connections that ask
@@ -191,7 +193,7 @@ impl Client {
                     // Relaxed, as above. If another call has gone on already, that is as good.
                     let _ =
                         self.current.compare_exchange(current, next, Ordering::Relaxed, Ordering::Relaxed);
-                    silence *= 2;
+                    silence = (silence * 2).min(SILENCE_MAX);
                 }
             }
             if Instant::now() + backoff >= until {

@@ -27,6 +27,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The limits of the time for a first attempt.
 const ATTEMPT_MIN: Duration = Duration::from_millis(200);
 const ATTEMPT_MAX: Duration = Duration::from_secs(2);
+/// No attempt takes longer. (Members that refuse at once are asked very often.)
+const LIMIT_MAX: Duration = Duration::from_secs(30);
 
 /// The connection to etcd.
 pub(super) struct Link {
@@ -152,7 +154,7 @@ impl Link {
             }
             doubtful = true;
             if attempts % self.options.endpoints.len() == 0 {
-                limit *= 2;
+                limit = (limit * 2).min(LIMIT_MAX);
                 sleep(PAUSE).await;
             }
         }
