@@ -26,7 +26,7 @@ use platform::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// See [the module](self).
+/// Which transactions are published and not known to be durable, and their places.
 ///
 /// ```
 /// use manx::txn::coordinator::Unsettled;
