@@ -34,7 +34,7 @@ fn session(cluster: &Cluster) -> Session {
     Session::connect(options(cluster)).expect("etcd answers")
 }
 
-/// Waits until so many wait, which `lock` looks at.
+/// Returns when this number of requests wait for the lock.
 fn waiting(lock: &RangeLock<u64>, number: usize) {
     until("the waiters", || {
         lock.dump().expect("etcd answers").iter().filter(|entry| entry.waits).count() == number

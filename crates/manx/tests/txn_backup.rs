@@ -107,7 +107,7 @@ fn a_copy_needs_a_place_of_its_own_and_an_empty_store_has_one_too() {
     assert_eq!(left, ["copy", "file"]);
 }
 
-/// Has many entries, of which the last ones cannot be read.
+/// A component with many entries. Reading the last ones fails.
 struct Failing;
 
 impl Data for Failing {

@@ -264,7 +264,7 @@ impl Servers {
         self.acked + self.servers.iter().map(|server| server.history().acked_count()).sum::<usize>()
     }
 
-    /// Until so many further writes are acknowledged.
+    /// Returns when this number of further writes are acknowledged.
     fn go_on(&mut self, count: usize) {
         let goal = self.acked() + count;
         while self.acked() < goal {

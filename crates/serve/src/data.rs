@@ -44,8 +44,8 @@ pub(super) struct PlaceArgs {
     #[arg(long, value_name = "FILE", requires = "data")]
     etcd_password_file: Option<PathBuf>,
 
-    /// For etcds://HOST/PREFIX, by TLS: certificates, one of which has signed those of etcd's
-    /// members, as PEM
+    /// For etcds://HOST/PREFIX, by TLS: the certificates of the authorities that may sign those of
+    /// etcd's members, as PEM
     #[arg(long, value_name = "FILE", requires = "data")]
     etcd_ca: Option<PathBuf>,
 

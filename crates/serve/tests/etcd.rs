@@ -1,4 +1,4 @@
-//! `manx-serve --data etcd://…`: servers on one store, of which one serves and the next one waits.
+//! `manx-serve --data etcd://…`: two servers on one store. One serves, and the other one waits.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

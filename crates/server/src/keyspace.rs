@@ -84,7 +84,7 @@ impl Keyspace {
     /// All that was committed up to this place is durable.
     pub(crate) fn is_durable(&self, place: u64) {
         let old = |generation: u64| (generation <= place).then_some(0);
-        // Relaxed: who sees it late waits for nothing.
+        // Relaxed: a thread that sees it late waits for nothing.
         let _ = self.generation_place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, old);
     }
 

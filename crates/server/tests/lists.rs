@@ -17,8 +17,8 @@ fn text(reply: &Reply) -> String {
     String::from_utf8(reply.as_bytes().expect("an element").to_vec()).expect("text")
 }
 
-/// Clients push to the right and pop from the left or the right, of a list that has had so many
-/// elements before; returns what each popping client got, in its order.
+/// Clients push to the right of a list, and pop from the left or the right. The list has `before`
+/// elements at the beginning. Returns what each popping client got, in its order.
 fn through_a_list(server: &server::Server, before: usize, pop: &str) -> Vec<Vec<String>> {
     let it = &mut Client::to(server);
     it.ask("DEL list");

@@ -43,7 +43,7 @@ const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_secs(2);
 
-/// What clients have to show, and what shows who the members are: files in PEM.
+/// The certificates that clients and members show to each other: files in PEM.
 #[derive(Clone, Debug)]
 pub struct Tls {
     /// The members' certificate, for 127.0.0.1.

@@ -78,7 +78,7 @@ impl Address {
         Address { password: Some(password.into()), ..self }
     }
 
-    /// Sets the certificates, as PEM, one of which has signed those of the members.
+    /// Sets the authorities that may sign a member's certificate: their own certificates, as PEM.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -54,7 +54,8 @@ impl<K> Span<K> {
 platform::os_only! {
     #[cfg(feature = "cluster")]
     impl<K: Key> Span<K> {
-        /// With these ends, of which none is there or both are those of a span.
+        /// The span with these ends. A missing end is open. If both are there, the first one is
+        /// below the other.
         pub(super) fn of_ends(start: Option<K>, end: Option<K>) -> Span<K> {
             debug_assert!(before(start.as_ref(), end.as_ref()));
             Span { start, end }

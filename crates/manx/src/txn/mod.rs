@@ -10,6 +10,7 @@
 //! | `store.rs` | what sessions and transactions share |
 //! | `session.rs` | what begins transactions, one at a time |
 //! | `transaction.rs`, `scan.rs`, `savepoint.rs` | what a transaction sees, does and takes back |
+//! | `commit.rs` | how it ends |
 //! | `work.rs`, `reads.rs` | what it has to give back when it ends, and what it has read |
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
 //! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
@@ -23,6 +24,7 @@
 pub mod coordinator;
 platform::os_only! {
     mod collector;
+    mod commit;
     mod component;
     mod data;
     #[cfg(feature = "durable")]
@@ -45,6 +47,7 @@ platform::os_only! {
     mod versions;
     mod work;
 
+    pub use commit::Committed;
     pub use data::{Batch, Bounds, Change, Data, DataError, Entry, Limits, Outcome, Recovered, Value};
     pub use error::Error;
     pub use savepoint::Savepoint;
@@ -52,5 +55,5 @@ platform::os_only! {
     pub use session::Session;
     pub use store::{Options, Stats, Store};
     pub use tables::{Table, TableScan, Tables, TablesError};
-    pub use transaction::{Committed, Isolation, Transaction};
+    pub use transaction::{Isolation, Transaction};
 }

@@ -1,4 +1,4 @@
-//! A transaction: what it sees, what it writes, and how it ends.
+//! A transaction: what it sees, and what it writes. `commit.rs` has how it ends.
 //!
 //! | isolation | it sees | it locks | it gets a conflict when |
 //! | --- | --- | --- | --- |
@@ -15,21 +15,14 @@
 //! a transaction that writes at a lower level asks for no lock, though a transaction that writes
 //! the same key finds it out.
 //!
-//! Invariants:
-//! 1. What a transaction wrote is in the versions of the keys in its session's `written`, under its
-//!    id, until it is committed or taken back.
-//! 2. It is committed in this order: its place in the data component, the timestamp, the end of the
-//!    id; then its locks are released, and only then it waits until it is durable. So what another
-//!    transaction sees, and writes over, has a place before that one's.
-//! 3. A transaction succeeds when all that it has seen is durable, if it is to be: those that write
-//!    wait for their own place, which is later, and those that only read for the last one that they
-//!    have seen (`reads.rs`).
+//! Invariant: what a transaction wrote is in the versions of the keys in its session's `written`,
+//! under its id, until it is committed or taken back.
 
-use super::data::{Bounds, Change, Value};
+use super::data::{Bounds, Value};
 use super::error::Error;
 use super::savepoint::Savepoint;
 use super::store::Inner;
-use super::table::{Part, ReadError, Visited, WriteError, Written, Wrote};
+use super::table::{Part, ReadError, Visited, WriteError, Wrote};
 use super::versions::View;
 use super::work::Work;
 use crate::range::{Access, Owner, Span};
@@ -72,30 +65,6 @@ pub enum Isolation {
     Serializable,
 }
 
-/// A transaction that was committed.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// let mut session = store.session()?;
-/// let reads = session.begin(Isolation::Snapshot)?;
-/// assert_eq!(reads.commit()?.id, None);
-/// let mut writes = session.begin(Isolation::Snapshot)?;
-/// writes.put(b"a", b"1")?;
-/// assert!(writes.commit()?.id.is_some());
-/// # Ok::<(), manx::txn::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Committed {
-    /// Its id; `None` if it wrote nothing.
-    pub id: Option<u64>,
-    /// What [`Store::wait`](super::Store::wait) waits for, if it has to be waited for
-    /// ([`Transaction::commit_early`]); 0 if all is durable that is to be.
-    pub place: u64,
-}
-
 /// A transaction of a [`Store`](super::Store): [`Session::begin`](super::Session::begin) makes it.
 ///
 /// Dropping it rolls it back. If it is forgotten ([`std::mem::forget`]) it is rolled back when its
@@ -115,12 +84,12 @@ pub struct Committed {
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Transaction<'s> {
-    inner: &'s Inner,
-    work: &'s mut Work,
+    pub(super) inner: &'s Inner,
+    pub(super) work: &'s mut Work,
     isolation: Isolation,
     owner: Option<Owner<'s, Vec<u8>>>,
     /// Why it can only be rolled back.
-    failed: Option<Error>,
+    pub(super) failed: Option<Error>,
 }
 
 impl fmt::Debug for Transaction<'_> {
@@ -385,174 +354,6 @@ impl<'s> Transaction<'s> {
         Ok(value)
     }
 
-    /// It depends on all that was committed until now, as if it had read it: it succeeds when that
-    /// is durable. For a caller that counts what others have committed, in its own memory.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| {
-    ///     it.depend_on_all();
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    pub fn depend_on_all(&mut self) {
-        if let Some(data) = &self.inner.versions.table.data {
-            self.work.reads.depend_on(data.newest());
-        }
-    }
-
-    /// Commits what it wrote. If the data component is durable, so is what was committed, when this
-    /// returns; and so is all that the transaction has read, also if it has written nothing.
-    ///
-    /// Other transactions see it a little earlier. So they need not wait for the disk to write the
-    /// same keys, and succeed only after it.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// let committed = it.commit()?;
-    /// println!("transaction {:?}", committed.id);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// What failed before, if something did: it is rolled back. [`Error::Data`], which says whether
-    /// it is rolled back or that is not known ([`DataError::outcome`](super::DataError::outcome)).
-    #[inline]
-    pub fn commit(self) -> Result<Committed, Error> {
-        let inner = self.inner;
-        let committed = self.finish(0)?;
-        inner.wait(committed.place)?;
-        Ok(committed)
-    }
-
-    /// Commits what it wrote, as [`Transaction::commit`] does, and does not wait until it is
-    /// durable. It has succeeded when [`Store::wait`](super::Store::wait) has returned for its
-    /// place: a server can do the commands of many clients, wait once, and answer them all.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut last = 0;
-    /// for key in [b"a", b"b"] {
-    ///     let mut it = session.begin(Isolation::Snapshot)?;
-    ///     it.put(key, b"value")?;
-    ///     last = last.max(it.commit_early()?.place);
-    /// }
-    /// store.wait(last)?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Transaction::commit`].
-    #[inline]
-    pub fn commit_early(self) -> Result<Committed, Error> {
-        self.finish(0)
-    }
-
-    /// Commits what it wrote at a timestamp of the caller's: transactions that read at an earlier
-    /// timestamp ([`Session::begin_at`](super::Session::begin_at)) do not see it. (All see what
-    /// [`Transaction::commit`] committed.)
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// it.commit_at(20)?;
-    /// assert_eq!(session.begin_at(10)?.get(b"key")?, None);
-    /// assert!(session.begin_at(20)?.get(b"key")?.is_some());
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit
-    /// of one of its keys; and as [`Transaction::commit`].
-    pub fn commit_at(self, timestamp: u64) -> Result<Committed, Error> {
-        let inner = self.inner;
-        inner.versions.timestamps.begin_commit(timestamp)?;
-        let result = self.finish(timestamp);
-        inner.versions.timestamps.end_commit(timestamp);
-        let committed = result?;
-        inner.wait(committed.place)?;
-        Ok(committed)
-    }
-
-    /// Takes back what it wrote. So does dropping it.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// it.rollback();
-    /// assert_eq!(session.begin(Isolation::Snapshot)?.get(b"key")?, None);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    pub fn rollback(self) {}
-
-    fn finish(mut self, timestamp: u64) -> Result<Committed, Error> {
-        if let Some(why) = self.failed.take() {
-            return Err(why);
-        }
-        let Some(id) = self.work.ids.id() else {
-            if let Some(data) = &self.inner.versions.table.data {
-                data.confirm()?;
-            }
-            return Ok(Committed { id: None, place: self.work.reads.depends() });
-        };
-        if timestamp != 0 {
-            let guard = &epoch::pin();
-            let stamped = self.work.written.iter().map(|it| it.versions.stamped_before(id, guard));
-            let above = stamped.max().unwrap_or(0);
-            if timestamp <= above {
-                return Err(Error::BadTimestamp { asked: timestamp, above });
-            }
-        }
-        // Invariant 2.
-        let place = match &self.inner.versions.table.data {
-            Some(data) => {
-                let timestamps = (timestamp, self.inner.versions.timestamps.settled());
-                data.append(id, timestamps, &self.changes())?
-            }
-            None => 0,
-        };
-        if timestamp != 0 {
-            let guard = &epoch::pin();
-            self.work.written.iter().for_each(|it| it.versions.stamp(id, timestamp, guard));
-        }
-        self.inner.committed.fetch_add(1, Ordering::Relaxed);
-        self.work.end(id, self.inner);
-        Ok(Committed { id: Some(id), place })
-    }
-
-    /// What it wrote, for the data component.
-    fn changes(&self) -> Vec<Change> {
-        let guard = &epoch::pin();
-        let change = |it: &Written| {
-            let key = it.key.clone();
-            let seen = it.versions.see(self.view(), guard)?.value.clone();
-            Some(match seen {
-                Some(value) => Change::Put { key, value },
-                None => Change::Delete { key },
-            })
-        };
-        self.work.written.iter().filter_map(change).collect()
-    }
-
     /// Locks what is about to be read or written, if that is to be, and looks at what is over now,
     /// if it is to see that.
     #[inline]
@@ -608,7 +409,7 @@ impl<'s> Transaction<'s> {
         self.work.read_timestamp.unwrap_or(u64::MAX)
     }
 
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         match self.work.ids.pinned() {
             Some(snapshot) if self.isolation != Isolation::ReadUncommitted => {
                 View::Of { snapshot, own: self.work.ids.id(), timestamp: self.timestamp() }

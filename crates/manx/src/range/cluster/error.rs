@@ -146,7 +146,7 @@ impl fmt::Display for Deadlock {
             }
             write!(
                 to,
-                "{} waits for {}, of which {} has {}",
+                "{} waits for {}, and {} has {} of it",
                 link.waiter, link.wants, link.holder, link.holds
             )?;
         }

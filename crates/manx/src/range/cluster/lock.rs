@@ -180,7 +180,7 @@ impl<K: Portable> RangeLock<K> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Whose it is.
+    /// The owner that has made the request.
     pub owner: Participant,
     /// What it wants or holds.
     pub ranges: String,

@@ -23,7 +23,7 @@ use std::fmt::Write;
 /// The first line: the form of the rest.
 const FORM: &str = "manx range lock 1";
 
-/// Whose a request is: a session's, and in it an owner's or a thread's.
+/// What has made a request: a session, and in it an owner or a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     /// The id of the lease.

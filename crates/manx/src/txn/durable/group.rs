@@ -318,7 +318,7 @@ mod tests {
                 scope.spawn(move || {
                     for number in 0..100 {
                         let place = fake.append(true);
-                        // As a reader does, who waits for what another one wrote.
+                        // As a reader does that waits for what another one wrote.
                         let place = if (thread + number) % 4 == 0 { place.saturating_sub(2) } else { place };
                         fake.wait(place).expect("synced");
                         assert!(fake.syncs.durable() >= place, "told before it was durable");

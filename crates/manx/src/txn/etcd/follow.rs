@@ -44,7 +44,7 @@ pub(super) struct Follower {
 struct GivenUp;
 
 impl Site {
-    /// All entries, and the revision of which they are.
+    /// All entries as they are at one revision, and that revision.
     pub(super) async fn read(&self) -> Result<(Entries, i64), String> {
         let (mut key, range_end) = self.keys.all_data();
         let (mut limit, mut revision, mut entries) = (PAGE_FIRST, 0, Vec::new());
