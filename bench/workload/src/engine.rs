@@ -162,21 +162,37 @@ pub fn command(program: &Path, start: Start) -> Command {
     }
 }
 
+/// How much longer than asked for an engine is measured at most, if no operation ended before.
+const LONGER_MAX: f64 = 8.0;
+
 /// Runs an engine once. Its database, if it has one, lies in a temporary folder and is gone
-/// afterwards.
+/// afterwards. A stalled engine may begin no operation within a short measured time: then it runs
+/// again, for twice the time, since a rate of zero has no ratio.
 ///
 /// # Errors
-/// If it fails, prints what does not add up, or counts errors.
+/// If it fails, prints what does not add up, counts errors, or ended no operation within eight
+/// times the measured time.
 pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error> {
-    // A stalled engine takes far longer than it was asked to; an engine that hangs must end all the
-    // same.
-    run_within(program, start, load, load.expected() * 5 + Duration::from_secs(60))
+    let mut longer = load.clone();
+    while longer.seconds < load.seconds * LONGER_MAX {
+        if let Some(sample) = attempt(program, start, &longer, patience(&longer), |_| ())? {
+            return Ok(sample);
+        }
+        longer.seconds *= 2.0;
+    }
+    run_within(program, start, &longer, patience(&longer))
 }
 
-/// The same with another limit on the time from start to end.
+/// A stalled engine takes far longer than it was asked to; an engine that hangs must end all the
+/// same.
+fn patience(load: &Load) -> Duration {
+    load.expected() * 5 + Duration::from_secs(60)
+}
+
+/// Runs it once, with another limit on the time from start to end.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run`], and if no operation ended.
 pub fn run_within(program: &Program, start: Start, load: &Load, limit: Duration) -> Result<Sample, Error> {
     run_beside(program, start, load, limit, |_| ())
 }
@@ -184,7 +200,7 @@ pub fn run_within(program: &Program, start: Start, load: &Load, limit: Duration)
 /// The same. `begun` gets the number of its process as soon as there is one.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run_within`].
 pub fn run_beside(
     program: &Program,
     start: Start,
@@ -192,6 +208,18 @@ pub fn run_beside(
     limit: Duration,
     begun: impl FnOnce(i32),
 ) -> Result<Sample, Error> {
+    attempt(program, start, load, limit, begun)?
+        .ok_or_else(|| Error::failed(format!("{}: no operation ended", program.path.display())))
+}
+
+/// A run; `None` if no operation ended.
+fn attempt(
+    program: &Program,
+    start: Start,
+    load: &Load,
+    limit: Duration,
+    begun: impl FnOnce(i32),
+) -> Result<Option<Sample>, Error> {
     let mut command = command(&program.path, start);
     command.args(&program.arguments).args(load.arguments());
     let home = if program.home {

@@ -189,6 +189,42 @@ fn without_the_library_the_built_in_engine_is_measured_and_says_so() {
 }
 
 #[test]
+fn a_run_in_which_nothing_ended_is_made_again_for_longer() {
+    let real = program("snapshot");
+    let sample = engine::run(&Program::new(real.clone()), Start::AsIs, &load(2, &[])).unwrap();
+    let mut stalled: serde_json::Value = serde_json::from_str(sample.output.unwrap().get()).unwrap();
+    let none = stalled["boosted"].clone();
+    assert_eq!(none["count"], 0);
+    for class in ["all", "normal"] {
+        stalled[class] = none.clone();
+    }
+    stalled["seconds"].as_array_mut().unwrap().iter_mut().for_each(|second| second["normal"] = none.clone());
+    stalled["threads"].as_array_mut().unwrap().iter_mut().for_each(|thread| thread["operations"] = 0.into());
+
+    let folder = tempfile::tempdir().unwrap();
+    let (output, log) = (folder.path().join("stalled.json"), folder.path().join("log"));
+    std::fs::write(&output, stalled.to_string()).unwrap();
+    let run = |stalls: &str| {
+        let text = format!(
+            "case \"$*\" in {stalls}) echo >> {log}; cat {output};; *) exec {real} \"$@\";; esac",
+            log = log.display(),
+            output = output.display(),
+            real = real.display()
+        );
+        let program = Program::new(support::script(folder.path(), "engine", &text));
+        let ended = engine::run(&program, Start::AsIs, &support::load(2, 0.2, &[]));
+        let stalled = std::fs::read_to_string(&log).unwrap().lines().count();
+        std::fs::remove_file(&log).unwrap();
+        (ended, stalled)
+    };
+    let (ended, stalled) = run("*--seconds=0.2*|*--seconds=0.4*");
+    assert_eq!((ended.map(|sample| sample.values["count"] > 0.0), stalled), (Ok(true), 2));
+    let (ended, stalled) = run("*");
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("no operation ended") && stalled == 4, "{stalled} runs: {error}");
+}
+
+#[test]
 fn an_output_that_does_not_add_up_is_not_believed() {
     let sample = engine::run(&Program::new(program("plain")), Start::AsIs, &load(1, &[])).unwrap();
     let text = sample.output.unwrap().get().to_owned();

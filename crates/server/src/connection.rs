@@ -99,6 +99,13 @@ impl Connection {
     /// which sends the answers: [`Turn::Again`] if there may be more to read then, [`Turn::Read`]
     /// if not, [`Turn::Over`] if nothing can be sent any more.
     pub(crate) fn receive(&mut self) -> Turn {
+        let received = self.read();
+        // Before the answers are sent: the next connection of the batch takes this buffer.
+        self.input.rest();
+        received
+    }
+
+    fn read(&mut self) -> Turn {
         if self.client.is_leaving {
             return Turn::Read;
         }
@@ -143,7 +150,6 @@ impl Connection {
             return Turn::Over;
         }
         let sent = self.send();
-        self.input.rest();
         self.out.rest();
         self.record_buffers();
         match sent {

@@ -2,7 +2,7 @@
 //!
 //! The buffer grows with what has come, never with what a length only announces, so a client pays
 //! for the memory that it takes. A connection has a buffer only while something is in it: between
-//! two turns of connections the thread keeps one for the next.
+//! two connections the thread keeps one for the next.
 
 use std::cell::RefCell;
 
@@ -84,7 +84,7 @@ impl Input {
         self.bytes.capacity()
     }
 
-    /// A turn is over: a buffer with nothing in it is left to the thread.
+    /// All that has come was read: a buffer with nothing in it is left to the thread.
     pub(crate) fn rest(&mut self) {
         if self.end == 0 && !self.bytes.is_empty() {
             SPARE.set(std::mem::take(&mut self.bytes));

@@ -262,7 +262,9 @@ fn what_a_walk_kept_comes_back_when_it_has_gone_on() {
         thread::scope(|scope| scope.spawn(|| give_back(&lock, held)).join()).expect("no panic");
         assert!(lock.allocated() >= 20_000, "the one that stands still may be at any of them: {lock:?}");
         pairs(&lock, 100_000);
-        assert!(lock.allocated() <= 20_000 + KEPT, "but at no other: {lock:?}");
+        // A slot looks through its limbo when that has doubled, and this thread's slot may be the
+        // one that has what was given back.
+        assert!(lock.allocated() <= 2 * 20_000 + KEPT, "but at no other: {lock:?}");
     });
     pairs(&lock, 100_000);
     assert!(lock.allocated() <= 2 * KEPT, "{lock:?}");

@@ -144,11 +144,11 @@ impl Output {
         missed.filter(|_| operations > 0).map(|missed| missed as f64 / operations as f64)
     }
 
-    /// The figures of a run, and its whole text.
+    /// The figures of a run, and its whole text; `None` if no operation ended.
     ///
     /// # Errors
     /// If the counts do not add up, or the engine counted errors.
-    pub fn sample(text: &str) -> Result<Sample, String> {
+    pub fn sample(text: &str) -> Result<Option<Sample>, String> {
         let output = Output::parse(text)?;
         if output.errors > 0 {
             return Err(format!(
@@ -157,7 +157,7 @@ impl Output {
             ));
         }
         if output.all.count == 0 {
-            return Err("no operation ended".into());
+            return Ok(None);
         }
         let mut sample = Sample::of([
             ("throughput_per_s", output.throughput_per_s),
@@ -180,6 +180,6 @@ impl Output {
         }
         sample.output =
             Some(RawValue::from_string(text.trim().to_owned()).map_err(|error| error.to_string())?);
-        Ok(sample)
+        Ok(Some(sample))
     }
 }

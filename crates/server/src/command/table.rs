@@ -204,16 +204,29 @@ commands! {
 }
 
 /// The longest name.
-const NAME_MAX: usize = 16;
+const NAME_MAX: usize = size_of::<u128>();
+
+/// The names as numbers, which are compared at once: in the same order.
+static NUMBERS: [u128; COUNT] = {
+    let mut numbers = [0; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        let (name, mut bytes) = (COMMANDS[at].name.as_bytes(), [0; NAME_MAX]);
+        bytes.split_at_mut(name.len()).0.copy_from_slice(name);
+        numbers[at] = u128::from_be_bytes(bytes);
+        at += 1;
+    }
+    numbers
+};
 
 /// The command of this name, in any case.
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let mut small = [0; NAME_MAX];
-    let small = small.get_mut(..name.len())?;
-    small.copy_from_slice(name);
+    small.get_mut(..name.len())?.copy_from_slice(name);
     small.make_ascii_lowercase();
-    let found = COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small));
-    found.ok().map(|index| &COMMANDS[index])
+    let found = &COMMANDS[NUMBERS.binary_search(&u128::from_be_bytes(small)).ok()?];
+    // Zeros at a name's end are in no number.
+    (found.name.len() == name.len()).then_some(found)
 }
 
 /// The names and categories of all commands and subcommands, by number.
@@ -398,7 +411,7 @@ mod tests {
         }
         // Each has a bit in the rights of a user.
         assert!(catalogue().entries.len() <= crate::acl::COMMANDS_MAX);
-        for name in [&b""[..], b"gets", b"ge", b"a name that is longer than any"] {
+        for name in [&b""[..], b"gets", b"ge", b"get\0", b"\0", b"a name that is longer than any"] {
             assert!(find(name).is_none());
         }
     }
