@@ -11,6 +11,7 @@ use contention::lock::Lock;
 use platform_sim::machine::Machine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use workload::constants::{self, Varied};
 use workload::mutex::{self, LOCKS};
 use workload::place::Place;
 use workload::schedule;
@@ -27,6 +28,14 @@ const SEED: u64 = 1;
 const THREADS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// The most threads: each has a stack.
 const THREADS_MAX: i64 = 1024;
+/// All machines.
+const ALL: &str = "all";
+/// The rounds and the measured time of a run that varies a constant, and those of a smoke check.
+const CONSTANT_ROUNDS: u32 = 3;
+const CONSTANT_TIME_MS: u64 = 10;
+const CONSTANT_QUICK_TIME_MS: u64 = 1;
+/// The largest value of a constant: 17 minutes, as a time.
+const CONSTANT_MAX: u64 = 1_000_000_000_000;
 
 #[derive(Debug, clap::Args)]
 #[command(subcommand_precedence_over_arg = true)]
@@ -44,6 +53,9 @@ enum Bench {
     Asl(AslArgs),
     /// One critical section and more and more threads: throughput, latency and fairness of locks
     Mutex(MutexArgs),
+    /// What each constant of Manx's default mutex costs and gains, with one of them varied at a
+    /// time; here the machine may also be `all`
+    Constants(ConstantsArgs),
     /// What the scheduler does to two threads, beside this machine's: how far the distributions of
     /// times are apart
     Schedule(ScheduleArgs),
@@ -53,6 +65,55 @@ enum Bench {
 struct ScheduleArgs {
     #[command(flatten)]
     common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct ConstantsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many threads; several with commas between [default: 2, 4, and half, once and twice the
+    /// CPUs]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: Vec<u32>,
+    /// A constant and its values, with commas between; or several constants with a value each, and
+    /// `+` between; may be repeated [default: some values of each]
+    #[arg(long, value_name = "NAME=N,N", value_parser = varied)]
+    vary: Vec<Values>,
+    /// The time of a section, beside its four cache lines
+    #[arg(long, value_name = "NS", default_value = "500", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    hold_ns: u64,
+    /// The time between two sections of a thread
+    #[arg(long, value_name = "NS", default_value = "1000", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    think_ns: u64,
+    /// The measured time of a run [default: 10]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    time_ms: Option<u64>,
+}
+
+/// A constant with some values.
+#[derive(Clone, Debug)]
+struct Values(Vec<Varied>);
+
+/// Several values of one constant, or one value of each of several.
+fn varied(text: &str) -> Result<Values, String> {
+    if text.contains('+') {
+        let one = |text: &str| Ok(of_constant(text)?.remove(0));
+        return Ok(Values(vec![text.split('+').map(one).collect::<Result<_, String>>()?]));
+    }
+    Ok(Values(of_constant(text)?.into_iter().map(|one| vec![one]).collect()))
+}
+
+fn of_constant(text: &str) -> Result<Vec<(String, u64)>, String> {
+    let (name, values) = text.split_once('=').ok_or("not a name, `=` and numbers")?;
+    if !constants::names().any(|known| known == name) {
+        let names = constants::names().collect::<Vec<_>>().join(", ");
+        return Err(format!("there is no constant `{name}`; there are {names}"));
+    }
+    let number = |value: &str| {
+        let value = value.parse().ok().filter(|value| *value <= CONSTANT_MAX);
+        value.map(|value| (name.to_owned(), value)).ok_or(format!("not numbers up to {CONSTANT_MAX}"))
+    };
+    values.split(',').map(number).collect()
 }
 
 #[derive(Debug, clap::Args)]
@@ -88,12 +149,15 @@ struct MutexArgs {
 
 pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
     let Some(name) = &args.machine else { return list() };
+    if let Some(Bench::Constants(args)) = &args.bench {
+        return constants(args, name);
+    }
     let machine = machine(name)?;
     match &args.bench {
         None => Err(Failure::new(
             USAGE,
             format!("bench sim {name}: which bench?"),
-            "name one: `asl`, `mutex` or `schedule`; `manx bench sim --help` says more",
+            "name one: `asl`, `mutex`, `constants` or `schedule`; `manx bench sim --help` says more",
         )),
         Some(Bench::Asl(args)) => {
             let (common, seed) = seeded(&args.common);
@@ -101,6 +165,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
             args.common = common;
             asl::asl_at(&args, Place::simulated(name, machine, seed))
         }
+        Some(Bench::Constants(args)) => constants(args, name),
         Some(Bench::Schedule(args)) => schedule(args, name, machine),
         Some(Bench::Mutex(args)) => mutex(args, name, machine),
     }
@@ -162,6 +227,25 @@ fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Fai
         },
         schedule::conclude,
     )
+}
+
+fn constants(args: &ConstantsArgs, name: &str) -> Result<u8, Failure> {
+    let (common, seed) = seeded(&args.common);
+    let names = if name == ALL { Machine::names().collect() } else { vec![name] };
+    let machines = names.into_iter().map(|name| Ok((name.to_owned(), machine(name)?)));
+    let time_ms = if common.quick { CONSTANT_QUICK_TIME_MS } else { CONSTANT_TIME_MS };
+    let varied: Vec<Varied> = args.vary.iter().flat_map(|values| values.0.clone()).collect();
+    let setup = constants::Setup {
+        machines: machines.collect::<Result<_, Failure>>()?,
+        seed,
+        threads: args.threads.iter().map(|threads| *threads as usize).collect(),
+        varied: if varied.is_empty() { constants::usual() } else { varied },
+        rounds: common.repeats.unwrap_or(CONSTANT_ROUNDS) as usize,
+        time: Duration::from_millis(args.time_ms.unwrap_or(time_ms)),
+        hold_ns: args.hold_ns,
+        think_ns: args.think_ns,
+    };
+    conduct("sim", &common, |bench| constants::measure(&setup, bench), constants::conclude)
 }
 
 fn mutex(args: &MutexArgs, name: &str, machine: Machine) -> Result<u8, Failure> {

@@ -53,3 +53,8 @@ use contention::run::Run;
 pub fn run(lock: Lock, run: &Run) -> Result<Measurement, String> {
     peer::with(lock, run)
 }
+
+platform::twins_only! {
+    /// The constants of Manx's default mutex that a bench may vary.
+    pub use manx::lock::CONSTANTS;
+}

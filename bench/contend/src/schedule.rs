@@ -12,16 +12,22 @@ use report::Histogram;
 use std::time::Duration;
 
 /// Shorter times between two looks are interrupts and other noise.
-const GAP_NS: u64 = 200_000;
+pub const GAP_NS: u64 = 200_000;
 /// The nice value of a thread that is to get less.
 const NICE: i32 = 5;
 
-/// The times of both threads together. `cpus` are two CPUs; a pattern for one takes the first.
+/// The times of both threads together. `cpus` are two CPUs; a pattern for one takes the first. Each
+/// thread calls `joins` before it begins.
 ///
 /// # Errors
 /// A CPU on which no thread may be, or a thread that panicked.
-pub fn measure(pattern: Pattern, cpus: [usize; 2], time: Duration) -> Result<Histogram, String> {
-    let cpus = if pattern == Pattern::Far { cpus } else { [cpus[0]; 2] };
+pub fn measure(
+    pattern: Pattern,
+    cpus: [usize; 2],
+    time: Duration,
+    joins: impl Fn() -> Result<(), String> + Sync,
+) -> Result<Histogram, String> {
+    let cpus = if pattern.is_apart() { cpus } else { [cpus[0]; 2] };
     let turn = AtomicU32::new(0);
     let outcome = run_on(
         &cpus,
@@ -32,9 +38,11 @@ pub fn measure(pattern: Pattern, cpus: [usize; 2], time: Duration) -> Result<His
             if pattern == Pattern::Nice && index == 1 {
                 set_nice(NICE);
             }
+            let joined = joins();
             phases.begin();
+            joined?;
             Ok(match pattern {
-                Pattern::Turns | Pattern::Nice => gaps(phases),
+                Pattern::Turns | Pattern::Nice | Pattern::Quota | Pattern::NearQuota => gaps(phases),
                 Pattern::Yields => yields(phases),
                 Pattern::Near | Pattern::Far => rounds(phases, &turn, index as u32),
             })
@@ -110,9 +118,10 @@ mod tests {
     fn each_pattern_ends_and_has_times() {
         for pattern in Pattern::ALL {
             // No pattern needs a second CPU to end.
-            let times = measure(pattern, [0, 0], Duration::from_millis(60)).unwrap();
+            let times = measure(pattern, [0, 0], Duration::from_millis(60), || Ok(())).unwrap();
             // Turns may be longer than the run.
-            assert!(times.count() > 0 || matches!(pattern, Pattern::Turns | Pattern::Nice), "{pattern:?}");
+            let has_rounds = matches!(pattern, Pattern::Yields | Pattern::Near | Pattern::Far);
+            assert!(times.count() > 0 || !has_rounds, "{pattern:?}");
         }
     }
 }

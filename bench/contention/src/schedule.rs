@@ -13,12 +13,42 @@ pub enum Pattern {
     Near,
     /// The same on two CPUs, which have nothing else to do.
     Far,
+    /// Two threads work on a CPU each and have a quota of one: for how long one has no CPU.
+    Quota,
+    /// Two threads work on one CPU and have a quota of half of it: the same.
+    NearQuota,
 }
 
 impl Pattern {
     /// All of them.
-    pub const ALL: [Pattern; 5] =
-        [Pattern::Turns, Pattern::Nice, Pattern::Yields, Pattern::Near, Pattern::Far];
+    pub const ALL: [Pattern; 7] = [
+        Pattern::Turns,
+        Pattern::Nice,
+        Pattern::Yields,
+        Pattern::Near,
+        Pattern::Far,
+        Pattern::Quota,
+        Pattern::NearQuota,
+    ];
+
+    /// Whether each thread has a CPU of its own.
+    pub fn is_apart(self) -> bool {
+        matches!(self, Pattern::Far | Pattern::Quota)
+    }
+
+    /// Whether what counts is the time from a wake-up to the CPU, and not the time without one.
+    pub fn is_of_wake_ups(self) -> bool {
+        matches!(self, Pattern::Near | Pattern::Far)
+    }
+
+    /// The quota of the threads, in CPUs.
+    pub fn quota_cpus(self) -> Option<f64> {
+        match self {
+            Pattern::Quota => Some(1.0),
+            Pattern::NearQuota => Some(0.5),
+            _ => None,
+        }
+    }
 
     /// The name in tables.
     pub fn name(self) -> &'static str {
@@ -28,6 +58,8 @@ impl Pattern {
             Pattern::Yields => "two that yield: a yield",
             Pattern::Near => "wake-ups on one CPU: a round",
             Pattern::Far => "wake-ups of an idle CPU: a round",
+            Pattern::Quota => "two CPUs, a quota of one: without a CPU",
+            Pattern::NearQuota => "one CPU, a quota of half: without a CPU",
         }
     }
 }

@@ -29,6 +29,7 @@ pub mod asl;
 mod boosted;
 pub mod calibrate;
 pub mod child;
+pub mod constants;
 pub mod doctor;
 mod drawing;
 pub mod engine;

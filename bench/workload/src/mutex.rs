@@ -25,7 +25,7 @@ const LINES: usize = 4;
 const HERE: &str = "here";
 const SIMULATED: &str = "simulated";
 /// The figure that decides how long pairs go on.
-const RATE: &str = "epochs_per_s";
+pub(crate) const RATE: &str = "epochs_per_s";
 
 /// What the experiment needs to know.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ fn side_by_side(setup: &Setup, bench: &mut Bench, threads: usize) -> Result<(), 
         let others = names.iter().filter(|name| names.contains(&ours) && **name != ours);
         others.map(|name| Compared::new(&number(threads), ours, name, RATE)).collect()
     };
-    let run = run(setup, threads);
+    let run = run(setup.time, [setup.hold_ns, setup.think_ns], threads);
     bench.compare(case, watched, |at, _| sample(&setup.place, setup.locks[at], &run))
 }
 
@@ -86,7 +86,7 @@ fn beside(setup: &Setup, bench: &mut Bench, threads: usize, lock: Lock) -> Resul
     let here = Place::here();
     let burn = crate::asl::cores::rounds_of(crate::machine::cpus()[0]);
     let burn = burn.map_err(|what| Error::Failed { what, stderr: String::new() })?;
-    let run = run(setup, threads);
+    let run = run(setup.time, [setup.hold_ns, setup.think_ns], threads);
     bench.compare(case, watched, |at, _| match at {
         0 => sample(&here, lock, &Run { burn, ..run.clone() }),
         _ => sample(&setup.place, lock, &run),
@@ -97,7 +97,8 @@ fn number(threads: usize) -> String {
     format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
 }
 
-fn run(setup: &Setup, threads: usize) -> Run {
+/// A run of this time with this number of threads; a section and the time between two.
+pub(crate) fn run(time: Duration, [hold_ns, think_ns]: [u64; 2], threads: usize) -> Run {
     Run {
         threads,
         first_big: Some(threads),
@@ -105,11 +106,11 @@ fn run(setup: &Setup, threads: usize) -> Run {
         pinned: false,
         burn: Burn::Rounds { per_us: contend_sim::burn::ROUNDS_PER_US },
         dilation: 1.0,
-        work: Work { sections: 1, locks: 1, lines: LINES, hold_ns: setup.hold_ns, nops: 0 },
-        think_ns: setup.think_ns,
+        work: Work { sections: 1, locks: 1, lines: LINES, hold_ns, nops: 0 },
+        think_ns,
         length: Length::Times(1),
         window: Window::Fixed(0),
-        time: setup.time,
+        time,
         little_epochs: 0,
         limit: Duration::ZERO,
         is_interrupted: crate::interrupt::requested,
@@ -117,7 +118,7 @@ fn run(setup: &Setup, threads: usize) -> Run {
     }
 }
 
-fn sample(place: &Place, lock: Lock, run: &Run) -> Result<Sample, Error> {
+pub(crate) fn sample(place: &Place, lock: Lock, run: &Run) -> Result<Sample, Error> {
     if crate::interrupt::requested() {
         return Err(Error::Interrupted);
     }

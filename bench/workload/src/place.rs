@@ -8,8 +8,9 @@ use contention::lock::Lock;
 use contention::measurement::Measurement;
 use contention::run::Run;
 use contention::schedule::Pattern;
-use platform_sim::machine::Machine;
+use platform_sim::machine::{Machine, Quota};
 use platform_sim::simulation;
+use platform_sim::trace::Waits;
 use report::Histogram;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 /// Events of a timeline: some ten megabytes.
 const EVENTS_MAX: usize = 200_000;
+/// Linux' defaults: the period of a quota, and what a CPU takes of it at a time.
+const PERIOD_NS: u64 = 100_000_000;
+const QUOTA_SLICE_NS: u64 = 5_000_000;
 
 /// Where runs are made.
 #[derive(Debug, Default)]
@@ -74,14 +78,22 @@ impl Place {
         self.seed.get()
     }
 
-    /// Lets two threads do this, on the first two CPUs.
+    /// Lets two threads do this, on the first two CPUs of the simulated machine. Returns the times
+    /// that they saw, and what the timeline has of them.
     ///
     /// # Errors
-    /// As [`contend::schedule::measure`].
-    pub fn schedule(&self, pattern: Pattern, time: Duration) -> Result<Histogram, String> {
-        let Some(machine) = &self.machine else { return contend::schedule::measure(pattern, [0, 1], time) };
-        let seed = self.next_seed();
-        simulation::run(machine, seed, move || contend_sim::schedule::measure(pattern, [0, 1], time)).value
+    /// As [`contend::schedule::measure`], or there is no simulated machine.
+    pub fn schedule(&self, pattern: Pattern, time: Duration) -> Result<(Histogram, Waits), String> {
+        let known = self.machine.as_ref().ok_or("no simulated machine")?;
+        let quota = pattern.quota_cpus().map(|cpus| Quota {
+            quota_ns: (cpus * PERIOD_NS as f64) as u64,
+            period_ns: PERIOD_NS,
+            slice_ns: QUOTA_SLICE_NS,
+        });
+        let machine = Machine { quota: quota.or(known.quota), ..known.clone() };
+        let run = move || contend_sim::schedule::measure(pattern, [0, 1], time, || Ok(()));
+        let (outcome, timeline) = simulation::run_traced(&machine, self.next_seed(), EVENTS_MAX, run);
+        outcome.value.map(|times| (times, timeline.waits()))
     }
 
     /// Makes a run.

@@ -4,18 +4,34 @@
 //! are compared by their Kolmogorov-Smirnov distance: the largest difference of the shares of times
 //! below any limit. Two narrow distributions with medians that differ by a percent are as far apart
 //! as two that have nothing in common. So there is a second distance, for which times that differ
-//! by less than a factor count as the same (Lévy's distance, of logarithms).
+//! by less than a factor count as the same (Lévy's distance, of logarithms). And there is a third
+//! one, of the distributions as multiples of their medians, with the ratio of the medians beside
+//! it: how the shapes differ, and how far one is shifted.
+//!
+//! Where the kernel's tracer can be used (`tracer.rs`), each pattern is run once more under it: how
+//! long the kernel says that threads wait for a CPU, and what the simulated timeline says.
+
+mod tracer;
 
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use crate::place::Place;
+use crate::pool::group::{Hierarchy, Limits};
 use contention::schedule::Pattern;
 use report::{Counts, Histogram, Report, Sheet};
+use std::collections::HashSet;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tracer::Tracer;
 
 /// The versions.
 const HERE: &str = "here";
 const SIMULATED: &str = "simulated";
+/// How the names of the cases end that are measured by the kernel's tracer, and the simulated
+/// timeline.
+const TRACED: &str = ", traced";
+const ROUNDS: usize = 5;
 
 /// What the experiment needs to know.
 #[derive(Debug)]
@@ -35,20 +51,73 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let [first, second, ..] = cpus[..] else {
         return Err(Error::request("a wake-up of an idle CPU needs two", "allow this process two CPUs"));
     };
+    let is_traced = Tracer::begin().map(drop).map_err(|why| {
+        bench.note(format!("nothing was traced: {why}"));
+    });
     for pattern in Pattern::ALL {
-        let case = Case { name: pattern.name(), variants: &[HERE, SIMULATED], expected: setup.time * 6 / 5 };
-        bench.rounds(case, 5, |at, _| {
-            let times = match at {
-                0 => contend::schedule::measure(pattern, [first, second], setup.time),
-                _ => setup.place.schedule(pattern, setup.time),
-            };
-            let times = times.map_err(|what| Error::Failed { what, stderr: String::new() })?;
-            let mut sample = Sample::of([("times", times.count() as f64)]);
-            sample.add_tail("", &times);
-            Ok(sample.with(&times))
-        })?;
+        if let Some(Err(why)) = pattern.quota_cpus().map(Hierarchy::find) {
+            bench.note(format!("{}: left out, because no group can be made: {why}", pattern.name()));
+            continue;
+        }
+        for is_traced in [Some(false), is_traced.ok().map(|()| true)].into_iter().flatten() {
+            let name = format!("{}{}", pattern.name(), if is_traced { TRACED } else { "" });
+            let case = Case { name: &name, variants: &[HERE, SIMULATED], expected: setup.time * 6 / 5 };
+            bench.rounds(case, ROUNDS, |at, _| {
+                let times = match at {
+                    0 => here(pattern, [first, second], setup.time, is_traced),
+                    _ => simulated(setup, pattern, is_traced),
+                };
+                let times = times.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+                let mut sample = Sample::of([("times", times.count() as f64)]);
+                sample.add_tail("", &times);
+                Ok(sample.with(&times))
+            })?;
+        }
     }
     Ok(())
+}
+
+/// The times of a pattern on this machine: as the threads saw them, or as the tracer did.
+fn here(pattern: Pattern, cpus: [usize; 2], time: Duration, is_traced: bool) -> Result<Histogram, String> {
+    let limited = |cpus| {
+        let limits = Limits { quota_cpus: Some(cpus), weight: None };
+        Hierarchy::find(cpus)?.make("schedule", limits)
+    };
+    let group = pattern.quota_cpus().map(limited).transpose()?;
+    let files: Vec<_> = group.iter().flat_map(|group| group.threads_files()).collect();
+    let threads = Mutex::new(HashSet::new());
+    let joins = || {
+        threads.lock().unwrap_or_else(PoisonError::into_inner).insert(platform::thread::id());
+        let join = |file: &std::path::PathBuf| {
+            fs::write(file, platform::thread::id().to_string())
+                .map_err(|error| format!("{}: {error}", file.display()))
+        };
+        files.iter().try_for_each(join)
+    };
+    let tracer = is_traced.then(Tracer::begin).transpose()?;
+    let times = contend::schedule::measure(pattern, cpus, time, joins)?;
+    let Some(tracer) = tracer else { return Ok(times) };
+    let waits = tracer.end(&threads.into_inner().unwrap_or_else(PoisonError::into_inner))?;
+    Ok(of_waits(pattern, if pattern.is_of_wake_ups() { waits.slept } else { waits.lost }))
+}
+
+/// The same on the simulated machine.
+fn simulated(setup: &Setup, pattern: Pattern, is_traced: bool) -> Result<Histogram, String> {
+    let (times, waits) = setup.place.schedule(pattern, setup.time)?;
+    if !is_traced {
+        return Ok(times);
+    }
+    Ok(of_waits(pattern, if pattern.is_of_wake_ups() { waits.slept } else { waits.lost }))
+}
+
+/// The waits that a thread would have seen, too: shorter ones are interrupts and other noise, unless
+/// the pattern is about short ones.
+fn of_waits(pattern: Pattern, waits_ns: Vec<u64>) -> Histogram {
+    let is_short = pattern.is_of_wake_ups() || pattern == Pattern::Yields;
+    let least_ns = if is_short { 0 } else { contend::schedule::GAP_NS };
+    let mut times = Histogram::new();
+    waits_ns.into_iter().filter(|ns| *ns > least_ns).for_each(|ns| times.record(ns));
+    times
 }
 
 const TABLE: &str = "
@@ -61,12 +130,35 @@ pub fn conclude(report: &mut Report) {
     for case in &cases {
         let of = |version: &str| report.outputs::<Histogram>(case, version).sum::<Histogram>();
         let (here, simulated) = (of(HERE), of(SIMULATED));
+        if here.count() == 0 || simulated.count() == 0 {
+            report.notes.push(format!("{case}: too short a run, there are no times"));
+            continue;
+        }
+        let [distances, multiples] = [1.0, median(&here) / median(&simulated)]
+            .map(|factor| [1.0, 1.1].map(|tolerance| distance(&here, &times(&simulated, factor), tolerance)));
         report.notes.push(format!(
-            "{case}: Kolmogorov-Smirnov distance {:.2}; {:.2} if times that differ by 10 % count as the same",
-            distance(&here, &simulated, 1.0),
-            distance(&here, &simulated, 1.1),
+            "{case}: Kolmogorov-Smirnov distance {:.2}, {:.2} if times that differ by 10 % count as the same; \
+             as multiples of the medians, of which the simulated one is {:.3} of that here: {:.2}, {:.2}",
+            distances[0],
+            distances[1],
+            median(&simulated) / median(&here),
+            multiples[0],
+            multiples[1],
         ));
     }
+}
+
+fn median(times: &Histogram) -> f64 {
+    times.summary().p50_ns as f64
+}
+
+/// All times multiplied by a factor.
+fn times(of: &Histogram, factor: f64) -> Histogram {
+    let mut all = Histogram::new();
+    for (ns, count) in Counts::from(of).counts {
+        all.record_many((ns as f64 * factor) as u64, count);
+    }
+    all
 }
 
 /// The Kolmogorov-Smirnov distance of two distributions, if times that differ by no more than this

@@ -4,7 +4,7 @@
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source
 //! also compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a
 //! sampler of schedules). A twin has the modules [`atomic`], [`cell`], [`futex`], [`clock`],
-//! [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`], [`memory`], [`perf`],
+//! [`constant`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`], [`memory`], [`perf`],
 //! [`pidfd`], [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on
 //! the real machine.
 //!
@@ -28,6 +28,7 @@ pub mod atomic;
 pub mod cancel;
 pub mod cell;
 pub mod clock;
+pub mod constant;
 pub mod cpu;
 mod deadline;
 mod duration;

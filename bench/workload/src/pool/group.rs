@@ -133,6 +133,13 @@ impl Group {
         self.folders.clone()
     }
 
+    /// Returns the files to which a thread writes its number to be in the group by itself; none
+    /// where a group has whole processes only.
+    pub fn threads_files(&self) -> Vec<PathBuf> {
+        let files = self.folders.iter().map(|folder| folder.join("tasks"));
+        files.filter(|_| !self.unified).collect()
+    }
+
     fn limit(&self, limits: Limits) -> Result<(), String> {
         let cpu = &self.folders[0];
         let quota_us = limits.quota_cpus.map(|cpus| (cpus * PERIOD_US as f64).round() as u64);

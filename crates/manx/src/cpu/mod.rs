@@ -52,9 +52,11 @@ platform::os_only! {
     pub(crate) mod text;
     mod thread_pressure;
 
-    pub use shortage::{ShortageKeeper, keep_shortage};
     pub use table::{class_of_this_cpu, set_classes};
     pub use thread_pressure::{ThreadPressure, ThreadTimes};
+}
+platform::timed! {
+    pub use shortage::{ShortageKeeper, keep_shortage};
 }
 #[cfg(feature = "cpu")]
 platform::os_only! {

@@ -56,10 +56,7 @@ pub fn set_numa_node_of_this_thread(node: Option<u32>) {
 }
 
 platform::twins_only! {
-    /// The NUMA node of the CPU that the calling thread runs on: here there is one.
-    pub fn numa_node_of_this_cpu() -> u32 {
-        0
-    }
+    pub use platform::cpu::numa_node as numa_node_of_this_cpu;
 }
 
 platform::os_only! {

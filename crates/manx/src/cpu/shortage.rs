@@ -75,14 +75,12 @@ pub fn short_of_cpus() -> bool {
     SHORT.load(Ordering::Relaxed)
 }
 
-platform::os_only! {
+platform::timed! {
     mod estimate;
 
     use estimate::{share, smooth, verdict};
-    use crate::cpu::ThreadPressure;
     use platform::atomic::{AtomicU32, AtomicU64};
     use platform::clock::{self, ns_to_ticks, ticks, ticks_to_ns};
-    use platform::thread;
 
     /// How old the word may be: two samples are enough to see a clear shortage.
     const PERIOD_NS: u64 = 10_000_000;
@@ -101,18 +99,21 @@ platform::os_only! {
     /// [`DUE`]: there is no keeper.
     const NEVER: u64 = u64::MAX;
 
-    /// When the word is to be refreshed, in ticks.
-    static DUE: AtomicU64 = AtomicU64::new(NEVER);
-    /// How many keep the word.
-    static KEEPERS: AtomicU32 = AtomicU32::new(0);
-    /// The smoothed samples.
-    static MEAN: AtomicU32 = AtomicU32::new(0);
-    /// When the last sample was taken, in ticks.
-    static SAMPLED_TICKS: AtomicU64 = AtomicU64::new(0);
+    platform::global! {
+        /// When the word is to be refreshed, in ticks.
+        static DUE: AtomicU64 = AtomicU64::new(NEVER);
+        /// How many keep the word.
+        static KEEPERS: AtomicU32 = AtomicU32::new(0);
+        /// The smoothed samples.
+        static MEAN: AtomicU32 = AtomicU32::new(0);
+        /// When the last sample was taken, in ticks.
+        static SAMPLED_TICKS: AtomicU64 = AtomicU64::new(0);
+        /// What threads read the last time that they refreshed the word.
+        static BASELINES: [Baseline; PLACES] = [const { Baseline::none() }; PLACES];
+    }
 
     /// How many threads have a baseline; a power of two.
     const PLACES: usize = 64;
-    static BASELINES: [Baseline; PLACES] = [const { Baseline::none() }; PLACES];
 
     /// What a thread read the last time that it refreshed the word.
     #[derive(Debug)]
@@ -232,9 +233,7 @@ platform::os_only! {
             SAMPLED_TICKS.store(now_ticks, Ordering::Relaxed);
             say(false);
         }
-        let times = ThreadPressure::of_this_thread().and_then(|own| own.times());
-        let wait_ns = times.map(|times| clock::duration_ns(times.wait_time));
-        let again_ns = match wait_ns.map(|wait_ns| sample(wait_ns, now_ticks)) {
+        let again_ns = match own_wait_ns().map(|wait_ns| sample(wait_ns, now_ticks)) {
             Some(Some(sample)) => {
                 let mean = smooth(MEAN.load(Ordering::Relaxed), sample);
                 MEAN.store(mean, Ordering::Relaxed);
@@ -249,10 +248,25 @@ platform::os_only! {
         let _ = DUE.compare_exchange(next_ticks, again_ticks, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    platform::os_only! {
+        use crate::cpu::ThreadPressure;
+        use platform::thread::id as own_number;
+
+        /// How long the calling thread has waited for a CPU since it began; `None` where the kernel
+        /// does not tell.
+        fn own_wait_ns() -> Option<u64> {
+            let times = ThreadPressure::of_this_thread()?.times()?;
+            Some(clock::duration_ns(times.wait_time))
+        }
+    }
+    platform::twins_only! {
+        use platform::thread::{id as own_number, own_wait_ns};
+    }
+
     /// Which part of the time since its baseline the calling thread, which has waited for `wait_ns`
     /// in all, waited; `None` if it has none that is fit. Sets a new one.
     fn sample(wait_ns: u64, now_ticks: u64) -> Option<u32> {
-        let own = thread::id();
+        let own = own_number();
         let place = &BASELINES[own as usize % PLACES];
         let span_ns = ticks_to_ns(now_ticks.saturating_sub(place.read_ticks.load(Ordering::Relaxed)));
         let is_own = place.thread.load(Ordering::Relaxed) == own;
@@ -276,12 +290,12 @@ platform::os_only! {
     }
 }
 
-platform::twins_only! {
-    /// Refreshes the word if it is kept and old: a twin has no machine to look at.
+platform::untimed! {
+    /// Refreshes the word if it is kept and old: no time passes here.
     #[inline(always)]
     pub fn refresh_if_old() {}
 
-    /// Refreshes the word if it is kept and old: a twin has no machine to look at.
+    /// Refreshes the word if it is kept and old: no time passes here.
     #[cfg(feature = "lock")]
     #[inline(always)]
     pub(crate) fn refresh_if_old_at(_now_ticks: u64) {}

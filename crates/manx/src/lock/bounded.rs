@@ -135,6 +135,7 @@ use crate::cpu::shortage::refresh_if_old_at;
 use core::cell::OnceCell;
 use platform::atomic::{AtomicU32, Ordering, fence};
 use platform::clock::{self, ns_to_ticks, ticks};
+use platform::constant::Constant;
 use platform::cpu::pause;
 use platform::fork;
 use platform::futex::{self, Clock, Deadline, Outcome};
@@ -164,9 +165,10 @@ const RECHECK_NS_MIN: u64 = 5_000_000;
 const RECHECK_NS_MAX: u64 = 1_000_000_000;
 
 /// A waiter that stands in line does not ask for its window before this time.
-const LINE_NS_MIN: u64 = 100_000;
+pub(super) const LINE_NS_MIN: Constant = Constant::new("LINE_NS_MIN", 100_000);
 /// How long a starving waiter spins before it sleeps until it is served.
-const SPIN_STARVING_NS: u64 = 20_000;
+pub(super) const SPIN_STARVING_NS: Constant = Constant::new("SPIN_STARVING_NS", 20_000);
+
 /// How to wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wait {
@@ -268,7 +270,7 @@ pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool)
     let acquired = if is_polled(side_seen) {
         look(word, to)
     } else {
-        spin_if_it_pays(word, thread, to, if trusting { SPIN_OWN_NS } else { SPIN_NS }, now_ticks)
+        spin_if_it_pays(word, thread, to, if trusting { SPIN_OWN_NS.get() } else { SPIN_NS }, now_ticks)
     };
     if acquired { Ok(()) } else { Err(side_seen) }
 }
@@ -300,20 +302,24 @@ pub fn spin_in_line(
     let turn = Turn::take(word);
     let came = turn.wait(|waited_ticks| {
         let half_ns = || window_ns(seen()).min(WINDOW_NS) / 2;
-        waited_ticks > ns_to_ticks(LINE_NS_MIN)
+        waited_ticks > ns_to_ticks(LINE_NS_MIN.get())
             && waited_ticks > *most_ticks.get_or_init(|| ns_to_ticks(half_ns()))
     });
-    let is_alone = || came == Came::Passed || came == Came::First && turn.is_last();
+    let is_crowded = turn.is_crowded(began_ticks);
+    let is_alone = || came == Came::Passed || came == Came::First && !is_crowded && turn.is_last();
     let (acquired, now_ticks) = match came {
         Came::Late => (false, ticks()),
-        Came::Told => line::insist(word, to, SPIN_OWN_NS),
-        Came::First | Came::Passed => match spin_while(is_alone, word, thread, to, SPIN_OWN_NS) {
-            (None, _) => line::insist(word, to, SPIN_OWN_NS),
+        Came::Told => line::insist(word, to, SPIN_OWN_NS.get()),
+        Came::First | Came::Passed => match spin_while(is_alone, word, thread, to, SPIN_OWN_NS.get()) {
+            (None, _) => line::insist(word, to, SPIN_OWN_NS.get()),
             (Some(acquired), now_ticks) => (acquired, now_ticks),
         },
     };
     if matches!(came, Came::First | Came::Told) {
         turn.tell_next();
+        if came == Came::Told || !turn.is_last() {
+            turn.note_crowd(now_ticks);
+        }
     }
     thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
     thread.spun(acquired);
@@ -663,7 +669,7 @@ fn spin_until_handed_off(side: &AtomicU32) -> bool {
     if platform::spin_bound(1) == 0 {
         return false;
     }
-    let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_STARVING_NS));
+    let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_STARVING_NS.get()));
     loop {
         // Relaxed: a thread that finds a hand-off takes it by a step that acquires.
         if side.load(Ordering::Relaxed) & HANDED_OFF != 0 {

@@ -16,6 +16,7 @@
 //! | --- | --- | --- |
 //! | `next_ticket` | the ticket of the next thread to arrive | each arrival |
 //! | `first` | the ticket that was told last, or that took over | the first; a waiter that takes over |
+//! | `crowded_ticks` | when several threads last waited at once, to a quarter of `CROWD_NS` | the first |
 //! | `places[ticket % PLACES]` | the ticket that was told last of those that share this place | the first |
 //!
 //! # When it pays
@@ -23,7 +24,14 @@
 //! take the lock again (`spinning.rs`), and so does a waiter that was the first when it
 //! came and behind which no thread stands: two threads on a large machine. A thread that was told,
 //! or behind which another one stands, shows that three threads are running. Then the lock goes
-//! from one to the next at the cost of two transfers of its cache line.
+//! from one to the next at the cost of two transfers of its cache line. With three or four threads
+//! a waiter is often alone for a moment. So all waiters look all the time until no two have waited
+//! at once for `CROWD_NS`.
+//!
+//! # Siblings
+//! Two CPUs of a core share it, and a waiter that spins takes a part of it from a holder there. In
+//! a PAUSE it takes next to nothing. So waiters at the back of a line, whose turn cannot come soon,
+//! pause `BACK_PAUSES` times between two looks.
 //!
 //! # Invariants
 //! 1. A line decides nothing: a thread acquires a lock by the step 0 → held on its word only.
@@ -39,19 +47,27 @@
 
 use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks};
+use platform::constant::Constant;
 use platform::cpu::{self, pause};
 
 /// A waiter checks after this time whether the line has moved. If it has not, the next in line
 /// takes over. Longer than most holds.
-const STILL_NS: u64 = 5_000;
+pub(super) const STILL_NS: Constant = Constant::new("STILL_NS", 5_000);
 /// A waiter that stands this far behind, or farther, takes over when nothing has moved for this
 /// number of times `STILL_NS`.
-const FAR: u32 = 4;
+pub(super) const FAR: Constant = Constant::new("FAR", 4);
+/// A waiter behind this number of others …
+const BACK: i32 = 10;
+/// … pauses this number of times between two looks, so that a thread on the other CPU of its core
+/// has the core.
+pub(super) const BACK_PAUSES: Constant = Constant::new("BACK_PAUSES", 16);
 /// The number of lines. Two locks that share one wait for each other's waiters.
 const LINES: usize = 1 << LINES_LOG2;
 const LINES_LOG2: u32 = 6;
 /// The places of a line. Waiters whose tickets differ by this number share one.
 const PLACES: usize = 16;
+/// For how long a waiter that is alone looks all the time after several have waited at once.
+pub(super) const CROWD_NS: Constant = Constant::new("CROWD_NS", 100_000);
 /// How often the first compares the word between two looks at the clock.
 const COMPARISONS: u32 = 8;
 
@@ -59,9 +75,13 @@ const COMPARISONS: u32 = 8;
 #[repr(align(128))]
 struct Apart(AtomicU32);
 
+#[repr(align(128))]
+struct ApartTicks(AtomicU64);
+
 struct Line {
     next_ticket: Apart,
     first: Apart,
+    crowded_ticks: ApartTicks,
     places: [Apart; PLACES],
 }
 
@@ -71,9 +91,22 @@ platform::const_fn! {
     }
 }
 
+platform::const_fn! {
+    const fn never() -> ApartTicks {
+        ApartTicks(AtomicU64::new(0))
+    }
+}
+
 platform::os_only! {
     static ALL: [Line; LINES] =
-        [const { Line { next_ticket: apart(), first: apart(), places: [const { apart() }; PLACES] } }; LINES];
+        [const {
+            Line {
+                next_ticket: apart(),
+                first: apart(),
+                crowded_ticks: never(),
+                places: [const { apart() }; PLACES],
+            }
+        }; LINES];
 }
 
 platform::twins_only! {
@@ -83,6 +116,7 @@ platform::twins_only! {
             .map(|_| Line {
                 next_ticket: apart(),
                 first: apart(),
+                crowded_ticks: never(),
                 places: core::array::from_fn(|_| apart()),
             })
             .collect();
@@ -150,6 +184,20 @@ impl Turn {
         self.line.next_ticket.0.load(Ordering::Relaxed) == self.ticket.wrapping_add(1)
     }
 
+    /// Whether several threads have waited here lately.
+    pub(super) fn is_crowded(&self, now_ticks: u64) -> bool {
+        let since_ticks = now_ticks.wrapping_sub(self.line.crowded_ticks.0.load(Ordering::Relaxed));
+        since_ticks < ns_to_ticks(CROWD_NS.get())
+    }
+
+    /// Several threads wait here.
+    pub(super) fn note_crowd(&self, now_ticks: u64) {
+        let since_ticks = now_ticks.wrapping_sub(self.line.crowded_ticks.0.load(Ordering::Relaxed));
+        if since_ticks > ns_to_ticks(CROWD_NS.get()) / 4 {
+            self.line.crowded_ticks.0.store(now_ticks, Ordering::Relaxed);
+        }
+    }
+
     /// Waits until it is this thread's turn to look at the lock. `is_over`: whether a thread that
     /// has waited for this number of ticks has waited long enough; asked every `STILL_NS`.
     pub(super) fn wait(&self, is_over: impl Fn(u64) -> bool) -> Came {
@@ -158,12 +206,15 @@ impl Turn {
         if is_told() {
             return Came::First;
         }
-        let (still_ticks, spins) = (ns_to_ticks(STILL_NS), platform::spin_bound(1) != 0);
+        let (still_ticks, spins) = (ns_to_ticks(STILL_NS.get()), platform::spin_bound(1) != 0);
         let mut first = self.line.first.0.load(Ordering::Relaxed);
+        let mut before = self.ticket.wrapping_sub(first) as i32;
         let began_ticks = ticks();
         let (mut moved_ticks, mut checked_ticks) = (began_ticks, began_ticks);
         loop {
-            pause();
+            // It comes to the front no sooner than it looks again at `first`.
+            let pauses = if before > BACK { BACK_PAUSES.get() } else { 1 };
+            (0..pauses).for_each(|_| pause());
             if is_told() {
                 return Came::Told;
             }
@@ -173,14 +224,14 @@ impl Turn {
             }
             checked_ticks = now_ticks;
             let first_now = self.line.first.0.load(Ordering::Relaxed);
-            let before = self.ticket.wrapping_sub(first_now) as i32;
+            before = self.ticket.wrapping_sub(first_now) as i32;
             if before < 0 {
                 return Came::Passed;
             }
             if is_over(now_ticks.wrapping_sub(began_ticks)) {
                 return Came::Late;
             }
-            let patience_ticks = still_ticks * u64::from((before as u32).min(FAR));
+            let patience_ticks = still_ticks * (before as u64).min(FAR.get());
             if first_now != first {
                 (first, moved_ticks) = (first_now, now_ticks);
             } else if now_ticks.wrapping_sub(moved_ticks) >= patience_ticks || !spins {
@@ -231,6 +282,7 @@ platform::os_only! {
             Box::leak(Box::new(Line {
                 next_ticket: apart(),
                 first: apart(),
+                crowded_ticks: never(),
                 places: [const { apart() }; PLACES],
             }))
         }
@@ -258,7 +310,7 @@ platform::os_only! {
         #[test]
         fn a_thread_that_went_away_is_passed() {
             let line = line();
-            let _gone: Vec<Turn> = (0..3 * FAR).map(|_| Turn::take_of(line)).collect();
+            let _gone: Vec<Turn> = (0..3 * FAR.get()).map(|_| Turn::take_of(line)).collect();
             let (far, near) = (Turn::take_of(line), Turn::take_of(line));
             assert_eq!(far.wait(|_| false), Came::Told, "nothing moves, so it takes over");
             far.tell_next();

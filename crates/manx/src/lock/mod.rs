@@ -49,6 +49,22 @@ pub use queue::QueueHeld;
 pub use raw::{Fifo, RawLock};
 pub use reorderable::Reorderable;
 pub use rwlock::RawRwLock;
+platform::twins_only! {
+    /// The constants of the default mutex that a bench may vary.
+    #[doc(hidden)]
+    pub const CONSTANTS: &[platform::constant::Constant] = &[
+        window::DEFAULT_NS,
+        spinning::SPIN_OWN_NS,
+        spinning::SPIN_WOKEN_NS,
+        spinning::LOOK_INTERVAL_COSTS,
+        bounded::SPIN_STARVING_NS,
+        bounded::LINE_NS_MIN,
+        line::STILL_NS,
+        line::FAR,
+        line::BACK_PAUSES,
+        line::CROWD_NS,
+    ];
+}
 platform::os_only! {
     pub mod observe;
     mod raw_mutex;

@@ -28,10 +28,11 @@ use super::words::MARKED;
 use crate::cpu::short_of_cpus;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::clock::{ns_to_ticks, ticks};
+use platform::constant::Constant;
 use platform::cpu::pause;
 
 /// The time between two looks is this number of times the cost of a look.
-const LOOK_INTERVAL_COSTS: u64 = 12;
+pub(super) const LOOK_INTERVAL_COSTS: Constant = Constant::new("LOOK_INTERVAL_COSTS", 12);
 /// The longest time between two looks.
 const LOOK_INTERVAL_NS_MAX: u64 = 2_500;
 /// A waiter looks early if its last wait was longer ago than this number of times the time between
@@ -42,9 +43,9 @@ const LOOKS: u64 = 5;
 /// … if they have taken this time: at a program's mutex …
 pub(super) const SPIN_NS: u64 = 2_500;
 /// … and at one of the library's own.
-pub(super) const SPIN_OWN_NS: u64 = 10_000;
+pub(super) const SPIN_OWN_NS: Constant = Constant::new("SPIN_OWN_NS", 10_000);
 /// How long a waiter spins after it was woken and did not find the lock free.
-const SPIN_WOKEN_NS: u64 = 5_000;
+pub(super) const SPIN_WOKEN_NS: Constant = Constant::new("SPIN_WOKEN_NS", 5_000);
 /// A thread that has stopped spinning spins in one wait out of this number.
 const PROBE: u64 = 16;
 /// A thread stops spinning after this number of spins in vain in a row …
@@ -86,7 +87,7 @@ pub(super) fn spin_after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bo
     if is_hopeless(thread.failed_spins(), short_of_cpus()) {
         return look(word, to);
     }
-    spin_for(word, thread, to, SPIN_WOKEN_NS)
+    spin_for(word, thread, to, SPIN_WOKEN_NS.get())
 }
 
 fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
@@ -113,7 +114,7 @@ pub(super) fn spin_while(
         return (None, began_ticks);
     }
     let (spin_ticks, interval_ticks_max) = (ns_to_ticks(spin_ns), ns_to_ticks(LOOK_INTERVAL_NS_MAX));
-    let mut apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
+    let mut apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS.get()).min(interval_ticks_max);
     let mut until_ticks = began_ticks.wrapping_add(apart_ticks);
     if began_ticks.wrapping_sub(thread.contended_ticks.get()) > apart_ticks * LATELY {
         until_ticks = began_ticks.wrapping_add(apart_ticks / LATELY);
@@ -138,7 +139,7 @@ pub(super) fn spin_while(
             return (Some(acquired), now_ticks);
         }
         thread.looked(now_ticks.wrapping_sub(before_ticks));
-        apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS).min(interval_ticks_max);
+        apart_ticks = (thread.look_ticks() * LOOK_INTERVAL_COSTS.get()).min(interval_ticks_max);
         until_ticks = now_ticks.wrapping_add(apart_ticks);
     }
 }

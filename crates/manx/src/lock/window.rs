@@ -2,8 +2,12 @@
 //!
 //! Invariant: the eight bits never change after the lock was made.
 
+use platform::constant::Constant;
+
 /// How long a waiter may be overtaken by default.
 pub const WINDOW_NS: u64 = 1_000_000;
+/// The same, as simulated machines vary it.
+pub(super) const DEFAULT_NS: Constant = Constant::new("WINDOW_NS", WINDOW_NS);
 /// For [`Wait::window_ns`](super::bounded::Wait::window_ns): may be overtaken for ever.
 pub const UNBOUNDED_NS: u64 = u64::MAX;
 /// The longest window that is a window: about six days. What is longer is without bound.
@@ -35,7 +39,7 @@ pub const fn with_window_ns(window_ns: u64) -> u32 {
 /// The window of the lock with this second word.
 pub(super) fn window_ns(side: u32) -> u64 {
     match side >> CODE_SHIFT {
-        0 => WINDOW_NS,
+        0 => DEFAULT_NS.get(),
         CODE_UNBOUNDED => UNBOUNDED_NS,
         code => u64::from(4 + code % 4) << (code / 4).min(60),
     }

@@ -38,12 +38,13 @@
 
 pub mod gate;
 pub mod registry;
-// For the tests of the twins, which check this module alone.
+// For the tests of the twins, which check these modules alone.
+#[doc(hidden)]
+pub mod control;
 #[doc(hidden)]
 pub mod workers;
 platform::os_only! {
     mod builder;
-    mod control;
     mod controller;
     mod error;
     mod handle;

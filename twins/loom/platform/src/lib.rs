@@ -18,6 +18,8 @@ pub mod atomic;
 pub mod cell;
 pub mod clock;
 mod clocks;
+#[path = "../../../../crates/platform/src/constant.rs"]
+pub mod constant;
 pub mod cpu;
 #[path = "../../../../crates/platform/src/deadline.rs"]
 mod deadline;

@@ -30,6 +30,8 @@ mod chance;
 pub mod clock;
 #[path = "../../../loom/platform/src/clocks.rs"]
 mod clocks;
+#[path = "../../../../crates/platform/src/constant.rs"]
+pub mod constant;
 pub mod cpu;
 #[path = "../../../../crates/platform/src/deadline.rs"]
 mod deadline;

@@ -21,6 +21,11 @@ pub fn current() -> usize {
     if simulation::is_inside() { simulation::make(|kernel| kernel.current_cpu()) } else { 0 }
 }
 
+/// The NUMA node of the CPU that the calling thread runs on: its socket.
+pub fn numa_node() -> u32 {
+    if simulation::is_inside() { simulation::make(|kernel| kernel.current_socket()) } else { 0 }
+}
+
 /// Lets the calling thread run on these CPUs only.
 pub fn bind(cpus: &[usize]) {
     simulation::make_and_stop(|kernel| {

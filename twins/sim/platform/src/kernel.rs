@@ -85,6 +85,11 @@ impl Kernel {
         self.running
     }
 
+    /// The socket in which it is.
+    pub fn current_socket(&self) -> u32 {
+        self.schedule.processors[self.running].cpu.socket
+    }
+
     /// When the running thread makes its next step.
     pub fn now_ns(&self) -> u64 {
         if self.is_stepping { self.schedule.processors[self.running].at } else { self.now }
@@ -157,12 +162,14 @@ impl Kernel {
     /// The running thread calculates for as long as a CPU of speed 1 takes `ns` nanoseconds for.
     pub fn work(&mut self, ns: f64) {
         let ns = self.varied(ns);
+        self.schedule.share_from_now(self.running);
         self.schedule.processors[self.running].work(ns);
     }
 
     /// As [`Kernel::work`], with instructions that do nothing: slow CPUs are less slow at it.
     pub fn work_nops(&mut self, ns: f64) {
         let ns = self.varied(ns);
+        self.schedule.share_from_now(self.running);
         self.schedule.processors[self.running].work_nops(ns);
     }
 

@@ -27,6 +27,7 @@ pub mod cell;
 mod cfs;
 pub mod chance;
 pub mod clock;
+pub mod constant;
 pub mod cpu;
 #[path = "../../../../crates/platform/src/deadline.rs"]
 mod deadline;

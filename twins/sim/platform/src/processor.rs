@@ -7,14 +7,18 @@
 //!
 //! The CPUs of one core share it: while another one of them runs a thread, the work of each takes
 //! longer by the factor `1 / smt_share`. This is simpler than a real core: all threads take the
-//! same part of it, also one that spins. But PAUSE takes as long as ever: it leaves the core to the
-//! others.
+//! same part of it. But in a PAUSE a thread issues nothing: PAUSE takes as long as ever, and a
+//! thread that spends a part of its time in it (about the last `PAUSED_NS`) takes that much less
+//! from the others. How much that is at the beginning of a piece of work holds until its end.
 
 use crate::fair::Id;
 use crate::machine::{Cpu, Scheduler};
 use crate::queue::Queue;
 use crate::timers::NEVER;
 use std::ops::Range;
+
+/// How long ago the time counts of which a part was spent in PAUSE.
+const PAUSED_NS: f64 = 1_000.0;
 
 /// A CPU.
 #[derive(Debug)]
@@ -32,7 +36,9 @@ pub struct Processor {
     /// Parts of a nanosecond that were not counted yet
     fraction: f64,
     /// The part of its core that it has
-    share: f64,
+    pub share: f64,
+    /// The part of its time that its thread has lately spent in PAUSE
+    pub paused: f64,
     /// When the scheduler looks at this CPU next
     pub tick_at: u64,
     /// Whether it then chooses anew
@@ -61,6 +67,7 @@ impl Processor {
             at: NEVER,
             fraction: 0.0,
             share: 1.0,
+            paused: 0.0,
             tick_at: NEVER,
             reschedule: false,
             began: 0,
@@ -110,20 +117,21 @@ impl Processor {
 
     /// Its thread calculates for so long at speed 1.
     pub fn work(&mut self, ns: f64) {
-        self.pass(ns / (self.cpu.speed * self.share));
+        self.pass(ns / (self.cpu.speed * self.share), 0.0);
     }
 
     /// Its thread executes instructions that do nothing for so long at speed 1.
     pub fn work_nops(&mut self, ns: f64) {
-        self.pass(ns / (self.cpu.nop_speed * self.share));
+        self.pass(ns / (self.cpu.nop_speed * self.share), 0.0);
     }
 
     /// Its thread executes a PAUSE that takes so long at speed 1.
     pub fn pause(&mut self, ns: f64) {
-        self.pass(ns / self.cpu.speed);
+        self.pass(ns / self.cpu.speed, 1.0);
     }
 
-    fn pass(&mut self, ns: f64) {
+    fn pass(&mut self, ns: f64, paused: f64) {
+        self.paused += (paused - self.paused) * ns / (ns + PAUSED_NS);
         let all = ns + self.fraction;
         self.at += all as u64;
         self.fraction = all.fract();

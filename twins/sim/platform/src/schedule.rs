@@ -332,6 +332,7 @@ impl Schedule {
         if let Some(id) = next {
             let task = &mut self.tasks[id];
             if before != next {
+                processor.paused = 0.0;
                 let switch_ns = if processor.last == next { 0 } else { self.machine.cost.switch_ns };
                 let start = now.max(processor.stopped_until);
                 processor.at = processor.resumed(start + switch_ns, std::mem::take(&mut task.left_ns));
@@ -360,16 +361,35 @@ impl Schedule {
         self.processors[cpu].queue.choose(|entity| tasks[entity.id].entity = Some(entity))
     }
 
+    /// Whether what other CPUs of its core do makes a CPU slow.
+    fn has_siblings(&self, cpu: usize) -> bool {
+        self.processors[cpu].core.len() > 1 && self.machine.smt_share < 1.0
+    }
+
+    /// The part that a CPU has of its core, now that the others do what they do.
+    fn share(&self, cpu: usize) -> f64 {
+        let others = self.processors[cpu].core.clone().filter(|other| *other != cpu);
+        let busy = others.map(|other| &self.processors[other]).filter(|other| !other.is_idle());
+        let taken = busy.map(|other| (1.0 - self.machine.smt_share) * (1.0 - other.paused));
+        1.0 - taken.fold(0.0, f64::max)
+    }
+
     /// The CPUs of a core have a part of it each while more than one runs a thread.
     fn share_core(&mut self, cpu: usize, now: u64) {
-        let core = self.processors[cpu].core.clone();
-        if core.len() > 1 && self.machine.smt_share < 1.0 {
-            let busy = core.clone().filter(|cpu| !self.processors[*cpu].is_idle()).count();
-            let share = if busy > 1 { self.machine.smt_share } else { 1.0 };
-            for cpu in core {
+        if self.has_siblings(cpu) {
+            for cpu in self.processors[cpu].core.clone() {
+                let share = self.share(cpu);
                 self.processors[cpu].set_share(now, share);
                 self.touch(cpu);
             }
+        }
+    }
+
+    /// The thread of a CPU begins a piece of work.
+    #[inline]
+    pub fn share_from_now(&mut self, cpu: usize) {
+        if self.has_siblings(cpu) {
+            self.processors[cpu].share = self.share(cpu);
         }
     }
 

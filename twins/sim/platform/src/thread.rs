@@ -38,6 +38,19 @@ pub fn sleep_ns(ns: u64) {
     });
 }
 
+/// The calling thread's number, which is above 0.
+pub fn id() -> u32 {
+    simulation::kernel(|kernel| kernel.current() as u32 + 1)
+}
+
+/// How long the calling thread has waited for a CPU. It takes three system calls, as on Linux.
+pub fn own_wait_ns() -> Option<u64> {
+    Some(simulation::make(|kernel| {
+        (0..3).for_each(|_| kernel.call());
+        kernel.times(kernel.current()).wait_ns
+    }))
+}
+
 /// The calling thread's class.
 pub fn scheduling_class() -> SchedulingClass {
     SchedulingClass::Normal

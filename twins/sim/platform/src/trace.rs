@@ -9,7 +9,8 @@
 //!    lasts until the thread's next event of the same track.
 
 use crate::fair::Id;
-use std::collections::HashMap;
+use crate::task::NEIGHBOUR;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// What a thread does from a moment on.
@@ -36,6 +37,15 @@ struct Event {
     does: Does,
 }
 
+/// For how long threads of the program could run and had no CPU, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Each time that a thread had lost its CPU
+    pub lost: Vec<u64>,
+    /// Each time that it had slept
+    pub slept: Vec<u64>,
+}
+
 /// The first events of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
@@ -60,6 +70,30 @@ impl Trace {
         if !self.is_full() {
             self.events.push(Event { at_ns, id, does });
         }
+    }
+
+    /// The waits of all threads but the first one, which started them.
+    pub fn waits(&self) -> Waits {
+        let mut waits = Waits::default();
+        // Of each thread: since when it has no CPU, and whether it had slept.
+        let mut since: HashMap<Id, (u64, bool)> = HashMap::new();
+        let mut asleep: HashSet<Id> = HashSet::new();
+        let program = self.events.iter().filter(|event| (1..NEIGHBOUR).contains(&event.id));
+        for Event { at_ns, id, does } in program.copied() {
+            match does {
+                Does::Waits => {
+                    since.insert(id, (at_ns, asleep.remove(&id)));
+                }
+                Does::Runs(_) => match since.remove(&id) {
+                    Some((began_ns, true)) => waits.slept.push(at_ns - began_ns),
+                    Some((began_ns, false)) => waits.lost.push(at_ns - began_ns),
+                    None => {}
+                },
+                Does::Sleeps | Does::SleepsAt(_) => _ = asleep.insert(id),
+                Does::Ended | Does::Says(_) => {}
+            }
+        }
+        waits
     }
 
     /// The file for Perfetto.
@@ -132,6 +166,25 @@ fn end(json: &mut String, open: &mut HashMap<(u32, usize), (u64, String)>, track
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_of_a_thread_that_slept_or_of_one_that_lost_its_cpu() {
+        let mut trace = Trace::new(100);
+        for (at_ns, id, does) in [
+            (0, 0, Does::Waits),
+            (9, 0, Does::Runs(0)),
+            (10, 1, Does::Runs(1)),
+            (20, 1, Does::Waits),
+            (50, 1, Does::Runs(1)),
+            (60, 1, Does::Sleeps),
+            (60, 1, Does::SleepsAt(64)),
+            (70, 1, Does::Waits),
+            (75, 1, Does::Runs(0)),
+        ] {
+            trace.add(at_ns, id, does);
+        }
+        assert_eq!(trace.waits(), Waits { lost: vec![30], slept: vec![5] });
+    }
 
     #[test]
     fn what_a_thread_does_lasts_until_it_does_something_else() {

@@ -354,6 +354,20 @@ fn siblings_share_their_core_but_a_pause_takes_no_longer() {
     assert_near(both_take_ns([0, 1], nops) / both_take_ns([0, 2], nops), 1.0 / 0.6, 0.01, "NOPs");
     let pause: fn(&mut Kernel) = |kernel| (0..1000).for_each(|_| kernel.pause());
     assert_near(both_take_ns([0, 1], pause) / both_take_ns([0, 2], pause), 1.0, 0.01, "PAUSE");
+    // A sibling in PAUSE leaves the core to the other one.
+    let beside = |cpus: [usize; 2]| {
+        let worker = steps(&[cpus[0]], |kernel, number| {
+            kernel.work(1_000.0);
+            number < 1_000
+        });
+        let pauser = steps(&[cpus[1]], |kernel, number| {
+            (0..100).for_each(|_| kernel.pause());
+            number < 20_000
+        });
+        let kernel = play(&known("xeon-40"), vec![worker, pauser]);
+        kernel.times(0).run_ns as f64
+    };
+    assert_near(beside([0, 1]) / beside([0, 2]), 1.0, 0.02, "work beside PAUSE");
     // What is in the middle when the sibling becomes idle is faster from then on.
     let long = steps(&[0], |kernel, number| {
         kernel.work(if number == 0 { 1e9 } else { 0.0 });

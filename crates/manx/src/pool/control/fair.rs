@@ -21,6 +21,7 @@
 //! counts in nanoseconds, and not for `/proc/PID/stat`, whose ticks of 10 ms take ten times as long
 //! to read and say nothing about a tenth of a second.
 
+use super::pressure::Unfair;
 use crate::cpu::budget::membership::{self, Membership};
 use crate::cpu::text::number;
 use platform::clock::{now_ns, process_cpu_ns};
@@ -51,13 +52,6 @@ pub(in crate::pool) enum Verdict {
     Unfair(Unfair),
     /// The last correction gained nothing, and only costs.
     Ineffective,
-}
-
-/// How many CPUs the process gets, and how many would be fair.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::pool) struct Unfair {
-    pub(in crate::pool) received_cpus: f64,
-    pub(in crate::pool) fair_cpus: f64,
 }
 
 /// The state that one look keeps for the next.

@@ -1,11 +1,11 @@
 //! How many workers are to be active: which thread decides, when, and by what.
 //!
 //! Two things decide at once, in the thread that queues a job or has just done one: an idle CPU
-//! lets one more work ([`idle`]), and a quota that is used up lets one less
+//! lets one more work (`idle.rs`), and a quota that is used up lets one less
 //! ([`Pace`](super::pace::Pace)). What takes a view over some time is decided by the pool's
 //! *control thread*
 //! (`controller.rs`), as in the paper, at each *tick*: by the rules of [`pressure`], which are
-//! ours, or of [`share`], which are the paper's.
+//! ours, or of `share.rs`, which are the paper's.
 //!
 //! The control thread sleeps while nothing is queued: then the pool needs no more workers, and the
 //! active ones were needed. It is started by the first job that finds all workers at work, and
@@ -33,17 +33,20 @@
 //!    decides.
 
 mod decision;
-pub(super) mod fair;
-mod idle;
-pub(super) mod pressure;
-pub(super) mod share;
-mod steering;
+pub mod pressure;
+platform::os_only! {
+    pub(super) mod fair;
+    mod idle;
+    pub(super) mod share;
+    mod steering;
+
+    pub(super) use share::OVERCOMMIT_MAX;
+    pub(super) use steering::{ASLEEP, AWAKE, Bounds, STOPPED, Steering};
+}
 
 use std::time::Duration;
 
 pub use decision::{Decision, Why};
-pub(super) use share::OVERCOMMIT_MAX;
-pub(super) use steering::{ASLEEP, AWAKE, Bounds, STOPPED, Steering};
 
 /// The default time between two decisions of the control thread while jobs are queued: an
 /// accounting tick of the kernel, as in the paper.
@@ -86,20 +89,21 @@ impl Control {
 
 /// What was seen between two ticks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub struct Seen {
     /// How many workers are to be active …
-    pub(super) target: u32,
+    pub target: u32,
     /// … and may be.
-    pub(super) limit: u32,
+    pub limit: u32,
     /// All workers together ran for so long …
-    pub(super) run_ns: u64,
+    pub run_ns: u64,
     /// … and waited for a CPU for so long.
-    pub(super) wait_ns: u64,
-    pub(super) elapsed_ns: u64,
+    pub wait_ns: u64,
+    /// The time between the two ticks.
+    pub elapsed_ns: u64,
     /// The number of ticks of the usual length: one, but for a control that has looked more rarely.
-    pub(super) ticks: u32,
+    pub ticks: u32,
     /// Whether jobs are queued.
-    pub(super) queued: bool,
+    pub queued: bool,
     /// Whether a CPU is idle, if that can be known.
-    pub(super) cpu_idle: Option<bool>,
+    pub cpu_idle: Option<bool>,
 }

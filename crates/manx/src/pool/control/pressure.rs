@@ -12,11 +12,10 @@
 //!   ticks (one more, to try). After a trial that failed twice as many ticks pass before the next
 //!   one, up to [`PATIENCE_MAX`].
 //! - *Not below the floor*: a neighbour that never gives way would get what a pool that does gives
-//!   up. If the process gets less than a fair part ([`fair`](super::fair)), the floor is raised to
+//!   up. If the process gets less than a fair part (`fair.rs`), the floor is raised to
 //!   one worker more than there are. It comes down by one after [`FLOOR_TICKS`]; each time that it
 //!   has to be raised again, twice as long.
 
-use super::fair::Unfair;
 use super::{Seen, Why};
 
 /// Waiting more than this, of the time in which workers wished to run, is too much.
@@ -38,8 +37,18 @@ const FLOOR_TICKS: u32 = 1_000;
 /// … and at most.
 const FLOOR_TICKS_MAX: u32 = 16_000;
 
+/// How many CPUs the process gets, and how many would be fair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unfair {
+    /// What it gets
+    pub received_cpus: f64,
+    /// What would be fair
+    pub fair_cpus: f64,
+}
+
+/// What the rules remember from tick to tick.
 #[derive(Debug)]
-pub(in crate::pool) struct Pressure {
+pub struct Pressure {
     run_ns: f64,
     wait_ns: f64,
     elapsed_ns: f64,
@@ -82,17 +91,17 @@ impl Pressure {
 
     /// Whether what the next tick shows could hardly change anything: no worker waits, or as few as
     /// may be are to be active.
-    pub(in crate::pool) fn is_calm(&self, seen: &Seen) -> bool {
+    pub fn is_calm(&self, seen: &Seen) -> bool {
         !self.is_waiting() || seen.target <= self.floor.min(seen.limit)
     }
 
     /// Whether the pool gives way to no neighbour for a while, since neighbours do not give way.
-    pub(in crate::pool) fn is_firm(&self) -> bool {
+    pub fn is_firm(&self) -> bool {
         self.floor > 1
     }
 
     /// Whether workers wait so much that it is worth asking whether that is fair.
-    pub(in crate::pool) fn is_waiting(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.waiting() > WAITING_NONE
     }
 
@@ -104,12 +113,12 @@ impl Pressure {
     }
 
     /// What was before does not count.
-    pub(in crate::pool) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         (self.run_ns, self.wait_ns, self.elapsed_ns, self.quiet) = (0.0, 0.0, 0.0, 0);
     }
 
     /// How many are to be active from now on, if not as many as before.
-    pub(in crate::pool) fn decide(&mut self, seen: &Seen) -> Option<(u32, Why)> {
+    pub fn decide(&mut self, seen: &Seen) -> Option<(u32, Why)> {
         self.average(seen);
         self.since_trial = self.since_trial.saturating_add(seen.ticks);
         self.lower_floor(seen.ticks);
@@ -149,7 +158,7 @@ impl Pressure {
     }
 
     /// What was corrected gained nothing.
-    pub(in crate::pool) fn withdraw(&mut self) {
+    pub fn withdraw(&mut self) {
         self.floor = 1;
         self.forget();
     }
@@ -166,7 +175,7 @@ impl Pressure {
 
     /// The process gets less than is fair: one worker more than there are, and no fewer for a
     /// while.
-    pub(in crate::pool) fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
+    pub fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
         if seen.target >= seen.limit && self.floor >= seen.limit {
             return None;
         }
