@@ -38,7 +38,7 @@ use super::queue::{BYTES_MAX, Broken, CHANGES_MAX, Group};
 use crate::etcd::client::{Client, Failed};
 use crate::etcd::messages::{
     Compare, KeyValue, LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing,
-    Op, PutRequest, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
+    Op, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
 };
 use crate::txn::{Outcome, Recovered};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Site {
 
     fn put_owner(&self, lease: i64) -> RequestOp {
         let value = format!("process {}\n", std::process::id()).into_bytes();
-        Op::Put(PutRequest { key: self.keys.owner(), value, lease }).into()
+        Op::put(self.keys.owner(), value, lease)
     }
 
     /// Takes the store over from the owner that was found, with the lease; `None` if another server
@@ -147,7 +147,7 @@ impl Site {
                 Compare::unchanged(self.keys.record(), found.revision),
                 Compare::unchanged(self.keys.owner(), owner),
             ],
-            success: vec![Op::put(self.keys.record(), record.encode()), self.put_owner(lease)],
+            success: vec![Op::put(self.keys.record(), record.encode(), 0), self.put_owner(lease)],
             failure: vec![Op::get(self.keys.record())],
         };
         let answer = self.txn(&request).await.map_err(|error| self.error(error))?;
@@ -165,7 +165,7 @@ impl Chain {
     /// Makes the next link: a new record, and these operations.
     async fn advance(&mut self, mut ops: Vec<RequestOp>, next: Record) -> Result<(), Broken> {
         let keys = &self.site.keys;
-        ops.push(Op::put(keys.record(), next.encode()));
+        ops.push(Op::put(keys.record(), next.encode(), 0));
         let request = TxnRequest {
             compare: vec![Compare::unchanged(keys.record(), self.link.1)],
             success: ops,
@@ -244,7 +244,7 @@ impl Chain {
         let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let stage = Stage { epoch: next.known.epoch, step: next.step, parts: count };
         for (number, part) in (0..count).zip(parts) {
-            let put = Op::put(self.site.keys.part(stage, number), part);
+            let put = Op::put(self.site.keys.part(stage, number), part, 0);
             // Nothing is committed yet.
             self.within(vec![put]).await.map_err(|broken| match broken.flying {
                 Outcome::Unknown => Broken { flying: Outcome::NotApplied, ..broken },
@@ -314,7 +314,7 @@ impl Chain {
     fn change(&self, key: &[u8], value: Option<&[u8]>) -> RequestOp {
         let key = self.site.keys.data(key);
         match value {
-            Some(value) => Op::put(key, value.to_vec()),
+            Some(value) => Op::put(key, value.to_vec(), 0),
             None => Op::delete(key, Vec::new()),
         }
     }

@@ -37,7 +37,7 @@ mod queue;
 
 use super::{Batch, Bounds, Change, Data, DataError, Entry, Limits, Recovered, Value};
 use crate::etcd::Address;
-use crate::etcd::client::Client;
+use crate::etcd::client::{Client, SILENCE};
 use chain::Site;
 use keys::Keys;
 use owner::{Call, Manner, Shared};
@@ -211,7 +211,7 @@ impl Etcd {
         // Connections belong to the runtime.
         let client = {
             let _inside = runtime.enter();
-            Client::new(address).map_err(failed)?
+            Client::new(address, SILENCE).map_err(failed)?
         };
         let site = Site {
             client: Arc::new(client),

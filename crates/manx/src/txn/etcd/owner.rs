@@ -21,6 +21,7 @@
 use super::chain::{Chain, Found, Site};
 use super::follow::{Entries, Follower};
 use super::queue::{Broken, Queue};
+use crate::etcd::client::Answer;
 use crate::lock::{Condvar, Mutex, RwLock};
 use crate::txn::{DataError, Outcome, Recovered};
 use platform::atomic::{AtomicU64, Ordering};
@@ -262,7 +263,9 @@ async fn keep(site: &Site, shared: &Shared, manner: Manner, tenure: &Tenure) {
         sleep(ttl / 3).await;
         let sent_ns = now_ns();
         match site.client.keep_alive(tenure.id.get(), Instant::now() + ttl).await {
-            Ok(answer) if answer.ttl_s > 0 => shared.lease.set(sent_ns + nanoseconds(answer.ttl_s)),
+            Ok(Answer { value, .. }) if value.ttl_s > 0 => {
+                shared.lease.set(sent_ns + nanoseconds(value.ttl_s));
+            }
             Ok(_) => {
                 tenure.is_lost.set(true);
                 shared.queue.call.notify_one();
