@@ -63,6 +63,14 @@ pub(crate) struct Failed {
     pub(crate) is_refusal: bool,
 }
 
+impl Failed {
+    /// Whether etcd has no room for what is written. It says so before it does anything or
+    /// afterwards, and then to each call that writes, until an operator has made room.
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        self.text.contains("database space exceeded")
+    }
+}
+
 impl fmt::Display for Failed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.text)

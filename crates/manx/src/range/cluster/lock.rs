@@ -3,7 +3,7 @@
 use super::error::{Error, Participant};
 use super::index::Index;
 use super::portable::{Portable, encoded, shown};
-use super::queue::{self, Granted, Leaves};
+use super::queue::{self, Granted, Leaves, Name};
 use super::request::{Claim, Identity, Part, Request};
 use super::rule::{judge, participant, written};
 use super::session::{Session, Shared};
@@ -56,7 +56,9 @@ pub struct RangeGuard<K: Portable> {
 /// A request that is given back when this is dropped.
 pub(super) struct Held<K> {
     lock: RangeLock<K>,
-    granted: Granted,
+    token: i64,
+    /// `None` when it was given back.
+    name: Option<Name>,
 }
 
 impl Session {
@@ -218,7 +220,7 @@ impl<K: Portable> RangeLock<K> {
     pub(super) async fn hold(&self, parts: Vec<Part>, manner: Manner) -> Result<Held<K>, Error> {
         let holder = Holder::current().to_bits().into();
         let granted = self.acquire(Asked { number: holder, owner: None, manner }, parts).await?;
-        Ok(Held { lock: self.clone(), granted })
+        Ok(Held { lock: self.clone(), token: granted.token, name: Some(granted.name) })
     }
 
     /// A request of the task that polls this; if it is no [`task`](crate::range::task()), of
@@ -231,7 +233,7 @@ impl<K: Portable> RangeLock<K> {
         };
         let asked = Asked { number, owner: None, manner: Manner::WAITS };
         let granted = self.shared.within(self.acquire(asked, parts)).await?;
-        Ok(Held { lock: self.clone(), granted })
+        Ok(Held { lock: self.clone(), token: granted.token, name: Some(granted.name) })
     }
 
     /// Waits for a request of this session.
@@ -304,7 +306,7 @@ impl Manner {
 
 impl<K> Held<K> {
     pub(super) fn token(&self) -> u64 {
-        self.granted.token.unsigned_abs()
+        self.token.unsigned_abs()
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -312,8 +314,7 @@ impl<K> Held<K> {
     }
 
     fn leaves(&mut self) -> Option<Leaves<'_>> {
-        let key = std::mem::take(&mut self.granted.own.key);
-        (!key.is_empty()).then(|| Leaves::new(&self.lock.shared, key, self.granted.grave.take()))
+        self.name.take().map(|name| Leaves::new(&self.lock.shared, name))
     }
 
     pub(super) fn leave(&mut self) -> Result<(), Error> {

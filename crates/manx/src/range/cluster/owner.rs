@@ -16,7 +16,7 @@ use super::error::Error;
 use super::lock::{Asked, Manner, Ownership, RangeLock};
 use super::many::parts;
 use super::portable::{Portable, encoded};
-use super::queue::{self, Change, Granted, Leaves};
+use super::queue::{self, Change, Granted, Leaves, Name};
 use super::request::{Claim, Part, Request};
 use crate::range::many::SpanSet;
 use crate::range::raw::Access;
@@ -67,7 +67,7 @@ struct Held<K> {
 #[derive(Clone)]
 struct Own {
     request: Request,
-    grave: Option<Vec<u8>>,
+    name: Name,
 }
 
 impl<K: Portable> RangeLock<K> {
@@ -243,8 +243,8 @@ impl<K: Portable> Owner<K> {
         let owner = Some(Ownership { tag: self.tag, earlier });
         let asked = Asked { number: self.number, owner, manner };
         let lock = self.lock.clone();
-        let Granted { own, grows, token, grave } = lock.acquire(asked, parts.clone()).await?;
-        let leaves = Leaves::new(&lock.shared, own.key.clone(), grave);
+        let Granted { own, grows, token, name } = lock.acquire(asked, parts.clone()).await?;
+        let leaves = Leaves::new(&lock.shared, name.clone());
         let grown = match self.grow(&grows, &parts).await {
             Ok(grown) => grown,
             Err(error) => {
@@ -253,10 +253,10 @@ impl<K: Portable> Owner<K> {
                 return Err(error);
             }
         };
-        let grave = leaves.keep();
+        leaves.keep();
         self.token = self.token.max(token).max(grown);
         let carriers: Vec<Vec<u8>> = [own.key.clone()].into_iter().chain(grows).collect();
-        self.requests.push(Own { request: own, grave });
+        self.requests.push(Own { request: own, name });
         let held = set.spans().iter().cloned();
         self.held.extend(held.map(|span| Held { span, access, carriers: carriers.clone() }));
         Ok(())
@@ -277,7 +277,7 @@ impl<K: Portable> Owner<K> {
             .collect();
         let changes = grown.iter().map(|(own, claim)| own.becomes(claim)).collect();
         self.is_torn = true;
-        let version = queue::change_all(&self.lock.shared.alive, changes).await?;
+        let version = queue::change_all(&self.lock.shared.alive, changes).await?.revision;
         self.is_torn = false;
         for (grown, claim) in grown {
             let own = self.requests.iter_mut().find(|own| own.request.key == grown.request.key);
@@ -360,7 +360,7 @@ impl<K: Portable> Owner<K> {
         let shared = Arc::clone(&self.lock.shared);
         self.held.clear();
         let requests = std::mem::take(&mut self.requests);
-        let leaves = requests.into_iter().map(|own| Leaves::new(&shared, own.request.key, own.grave));
+        let leaves = requests.into_iter().map(|own| Leaves::new(&shared, own.name));
         // All are given back in the background, if this ends before.
         let leaves: Vec<Leaves<'_>> = leaves.collect();
         shared.within(queue::leave_all(&shared, leaves)).await
@@ -393,28 +393,30 @@ impl<K: Portable> Owner<K> {
 
     /// Gives back all but this.
     async fn keep(&mut self, held: Vec<Held<K>>) -> Result<(), Error> {
-        let mut changes = Vec::new();
-        let mut requests = Vec::new();
+        let (mut changes, mut left, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for own in &self.requests {
             let carried = held.iter().filter(|held| held.carriers.contains(&own.request.key));
             let parts: Vec<Part> = carried.map(|held| (encoded(&held.span), held.access)).collect();
             let claim = Claim { parts, ..own.request.claim.clone() };
             if claim.parts.is_empty() {
-                changes.push(own.leaves());
+                changes.push(own.name.leaves());
+                left.push(own.name.clone());
                 continue;
             }
             if claim != own.request.claim {
                 changes.push(own.becomes(&claim));
             }
             let request = Request { claim, ..own.request.clone() };
-            requests.push(Own { request, grave: own.grave.clone() });
+            requests.push(Own { request, name: own.name.clone() });
         }
         if !changes.is_empty() {
             let written: Vec<Vec<u8>> = changes.iter().map(|change| change.key.clone()).collect();
-            let version = queue::change_all(&self.lock.shared.alive, changes).await?;
+            let shared = &self.lock.shared;
+            let changed = queue::change_all(&shared.alive, changes).await?;
             for own in requests.iter_mut().filter(|own| written.contains(&own.request.key)) {
-                own.request.version = version;
+                own.request.version = changed.revision;
             }
+            queue::have_left(shared, changed.is_doubtful, left.into_iter());
         }
         (self.requests, self.held) = (requests, held);
         Ok(())
@@ -422,10 +424,6 @@ impl<K: Portable> Owner<K> {
 }
 
 impl Own {
-    fn leaves(&self) -> Change {
-        Change::leaves(self.request.key.clone(), self.grave.clone())
-    }
-
     fn becomes(&self, claim: &Claim) -> Change {
         let Request { key, version, .. } = &self.request;
         Change { key: key.clone(), version: *version, value: Some(claim.encode()), grave: None }

@@ -13,8 +13,8 @@
 //! request that goes wakes the waiters that watch it, and no others, and there is no polling.
 //!
 //! 1. What is in the way is read at some member, which may lag behind. If it lags behind what is
-//!    known, another read asks the leader. Otherwise what it does not have is gone, because keys
-//!    are never used twice.
+//!    known, another read asks the leader. Otherwise what it does not have is gone; a key with
+//!    another place is another request.
 //! 2. A watch begins now, and what is in the way is read again when it has begun, so nothing is
 //!    missed in between. (A watch that begins at an earlier revision would be cheaper, but etcd
 //!    serves such watches every 100 ms only, if anything was written meanwhile.) If the member
@@ -33,7 +33,9 @@
 //! 6. If a request that leaves may still be created by an earlier attempt, it leaves a
 //!    *gravestone*, a key that forbids that, as long as the session lasts.
 //! 7. A value is written only over the version that is known, so an old write does nothing.
-//! 8. What enters leaves: also if nothing waits for it any more ([`Leaves`]).
+//! 8. A number is used again when its request has left, unless a call that has made or removed it
+//!    may still be on its way.
+//! 9. What enters leaves: also if nothing waits for it any more ([`Leaves`]).
 
 use super::error::Error;
 use super::index::Index;
@@ -71,6 +73,14 @@ pub(super) struct Granted {
     /// The own requests that were passed for, and have to be grown, by key.
     pub grows: Vec<Vec<u8>>,
     pub token: i64,
+    pub name: Name,
+}
+
+/// How a request is called.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    pub key: Vec<u8>,
+    pub number: u64,
     /// The key that keeps a late attempt from creating it, if one may come.
     pub grave: Option<Vec<u8>>,
 }
@@ -86,10 +96,9 @@ pub(super) struct Change {
     pub grave: Option<Vec<u8>>,
 }
 
-impl Change {
-    /// A request that leaves.
-    pub(super) fn leaves(key: Vec<u8>, grave: Option<Vec<u8>>) -> Change {
-        Change { key, version: 0, value: None, grave }
+impl Name {
+    pub(super) fn leaves(&self) -> Change {
+        Change { key: self.key.clone(), version: 0, value: None, grave: self.grave.clone() }
     }
 }
 
@@ -97,19 +106,17 @@ impl Change {
 /// dropped.
 pub(super) struct Leaves<'s> {
     shared: &'s Shared,
-    key: Vec<u8>,
-    grave: Option<Vec<u8>>,
+    name: Option<Name>,
 }
 
 impl<'s> Leaves<'s> {
-    pub(super) fn new(shared: &'s Shared, key: Vec<u8>, grave: Option<Vec<u8>>) -> Leaves<'s> {
-        Leaves { shared, key, grave }
+    pub(super) fn new(shared: &'s Shared, name: Name) -> Leaves<'s> {
+        Leaves { shared, name: Some(name) }
     }
 
-    /// It does not leave. Returns its gravestone, if it needs one when it leaves.
-    pub(super) fn keep(mut self) -> Option<Vec<u8>> {
-        self.key.clear();
-        self.grave.take()
+    /// It does not leave.
+    pub(super) fn keep(mut self) -> Option<Name> {
+        self.name.take()
     }
 
     /// Leaves now. If that fails, the session is lost, and it has left.
@@ -120,23 +127,26 @@ impl<'s> Leaves<'s> {
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        if self.key.is_empty() {
-            return;
-        }
-        let (key, grave) = (std::mem::take(&mut self.key), self.grave.take());
+        let Some(name) = self.name.take() else { return };
         let alive = Arc::clone(&self.shared.alive);
         self.shared.spawn(async move {
-            let _ = change_all(&alive, vec![Change::leaves(key, grave)]).await;
+            // If that fails, the session is lost, and it has left.
+            let _ = change_all(&alive, vec![name.leaves()]).await;
         });
     }
 }
 
 /// They leave, all at once.
 pub(super) async fn leave_all(shared: &Shared, mut leaves: Vec<Leaves<'_>>) -> Result<(), Error> {
-    let change = |leaves: &Leaves<'_>| Change::leaves(leaves.key.clone(), leaves.grave.clone());
-    let left = change_all(&shared.alive, leaves.iter().map(change).collect()).await;
-    leaves.iter_mut().for_each(|leaves| leaves.key.clear());
-    left.map(drop)
+    let changes = leaves.iter().filter_map(|leaves| Some(leaves.name.as_ref()?.leaves())).collect();
+    let left = change_all(&shared.alive, changes).await;
+    let names = leaves.iter_mut().filter_map(|leaves| leaves.name.take());
+    left.map(|left| have_left(shared, left.is_doubtful, names))
+}
+
+/// These have left, by a call that was doubtful or not: Invariant 8.
+pub(super) fn have_left(shared: &Shared, is_doubtful: bool, names: impl Iterator<Item = Name>) {
+    names.filter(|name| !is_doubtful && name.grave.is_none()).for_each(|name| shared.free_number(name.number));
 }
 
 /// Enters, and returns when the range is granted. If that fails, the request has left. `earlier`
@@ -149,11 +159,14 @@ pub(super) async fn lock<K: Portable>(
     end: Option<Instant>,
 ) -> Result<Granted, Error> {
     let alive = &shared.alive;
-    let (key, grave) = index.keys(&claim.parts, alive.lease, shared.number());
+    let number = shared.take_number();
+    let (key, grave) = index.keys(&claim.parts, alive.lease, number);
     // With the gravestone, until it is known that no attempt is on its way.
-    let mut leaves = Leaves::new(shared, key, Some(grave));
+    let mut name = Name { key, number, grave: Some(grave) };
+    let mut leaves = Leaves::new(shared, name.clone());
     let granted = async {
-        let entered = enter(alive, index, &mut leaves, claim, earlier).await?;
+        let entered = enter(alive, index, &mut name, claim, earlier).await?;
+        leaves.name = Some(name.clone());
         let waited = Waiting { alive, index, own: &entered.own, is_read: false }.wait::<K>(&entered);
         // A range that is free is taken, however little time there is.
         let (grows, token) = match end {
@@ -164,7 +177,10 @@ pub(super) async fn lock<K: Portable>(
     };
     let granted = granted.await;
     match granted {
-        Ok((own, grows, token)) => Ok(Granted { own, grows, token, grave: leaves.keep() }),
+        Ok((own, grows, token)) => {
+            leaves.keep();
+            Ok(Granted { own, grows, token, name })
+        }
         Err(error) => {
             // Until then it is in the way of others, and counts as a wait of its owner.
             let _ = leaves.now().await;
@@ -176,27 +192,32 @@ pub(super) async fn lock<K: Portable>(
 async fn enter(
     alive: &Alive,
     index: &Index,
-    leaves: &mut Leaves<'_>,
+    name: &mut Name,
     claim: Claim,
     earlier: Vec<Request>,
 ) -> Result<Entered, Error> {
     let reads = index.reads(&claim.parts);
-    let put = Op::put(leaves.key.clone(), claim.encode(), alive.lease);
-    let is_new = [Some(&leaves.key), leaves.grave.as_ref()].into_iter().flatten();
+    let put = Op::put(name.key.clone(), claim.encode(), alive.lease);
+    let is_new = [Some(&name.key), name.grave.as_ref()].into_iter().flatten();
     let txn = TxnRequest {
         compare: is_new.map(|key| Compare::unchanged(key.clone(), 0)).collect(),
-        success: [put].into_iter().chain(reads.clone()).collect(),
-        failure: reads,
+        success: [put].into_iter().chain(reads).collect(),
+        failure: Vec::new(),
     };
-    let answer = transact(alive, &txn).await?;
+    let mut answer = transact(alive, &txn).await?;
     if !answer.is_doubtful {
-        leaves.grave = None;
+        name.grave = None;
+    }
+    if !answer.value.succeeded {
+        // An earlier attempt has made it. What has left since then is not in the way.
+        let reads = TxnRequest { success: index.reads(&claim.parts), ..TxnRequest::default() };
+        answer = transact(alive, &reads).await?;
     }
     let revision = revision(&answer.value);
     let mut list = requests(answer.value)?;
     index.learn(list.iter().map(|request| &*request.key));
     // Otherwise the session has ended, or somebody has removed the key.
-    let own = list.iter().position(|request| request.key == leaves.key).ok_or_else(gone)?;
+    let own = list.iter().position(|request| request.key == name.key).ok_or_else(gone)?;
     let own = list.swap_remove(own);
     list.retain(|request| request.place < own.place && earlier.iter().all(|it| it.key != request.key));
     list.extend(earlier);
@@ -283,6 +304,7 @@ impl Waiting<'_> {
                     for event in answer.events {
                         let Some(pair) = event.kv else { continue };
                         let is_in_the_way = event.kind != Event::DELETE
+                            && pair.create_revision == left[0].place
                             && Claim::decode(&pair.value)
                                 .is_none_or(|claim| claim.conflicts_with(&self.own.claim));
                         if !is_in_the_way {
@@ -340,7 +362,7 @@ impl Waiting<'_> {
             }
             left.retain(|request| {
                 request.claim.conflicts_with(&self.own.claim)
-                    && before.iter().any(|its| its.key == request.key)
+                    && before.iter().any(|its| its.key == request.key && its.place == request.place)
             });
             left.sort_by_key(|request| Reverse(request.place));
             return Ok((left, at));
@@ -356,15 +378,22 @@ pub(super) async fn list(alive: &Alive, index: &Index) -> Result<Vec<Request>, E
     Ok(list)
 }
 
-/// Makes changes, as many at once as etcd takes. Returns the revision of the last one; the versions
-/// of the keys are then this one. Tries until the session is lost.
-pub(super) async fn change_all(alive: &Alive, changes: Vec<Change>) -> Result<i64, Error> {
+/// Changes that were made.
+pub(super) struct Changed {
+    /// The revision of the last one: the version of all keys that were written.
+    pub revision: i64,
+    pub is_doubtful: bool,
+}
+
+/// Makes changes, as many at once as etcd takes. Tries until the session is lost.
+pub(super) async fn change_all(alive: &Alive, changes: Vec<Change>) -> Result<Changed, Error> {
     if let [Change { key, value: None, grave: None, .. }] = &*changes {
         let delete = DeleteRangeRequest { key: key.clone(), ..DeleteRangeRequest::default() };
-        let gone: Revised = alive.ask(DELETE_RANGE, &delete).await?.value;
-        return Ok(gone.header.map_or(0, |header| header.revision));
+        let gone: Answer<Revised> = alive.ask(DELETE_RANGE, &delete).await?;
+        let revision = gone.value.header.map_or(0, |header| header.revision);
+        return Ok(Changed { revision, is_doubtful: gone.is_doubtful });
     }
-    let mut last = 0;
+    let mut changed = Changed { revision: 0, is_doubtful: false };
     for part in changes.chunks(OPERATIONS / 2) {
         let known = part.iter().filter(|change| change.value.is_some());
         let operations = part.iter().flat_map(|change| {
@@ -381,18 +410,19 @@ pub(super) async fn change_all(alive: &Alive, changes: Vec<Change>) -> Result<i6
             success: operations.collect(),
             failure: part.iter().map(|change| Op::get(change.key.clone())).collect(),
         };
-        let answer = transact(alive, &txn).await?.value;
-        last = revision(&answer);
+        let Answer { value: answer, is_doubtful, .. } = transact(alive, &txn).await?;
+        changed.is_doubtful |= is_doubtful;
+        changed.revision = revision(&answer);
         if !answer.succeeded {
             // By Invariant 7 an earlier attempt was carried out, or the session has ended.
             let written = answer.responses.into_iter().zip(part).find_map(|(response, change)| {
                 let pair = response.range?.kvs.into_iter().next()?;
                 (change.value.as_deref() == Some(&pair.value)).then_some(pair.mod_revision)
             });
-            last = written.ok_or_else(gone)?;
+            changed.revision = written.ok_or_else(gone)?;
         }
     }
-    Ok(last)
+    Ok(changed)
 }
 
 async fn transact(alive: &Alive, txn: &TxnRequest) -> Result<Answer<TxnResponse>, Error> {

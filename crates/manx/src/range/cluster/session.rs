@@ -67,6 +67,8 @@ pub(super) struct Shared {
     driver: Driver,
     /// The number of the next request or owner.
     next: AtomicU64,
+    /// Numbers of requests that have left.
+    free: Mutex<Vec<u64>>,
     /// Its end ends the thread.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -104,9 +106,9 @@ impl Session {
         let (runtime, beats) = (Arc::clone(driver.runtime()), Arc::clone(&alive));
         let thread = thread::Builder::new().name("manx-etcd".into());
         let thread = thread.spawn(move || beats.run(&runtime, &stopped)).map_err(unusable)?;
-        let (name, next) = (options.name, AtomicU64::new(1));
+        let (name, next, free) = (options.name, AtomicU64::new(1), Mutex::default());
         let (stop, thread) = (Some(stop), Some(thread));
-        Ok(Session { shared: Arc::new(Shared { alive, driver, next, stop, thread, name }) })
+        Ok(Session { shared: Arc::new(Shared { alive, driver, next, free, stop, thread, name }) })
     }
 
     /// The id of the session's lease: `etcdctl lease revoke` with it, in hexadecimal, ends the
@@ -157,6 +159,17 @@ impl Shared {
     pub(super) fn number(&self) -> u64 {
         // Relaxed: the numbers only have to differ.
         self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A number for the key of a request, which no other one has now.
+    pub(super) fn take_number(&self) -> u64 {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.unwrap_or_else(|| self.number())
+    }
+
+    /// The request with this number has left, and no call that makes or removes it is on its way.
+    pub(super) fn free_number(&self, number: u64) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(number);
     }
 
     pub(super) fn name(&self) -> &str {

@@ -25,6 +25,12 @@
 //! owner. After it the batch is durable. An owner that finds a record with a stage makes the last
 //! two steps first.
 //!
+//! # No room
+//! Etcd refuses what writes while its space is exhausted, deletions of an owner included, because
+//! they change the record. It may say so about a transaction that it has carried out. So an owner
+//! makes the same transaction until there is room, which shows whether it was; meanwhile the lease
+//! lives, so reads go on, and batches are refused (`queue.rs`).
+//!
 //! Invariants:
 //! 1. `link` is the record that this owner wrote last, and its revision.
 //! 2. While the record has a stage, some of its batch may be among the entries. No entries are read
@@ -34,7 +40,7 @@
 
 use super::keys::{Keys, Record, Stage};
 use super::parts::{self, New};
-use super::queue::{BYTES_MAX, Broken, CHANGES_MAX, Group};
+use super::queue::{BYTES_MAX, Broken, CHANGES_MAX, Group, Queue};
 use crate::etcd::client::{Client, Failed};
 use crate::etcd::messages::{
     Compare, KeyValue, LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing,
@@ -43,7 +49,10 @@ use crate::etcd::messages::{
 use crate::txn::{Outcome, Recovered};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+/// How often an owner looks whether etcd has room again.
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(500);
 
 /// What all calls of a store need.
 #[derive(Clone)]
@@ -54,6 +63,7 @@ pub(super) struct Site {
     pub(super) place: String,
     /// For how long a call is repeated.
     pub(super) patience: Duration,
+    pub(super) queue: Arc<Queue>,
 }
 
 /// The store's record, the revision that changed it last (0: there is none), and its owner now.
@@ -77,6 +87,40 @@ impl Site {
     /// An error that has changed nothing.
     pub(super) fn error(&self, what: impl std::fmt::Display) -> String {
         format!("{}: {what}", self.place)
+    }
+
+    /// A transaction of an owner. While etcd has no room it is made again and again, and nothing is
+    /// appended: see *No room*.
+    async fn write(&self, request: &TxnRequest) -> Result<TxnResponse, Failed> {
+        let mut was_full = false;
+        loop {
+            match self.txn(request).await {
+                Err(failed) if failed.is_out_of_space() && self.waits_for_room(&failed).await => {
+                    was_full = true;
+                }
+                Err(failed) => {
+                    let may_be_done = failed.may_be_done || was_full;
+                    return Err(Failed { may_be_done, ..failed });
+                }
+                Ok(answer) => {
+                    if was_full {
+                        self.queue.admit();
+                    }
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    /// Tells that etcd has no room, and waits a little; not if the store is closed.
+    pub(super) async fn waits_for_room(&self, why: &Failed) -> bool {
+        if self.queue.is_closing() {
+            return false;
+        }
+        let what = "compact it, defragment its members and disarm the alarm; until then nothing is changed";
+        self.queue.refuse(self.error(format!("{why}: {what}")));
+        sleep(LOOK_FOR_ROOM_EVERY).await;
+        true
     }
 
     async fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Failed> {
@@ -111,10 +155,9 @@ impl Site {
         Ok(Found { record: Some(record), revision: kv.mod_revision, owner })
     }
 
-    pub(super) async fn grant(&self, ttl_s: i64) -> Result<LeaseResponse, String> {
+    pub(super) async fn grant(&self, ttl_s: i64) -> Result<LeaseResponse, Failed> {
         let request = LeaseGrantRequest { ttl_s, id: 0 };
-        let answer = self.client.call(LEASE_GRANT, &request, self.until()).await;
-        answer.map_err(|error| self.error(error))
+        self.client.call(LEASE_GRANT, &request, self.until()).await
     }
 
     /// Ends a lease. If that fails it ends by itself.
@@ -171,7 +214,7 @@ impl Chain {
             success: ops,
             failure: vec![Op::get(keys.record())],
         };
-        let answer = self.site.txn(&request).await.map_err(|failed| self.broken(failed))?;
+        let answer = self.site.write(&request).await.map_err(|failed| self.broken(failed))?;
         match written(answer, &next) {
             Ok(revision) => {
                 self.link = (next, revision);
@@ -189,7 +232,7 @@ impl Chain {
             success: ops,
             failure: vec![Op::get(keys.record())],
         };
-        let answer = self.site.txn(&request).await.map_err(|failed| self.broken(failed))?;
+        let answer = self.site.write(&request).await.map_err(|failed| self.broken(failed))?;
         if answer.succeeded {
             return Ok(());
         }
