@@ -37,7 +37,7 @@ const TTL: Duration = Duration::from_secs(600);
 /// A worker's lock, ready.
 enum Lock {
     Manx(RangeLock<u64>, u64),
-    Etcd { runtime: Runtime, client: Plain, lease: i64, name: String },
+    Etcd { runtime: Runtime, client: Box<Plain>, lease: i64, name: String },
 }
 
 impl Lock {
@@ -51,7 +51,7 @@ impl Lock {
         let (client, lease) = runtime.block_on(async {
             let client = Plain::new(&address).expect("a client");
             let lease = client.grant(TTL.as_secs() as i64).await.expect("a lease");
-            (client, lease)
+            (Box::new(client), lease)
         });
         Lock::Etcd { runtime, client, lease, name: format!("etcd-{key}") }
     }
