@@ -86,13 +86,6 @@ const NEEDS: &[Need] = &[
     program("prometheus", "prometheus", "scrapes `manx exporter`, and checks its rules"),
     program("etcd", "etcd-server", "a cluster, on which the features `etcd` and `cluster` are tried"),
     program("etcdctl", "etcd-client", "makes users in a cluster"),
-    program("protoc", "protobuf-compiler", ETCD),
-    Need {
-        sign: Sign::Header("google/protobuf/descriptor.proto"),
-        package: "libprotobuf-dev",
-        purpose: ETCD,
-        demo: false,
-    },
     program("git", "git", "a real program that must run unchanged"),
     program("openssl", "openssl", "a real program that must run unchanged"),
     program("python3", "python3", "a real program with threads that must run unchanged"),
@@ -104,9 +97,6 @@ const NEEDS: &[Need] = &[
     program("memcached", "memcached", SERVER),
     program("postgres", "postgresql", SERVER),
 ];
-
-/// What Google's protocols are for.
-const ETCD: &str = "builds the crate `etcd-client`, for the feature `cluster`";
 
 /// The purpose of the servers.
 const SERVER: &str = "a server of `manx bench servers`";

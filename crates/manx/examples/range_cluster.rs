@@ -6,7 +6,7 @@
 //! drawn at random, and gives one ratio of their medians. etcd's lock is called in the cheapest
 //! way, by a runtime in the worker's own thread. Each worker has a session of its own.
 
-use etcd_client::{Client, LockOptions};
+use manx::etcd::Plain;
 use manx::range::cluster::{Options, RangeLock, Session};
 use std::sync::Barrier;
 use std::thread;
@@ -37,7 +37,7 @@ const TTL: Duration = Duration::from_secs(600);
 /// A worker's lock, ready.
 enum Lock {
     Manx(RangeLock<u64>, u64),
-    Etcd { runtime: Runtime, client: Box<Client>, lease: i64, name: String },
+    Etcd { runtime: Runtime, client: Box<Plain>, lease: i64, name: String },
 }
 
 impl Lock {
@@ -47,10 +47,11 @@ impl Lock {
             return Lock::Manx(session.range_lock("bench"), key);
         }
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let address = format!("etcd://{}/etcd", endpoints[0]).parse().expect("an address");
         let (client, lease) = runtime.block_on(async {
-            let client = Client::connect(&endpoints[..1], None).await.expect("etcd answers");
-            let lease = client.lease_client().grant(TTL.as_secs() as i64, None).await.expect("a lease");
-            (Box::new(client), lease.id())
+            let client = Plain::new(&address).expect("a client");
+            let lease = client.grant(TTL.as_secs() as i64).await.expect("a lease");
+            (Box::new(client), lease)
         });
         Lock::Etcd { runtime, client, lease, name: format!("etcd-{key}") }
     }
@@ -61,10 +62,8 @@ impl Lock {
                 lock.lock(key * 10..key * 10 + 10).expect("a range").unlock().expect("it is held");
             }
             Lock::Etcd { runtime, client, lease, name } => runtime.block_on(async {
-                let options = LockOptions::new().with_lease(*lease);
-                let mut locks = client.lock_client();
-                let locked = locks.lock(name.as_str(), Some(options)).await.expect("a lock");
-                locks.unlock(locked.key()).await.expect("it is held");
+                let key = client.lock(name.as_bytes(), *lease).await.expect("a lock");
+                client.unlock(key).await.expect("it is held");
             }),
         }
     }

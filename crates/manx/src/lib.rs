@@ -27,7 +27,7 @@
 
 pub mod cpu;
 platform::os_only! {
-    #[cfg(feature = "etcd")]
+    #[cfg(any(feature = "cluster", feature = "etcd"))]
     pub mod etcd;
 }
 #[cfg(feature = "lock")]

@@ -2,17 +2,17 @@
 //!
 //! Sessions stand for machines: each has its own connection and its own lease.
 
-use etcd_client::Client;
-use manx::range::cluster::{Error, Options, RangeLock, Session};
-use manx::range::{Access, InvalidRange, Span};
+use manx::etcd::{Address, Plain};
+use manx::range::cluster::{self, Error, Options, RangeLock, Session};
+use manx::range::{Access, InvalidRange, Span, SpanSet};
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, LazyLock, Mutex, mpsc};
 use std::thread;
-use std::time::Duration;
-use testing::etcd::Cluster;
+use std::time::{Duration, Instant};
+use testing::etcd::{Cluster, Setting, Tls};
 use testing::process::{Running, is_installed};
-use testing::{LONG, Stop, eventually, full, until};
+use testing::{LONG, Stop, eventually, full, make_certificates, until};
 
 /// A short lease.
 const TTL: Duration = Duration::from_secs(2);
@@ -32,6 +32,13 @@ fn options(cluster: &Cluster) -> Options {
 
 fn session(cluster: &Cluster) -> Session {
     Session::connect(options(cluster)).expect("etcd answers")
+}
+
+/// Calls etcd without a lock.
+fn plain(cluster: &Cluster, call: impl AsyncFnOnce(Plain) -> Result<(), String>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let address: Address = format!("etcd://{}/x", cluster.endpoints().join(",")).parse().unwrap();
+    runtime.block_on(async { call(Plain::new(&address).unwrap()).await }).unwrap();
 }
 
 /// Returns when this number of requests wait for the lock.
@@ -97,11 +104,7 @@ fn a_session_that_ends_gives_back_all_at_once() {
     one.on_lost(move || callback.store(true, Ordering::SeqCst));
     assert!(!one.is_lost() && one.ttl() >= TTL);
     // An operator ends it.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let client = Client::connect(cluster.endpoints(), None).await.unwrap();
-        client.lease_client().revoke(one.id()).await.unwrap();
-    });
+    plain(cluster, async |client| client.revoke(one.id()).await);
     let mine = other.range_lock::<String>("ends").lock("a".to_owned()..).unwrap();
     until("the session is lost", || one.is_lost());
     assert!(guard.is_lost());
@@ -265,13 +268,160 @@ fn a_thread_does_not_wait_for_itself() {
 #[test]
 fn a_key_of_another_kind_is_named() {
     let Some(cluster) = member() else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let client = Client::connect(cluster.endpoints(), None).await.unwrap();
-        client.kv_client().put("foreign#requests/x", "y", None).await.unwrap();
-    });
+    plain(cluster, async |client| client.put("foreign#requests/x".into(), "y".into()).await);
     let error = session(cluster).range_lock::<u64>("foreign").lock(0..1).unwrap_err();
     assert_eq!(error, Error::Foreign("foreign#requests/x".into()));
+}
+
+#[test]
+fn several_ranges_are_taken_together_or_not_at_all() {
+    let Some(cluster) = member() else { return };
+    let (one, other) = (session(cluster), session(cluster));
+    let (one, other) = (one.range_lock::<u64>("many"), other.range_lock::<u64>("many"));
+    let set = |keys: [u64; 2]| SpanSet::merged(keys.map(Span::point)).unwrap();
+    let seven = other.lock(7..8).unwrap();
+    assert_eq!(one.try_lock_many(set([3, 7]), Access::Exclusive).unwrap_err(), Error::WouldBlock);
+    let late = one.lock_many_timeout(set([3, 7]), Access::Shared, Duration::from_millis(20));
+    assert_eq!(late.unwrap_err(), Error::TimedOut);
+    assert_eq!(
+        one.lock_many_until(set([3, 7]), Access::Shared, Instant::now()).unwrap_err(),
+        Error::TimedOut
+    );
+    drop(other.try_lock(3..4).expect("all or none"));
+    let before = seven.token();
+    drop(seven);
+    let both = one.lock_many(set([7, 3])).unwrap();
+    assert_eq!((both.spans(), both.access()), (&[Span::point(3), Span::point(7)][..], Access::Exclusive));
+    assert!(both.token() > before && !both.is_lost());
+    assert!(other.try_lock(3..4).is_err() && other.try_lock(7..8).is_err());
+    drop(other.try_lock(4..7).unwrap());
+    both.unlock().unwrap();
+    let readers = (
+        one.lock_many_as(set([3, 7]), Access::Shared).unwrap(),
+        other.lock_many_as(set([7, 9]), Access::Shared).unwrap(),
+    );
+    drop(readers);
+    // Owners take sets in different orders, and none of them is in a circle.
+    thread::scope(|scope| {
+        for lock in [&one, &other, &one, &other] {
+            scope.spawn(move || {
+                for round in 0..20 {
+                    let mut owner = lock.owner();
+                    let keys = if round % 2 == 0 { [3, 7] } else { [7, 3] };
+                    owner.lock_many(set(keys), Access::Exclusive).unwrap();
+                    owner.lock_many(set(keys), Access::Shared).expect("it has them");
+                    assert_eq!(owner.held().count(), 4);
+                    owner.unlock(Span::point(3)).unwrap();
+                    assert!(lock.try_lock(3..4).is_err(), "it was locked twice");
+                }
+            });
+        }
+    });
+    drop(one.try_lock(..).unwrap());
+}
+
+#[test]
+fn a_deadline_limits_the_wait_and_nothing_else() {
+    let Some(cluster) = member() else { return };
+    let (one, other) = (session(cluster), session(cluster));
+    let (one, other) = (one.range_lock::<u64>("until"), other.range_lock::<u64>("until"));
+    let over = Instant::now();
+    let held = one.lock_until(0..10, over).expect("it is free");
+    assert_eq!(other.lock_until(9..11, over).unwrap_err(), Error::TimedOut);
+    assert_eq!(other.lock_shared_until(9..11, over).unwrap_err(), Error::TimedOut);
+    let mut owner = other.owner();
+    owner.lock_until(20..30, over).unwrap();
+    assert_eq!(owner.lock_shared_until(9..11, over), Err(Error::TimedOut));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| other.lock_shared_until(9..11, Instant::now() + LONG).map(drop));
+        waiting(&one, 1);
+        drop(held);
+        waiter.join().unwrap().unwrap();
+    });
+    assert_eq!(owner.held().count(), 1);
+    owner.lock_shared_until(9..11, over).unwrap();
+}
+
+/// Many requests of several sizes: what a request reads has all that is in its way.
+#[test]
+fn a_crowd_of_ranges_of_all_sizes_excludes_as_a_few_do() {
+    let Some(cluster) = member() else { return };
+    let (one, other) = (session(cluster), session(cluster));
+    let (one, other) = (one.range_lock::<u64>("sizes"), other.range_lock::<u64>("sizes"));
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut held: Vec<(Span<u64>, _)> = Vec::new();
+    for _ in 0..400 {
+        let (far, long) = (random.u32(4..40), random.u32(1..20));
+        let start = random.u64(0..1 << far);
+        let span = Span::new(start, start + random.u64(1..1 << long)).unwrap();
+        let is_free = held.iter().all(|(other, _)| !span.overlaps(other));
+        let lock = if random.bool() { &one } else { &other };
+        match lock.try_lock(span.clone()) {
+            Ok(guard) => {
+                assert!(is_free, "{span}");
+                held.push((span, guard));
+            }
+            Err(error) => assert!(error == Error::WouldBlock && !is_free, "{span}: {error}"),
+        }
+        if random.u32(..4) == 0 && !held.is_empty() {
+            drop(held.swap_remove(random.usize(..held.len())));
+        }
+    }
+    assert!(held.len() > 50);
+    assert!(one.try_lock(..).is_err() && other.try_lock(Span::from(u64::MAX)).is_ok());
+    drop(held);
+    drop(one.try_lock(..).unwrap());
+}
+
+#[test]
+fn locks_are_reached_by_tls_and_as_a_user() {
+    if !is_installed("etcdctl", "version") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    if !make_certificates(folder.path()) {
+        return;
+    }
+    let Some(cluster) =
+        Cluster::start_with(1, Setting { tls: Some(Tls::of(folder.path())), ..Setting::default() })
+    else {
+        return;
+    };
+    cluster.demand_user(Some(folder.path()), "app", "open sesame", "files/");
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    let tls = || cluster::Tls {
+        authority: read("ca.pem"),
+        identity: Some((read("client.pem"), read("client.key"))),
+        domain: None,
+    };
+    let secure = |tls| options(&cluster).tls(tls).user("app", "open sesame");
+    let named = cluster::Tls { domain: Some("member.test".into()), ..tls() };
+    let (one, other) = (Session::connect(secure(tls())).unwrap(), Session::connect(secure(named)).unwrap());
+    let held = one.range_lock::<u64>("files/1").lock(0..10).unwrap();
+    let lock = other.range_lock::<u64>("files/1");
+    assert_eq!(lock.try_lock(9..11).unwrap_err(), Error::WouldBlock);
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| lock.lock_timeout(9..11, LONG).map(|guard| guard.token()));
+        waiting(&lock, 1);
+        let token = held.token();
+        held.unlock().unwrap();
+        assert!(waiter.join().unwrap().unwrap() > token);
+    });
+    let error = one.range_lock::<u64>("others/1").lock(0..10).unwrap_err();
+    assert!(matches!(&error, Error::Refused(why) if why.contains("permission denied")), "{error}");
+    // Without the right certificate, name or password it does not come in.
+    let short = Duration::from_millis(300);
+    let refused =
+        |options: Options| Session::connect(options.connect_timeout(short)).unwrap_err().to_string();
+    let error = refused(options(&cluster).tls(tls()).user("app", "abracadabra"));
+    assert!(error.contains("invalid user ID or password") && !error.contains("abracadabra"), "{error}");
+    let error = refused(secure(cluster::Tls { authority: read("client.pem"), ..tls() }));
+    assert!(error.contains("certificate"), "{error}");
+    let error = refused(secure(cluster::Tls { domain: Some("another.test".into()), ..tls() }));
+    assert!(error.contains("certificate"), "{error}");
+    assert!(refused(options(&cluster).user("app", "open sesame")).contains("did not answer"));
+    let error = refused(Options::new(["http://127.0.0.1:1"]).tls(tls()));
+    assert!(error.contains("https://"), "{error}");
 }
 
 /// What the tests of processes run, each in a process of its own: it holds a range, and writes a

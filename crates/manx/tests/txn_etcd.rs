@@ -12,7 +12,8 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
-use testing::etcd::Cluster;
+use testing::etcd::{Cluster, Setting};
+use testing::process::is_installed;
 use testing::{eventually, until};
 
 const QUICK: EtcdOptions = EtcdOptions::new().lease_s(1);
@@ -247,6 +248,65 @@ fn an_owner_without_rivals_survives_the_loss_of_its_lease() {
     assert_eq!(get(&it, "a"), some("1"));
     apply(&it, owner, 2, &[put("a", "2")]).expect("applied");
     assert_eq!(get(&it, "a"), some("2"));
+}
+
+/// Etcd's space is exhausted: writes are refused, reads go on, and so do writes when an operator has
+/// made room.
+#[test]
+fn without_room_in_etcd_reads_go_on_and_writes_do_when_there_is_room() {
+    if !is_installed("etcdctl", "version") {
+        return;
+    }
+    let options = vec![format!("--quota-backend-bytes={}", 8 << 20)];
+    let Some(cluster) = Cluster::start_with(3, Setting { options, ..Setting::default() }) else { return };
+    let it = open(&cluster, "full", QUICK);
+    let owner = it.recover().expect("taken over");
+    let large = |id: u64| put(&format!("key{}", id % 8), &format!("{id} {}", "x".repeat(100_000)));
+    // Old revisions stay until they are compacted.
+    let (last, error) = (1_u64..)
+        .find_map(|id| Some((id, apply(&it, owner, id, &[large(id)]).err()?)))
+        .expect("there is an end");
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    assert!(
+        error.to_string().contains("space exceeded") && error.to_string().contains("defragment"),
+        "{error}"
+    );
+    static WAITS: AtomicBool = AtomicBool::new(false);
+    let second = open(&cluster, "full", QUICK.when_waiting(|_| WAITS.store(true, Ordering::SeqCst)));
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| second.recover());
+        until("it waits", || WAITS.load(Ordering::SeqCst));
+        // For longer than the lease: it is still the owner.
+        let began = std::time::Instant::now();
+        while began.elapsed() < Duration::from_secs(3) {
+            assert!(
+                get(&it, &format!("key{}", (last - 1) % 8))
+                    .unwrap()
+                    .unwrap()
+                    .starts_with(&(last - 1).to_string())
+            );
+            let error = apply(&it, owner, last + 1, &[delete("key0")]).expect_err("refused");
+            assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+        }
+        assert!(!waits.is_finished());
+        // Another store is told at once, and makes nothing.
+        let other = open(&cluster, "other", QUICK);
+        assert!(other.recover().expect_err("refused").to_string().contains("space exceeded"));
+
+        let status = cluster.control(None, &["endpoint", "status", "-w", "json"]);
+        let revision = status.split_once("\"revision\":").expect("a revision").1;
+        let revision: String = revision.chars().take_while(char::is_ascii_digit).collect();
+        cluster.control(None, &["compact", &revision]);
+        cluster.control(None, &["defrag", "--cluster"]);
+        cluster.control(None, &["alarm", "disarm"]);
+        eventually("writes go on", || apply(&it, owner, last + 1, &[put("after", "1")]).ok());
+        // What was not known is made: it came before.
+        assert!(get(&it, &format!("key{}", last % 8)).unwrap().unwrap().starts_with(&last.to_string()));
+        let expected = all(&it);
+        drop(it);
+        assert_eq!(waits.join().expect("no panic").expect("taken over").last_id, last + 1);
+        assert!(all(&second) == expected, "the same entries");
+    });
 }
 
 #[test]

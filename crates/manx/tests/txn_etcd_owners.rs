@@ -1,5 +1,6 @@
 //! Servers on one store in etcd, as processes of their own, one of them the owner: they are killed
-//! and stopped, and so are members of the cluster. A checker of histories looks that no write that
+//! and stopped, and so are members of the cluster; ways between members, and between servers and a
+//! member, are cut; and a member's disk becomes full. A checker of histories looks that no write that
 //! was acknowledged is lost, that none of a fenced owner appears, and that no read is old.
 //!
 //! Each owner has threads that write one value after the other, `EPOCH:NUMBER`, under keys of their
@@ -15,13 +16,14 @@ use manx::txn::{Batch, Change, Data, Value};
 use platform::clock::now_ns;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use testing::etcd::Cluster;
+use testing::etcd::{Cluster, Setting, can_mount};
 use testing::process::Running;
-use testing::{eventually, full, setting, until};
+use testing::{Proxy, eventually, full, setting, until};
 
 /// The variable by which a process is a server.
 const SERVER: &str = "MANX_ETCD_SERVER";
@@ -29,6 +31,9 @@ const WRITERS: usize = 4;
 /// This one writes many keys at once.
 const LARGE: usize = 3;
 const LARGE_KEYS: usize = 200;
+
+/// What a member writes its data to: as large as its log, which it makes in advance, and some more.
+const DISK_BYTES: u64 = 192 << 20;
 
 const OPTIONS: EtcdOptions = EtcdOptions::new().lease_s(1).patience(Duration::from_secs(3));
 
@@ -305,18 +310,24 @@ impl Servers {
 
 #[test]
 fn what_was_acknowledged_stays_and_what_was_fenced_does_not_come() {
-    let Some(mut cluster) = Cluster::start(3) else { return };
+    let disk_bytes = can_mount().then_some(DISK_BYTES);
+    let faulty = Setting { can_be_cut: true, disk_bytes, ..Setting::default() };
+    let Some(mut cluster) = Cluster::start_with(3, faulty) else { return };
     let rounds = setting("MANX_ETCD_ROUNDS", if full() { 500 } else { 12 });
     let seed = setting("MANX_SEED", fastrand::u32(..).into());
     println!("{rounds} rounds, MANX_SEED={seed}");
     let mut dice = fastrand::Rng::with_seed(seed);
-    let address = format!("etcd://{}/owners", cluster.endpoints().join(","));
+    // The ways of all servers to the members.
+    let ways: Vec<Proxy> = cluster.endpoints().iter().map(|endpoint| Proxy::to(endpoint)).collect();
+    let endpoints: Vec<String> = ways.iter().map(Proxy::endpoint).collect();
+    let address = format!("etcd://{}/owners", endpoints.join(","));
     let mut servers = Servers { address, servers: Vec::new(), over: Vec::new(), acked: 0 };
     for round in 0..rounds {
         servers.go_on(dice.usize(1..40));
         let (owner, member) = (servers.owner(), dice.usize(..3));
         // The first rounds have each fault once.
-        let fault = if round < 7 { round } else { dice.u64(..7) };
+        let faults = if disk_bytes.is_some() { 11 } else { 10 };
+        let fault = if round < faults { round } else { dice.u64(..faults) };
         match fault {
             0 => servers.servers[owner].signal(libc::SIGKILL),
             1 => {
@@ -358,7 +369,7 @@ fn what_was_acknowledged_stays_and_what_was_fenced_does_not_come() {
                 cluster.go_on(member);
                 cluster.go_on(other);
             }
-            _ => {
+            6 => {
                 // A slow one.
                 for _ in 0..10 {
                     cluster.stop(member);
@@ -366,6 +377,43 @@ fn what_was_acknowledged_stays_and_what_was_fenced_does_not_come() {
                     cluster.go_on(member);
                     thread::sleep(Duration::from_millis(dice.u64(..10)));
                 }
+            }
+            7 => {
+                // Two do not reach each other; the third one reaches both.
+                cluster.cut(member, (member + 1) % 3);
+                servers.go_on(20);
+                cluster.mend();
+            }
+            8 => {
+                // The servers reach a member that reaches no other one: mostly the leader.
+                let member = cluster.leader().filter(|_| dice.u8(..4) > 0).unwrap_or(member);
+                cluster.cut(member, (member + 1) % 3);
+                cluster.cut(member, (member + 2) % 3);
+                servers.go_on(20);
+                if dice.bool() {
+                    let owner = servers.owner();
+                    servers.servers[owner].signal(libc::SIGKILL);
+                    servers.go_on(5);
+                }
+                cluster.mend();
+            }
+            9 => {
+                // No server reaches it, and the members reach each other.
+                ways[member].cut();
+                servers.go_on(20);
+                ways[member].mend();
+            }
+            _ => {
+                // It ends when its disk is full, and goes on when there is room again.
+                let filler = cluster.disk(member).join("filler");
+                // The error is that there is no room.
+                let _ = std::io::copy(&mut std::io::repeat(1), &mut File::create(&filler).expect("a file"));
+                while !cluster.has_ended(member) {
+                    servers.go_on(10);
+                }
+                servers.go_on(20);
+                std::fs::remove_file(filler).expect("removed");
+                cluster.restart(&[member]);
             }
         }
         servers.check();

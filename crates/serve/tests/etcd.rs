@@ -2,14 +2,13 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
-use testing::etcd::{Cluster, Tls};
+use testing::etcd::{Cluster, Setting, Tls};
 use testing::process::{is_installed, succeed};
-use testing::{eventually, until};
+use testing::{eventually, make_certificates, until};
 
 /// A server, and what it has said.
 struct Served {
@@ -142,43 +141,16 @@ fn members_are_reached_by_tls_and_as_a_user() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    // One authority for members and clients.
-    let mut authority = rcgen::CertificateParams::new([]).unwrap();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let key = rcgen::KeyPair::generate().unwrap();
-    write("ca.pem", &authority.self_signed(&key).unwrap().pem());
-    let authority = rcgen::Issuer::new(authority, key);
-    for (name, host) in [("member", "127.0.0.1"), ("client", "client")] {
-        let key = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new([host.to_owned()]).unwrap();
-        write(&format!("{name}.pem"), &params.signed_by(&key, &authority).unwrap().pem());
-        write(&format!("{name}.key"), &key.serialize_pem());
+    if !make_certificates(folder.path()) {
+        return;
     }
     write("password", "open sesame\n");
-    let path = |name: &str| Path::new(&file(name)).to_owned();
-    let tls = Tls { certificate: path("member.pem"), key: path("member.key"), clients: Some(path("ca.pem")) };
-    let Some(cluster) = Cluster::start_with(1, Some(tls)) else { return };
-    let control = |arguments: &[&str]| {
-        let mut command = Command::new("etcdctl");
-        command.env("ETCDCTL_API", "3").args(["--endpoints", &cluster.endpoints()[0]]);
-        command.args([
-            "--cacert",
-            &file("ca.pem"),
-            "--cert",
-            &file("client.pem"),
-            "--key",
-            &file("client.key"),
-        ]);
-        let output = command.args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    let Some(cluster) =
+        Cluster::start_with(1, Setting { tls: Some(Tls::of(folder.path())), ..Setting::default() })
+    else {
+        return;
     };
-    control(&["user", "add", "root:x"]);
-    control(&["user", "grant-role", "root", "root"]);
-    control(&["user", "add", "app:open sesame"]);
-    control(&["role", "add", "shop"]);
-    control(&["role", "grant-permission", "shop", "--prefix=true", "readwrite", "shop//"]);
-    control(&["user", "grant-role", "app", "shop"]);
-    control(&["auth", "enable"]);
+    cluster.demand_user(Some(folder.path()), "app", "open sesame", "shop//");
 
     let (ca, certificate, key) = (file("ca.pem"), file("client.pem"), file("client.key"));
     let secure = ["--etcd-ca", &ca, "--etcd-cert", &certificate, "--etcd-key", &key];

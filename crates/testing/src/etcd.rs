@@ -11,7 +11,7 @@
 //! A test that is killed runs no drop, nor does a cluster in a static. So beside the members there
 //! is a *keeper*, a shell that reads the processes that live now from a pipe, a line for each
 //! change. The pipe ends with the test, however the test ends; then the keeper kills the processes
-//! of the last line and deletes the folder.
+//! of the last line, and deletes the folder and what is mounted there.
 //!
 //! 1. A member is in the keeper's line before anything else is done with it, and is taken out of it
 //!    as soon as it was waited for. So the keeper kills nothing that is not a member.
@@ -20,15 +20,19 @@
 //!    meanwhile, the whole cluster is started again with others.
 
 use crate::process::is_installed;
+use crate::proxy::Proxy;
+use crate::skip::skip;
 use crate::until::LONG;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,21 +58,50 @@ pub struct Tls {
     pub clients: Option<PathBuf>,
 }
 
+impl Tls {
+    /// What [`make_certificates`](crate::make_certificates) has made in this folder; clients need a
+    /// certificate too.
+    pub fn of(folder: &Path) -> Tls {
+        let file = |name: &str| folder.join(name);
+        Tls { certificate: file("member.pem"), key: file("member.key"), clients: Some(file("ca.pem")) }
+    }
+}
+
+/// How the members of a cluster are started.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// Clients reach the members by TLS.
+    pub tls: Option<Tls>,
+    /// The ways between members can be cut: [`Cluster::cut`].
+    pub can_be_cut: bool,
+    /// The size of the file system for each member's data, which this process mounts; `None`: the
+    /// folder for temporary files.
+    pub disk_bytes: Option<u64>,
+    /// More options of etcd.
+    pub options: Vec<String>,
+}
+
 /// Members of etcd, numbered from 0.
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
     members: Vec<Member>,
-    tls: Option<Tls>,
+    setting: Setting,
+    /// Pairs of the ports by which members know each other, smaller ones first.
+    cuts: Arc<Mutex<HashSet<[u16; 2]>>>,
     keeper: Child,
 }
 
 #[derive(Debug)]
 struct Member {
     client: u16,
+    /// What it listens on for other members.
     peer: u16,
+    /// What they know it by.
+    known: u16,
     health: u16,
     process: Option<Child>,
+    _way: Option<Proxy>,
 }
 
 impl Cluster {
@@ -79,20 +112,20 @@ impl Cluster {
     /// If they do not start; with what they wrote.
     #[track_caller]
     pub fn start(members: usize) -> Option<Cluster> {
-        Cluster::start_with(members, None)
+        Cluster::start_with(members, Setting::default())
     }
 
-    /// The same with TLS between clients and members.
+    /// The same with a setting.
     ///
     /// # Panics
     /// As [`Cluster::start`].
     #[track_caller]
-    pub fn start_with(members: usize, tls: Option<Tls>) -> Option<Cluster> {
+    pub fn start_with(members: usize, setting: Setting) -> Option<Cluster> {
         if !is_installed("etcd", "--version") {
             return None;
         }
         for _ in 0..ATTEMPTS {
-            let mut cluster = Cluster::new(members, tls.clone());
+            let mut cluster = Cluster::new(members, &setting);
             for member in 0..members {
                 cluster.spawn(member);
             }
@@ -105,7 +138,7 @@ impl Cluster {
         panic!("{ATTEMPTS} times another process took a port of the cluster");
     }
 
-    fn new(members: usize, tls: Option<Tls>) -> Cluster {
+    fn new(members: usize, setting: &Setting) -> Cluster {
         static CLUSTERS: AtomicU32 = AtomicU32::new(0);
         // Relaxed: the numbers only have to differ.
         let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
@@ -116,17 +149,34 @@ impl Cluster {
         // A member that was killed may still make a file for a moment.
         let script = "while read -r line; do pids=$line; done; \
                       for pid in $pids; do kill -9 \"$pid\"; done; \
+                      umount --lazy \"$1\"/m?; \
                       for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf \"$1\" && break; sleep 0.1; done";
         let mut keeper = Command::new("sh");
         keeper.args(["-c", script, "sh"]).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
         // Not in the group of the test, which may be killed as a whole.
         keeper.process_group(0);
         let keeper = keeper.stderr(Stdio::null()).spawn().expect("a shell");
-        let members = (0..members).map(|_| {
+        let cuts: Arc<Mutex<HashSet<[u16; 2]>>> = Arc::default();
+        let members = (0..members).map(|member| {
             let [client, peer, health] = ports();
-            Member { client, peer, health, process: None }
+            let way = setting.can_be_cut.then(|| {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+                let (cuts, known) = (Arc::clone(&cuts), listener.local_addr().expect("it is bound").port());
+                let is_cut = move |from: Option<u16>| {
+                    from.is_some_and(|from| cuts.lock().expect("no panic").contains(&pair(from, known)))
+                };
+                (known, Proxy::of_peer(listener, peer, Arc::new(is_cut)))
+            });
+            if let Some(bytes) = setting.disk_bytes {
+                let place = folder.join(format!("m{member}"));
+                fs::create_dir(&place).expect("a folder");
+                mount(&place, bytes);
+            }
+            let known = way.as_ref().map_or(peer, |(known, _)| *known);
+            Member { client, peer, known, health, process: None, _way: way.map(|(_, way)| way) }
         });
-        Cluster { members: members.collect(), folder, tls, keeper }
+        let members = members.collect();
+        Cluster { members, folder, setting: setting.clone(), cuts, keeper }
     }
 
     /// How many members there are, dead ones too.
@@ -145,6 +195,42 @@ impl Cluster {
             let metrics = self.ask(member, "/metrics").unwrap_or_default();
             metrics.lines().any(|line| line == "etcd_server_is_leader 1")
         })
+    }
+
+    /// Asks the first member by `etcdctl`, with the certificates in `tls`, if any. Returns what it
+    /// says. The caller has looked whether it is installed.
+    ///
+    /// # Panics
+    /// If it fails.
+    #[track_caller]
+    pub fn control(&self, tls: Option<&Path>, arguments: &[&str]) -> String {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--endpoints", &self.endpoints()[0]]);
+        if let Some(folder) = tls {
+            for (option, name) in [("--cacert", "ca.pem"), ("--cert", "client.pem"), ("--key", "client.key")]
+            {
+                command.arg(option).arg(folder.join(name));
+            }
+        }
+        let output = command.args(arguments).output().expect("etcdctl");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Makes a user who may read and write the keys with this prefix, and demands users from now on.
+    /// As [`Cluster::control`].
+    ///
+    /// # Panics
+    /// If it fails.
+    #[track_caller]
+    pub fn demand_user(&self, tls: Option<&Path>, name: &str, password: &str, prefix: &str) {
+        self.control(tls, &["user", "add", "root:x"]);
+        self.control(tls, &["user", "grant-role", "root", "root"]);
+        self.control(tls, &["user", "add", &format!("{name}:{password}")]);
+        self.control(tls, &["role", "add", "some"]);
+        self.control(tls, &["role", "grant-permission", "some", "--prefix=true", "readwrite", prefix]);
+        self.control(tls, &["user", "grant-role", name, "some"]);
+        self.control(tls, &["auth", "enable"]);
     }
 
     /// Kills a member (SIGKILL). Nothing happens if it is dead.
@@ -175,6 +261,38 @@ impl Cluster {
         self.signal(member, "CONT");
     }
 
+    /// Cuts the way between two members, which were started so that this is possible.
+    ///
+    /// # Panics
+    /// If they were not.
+    pub fn cut(&self, one: usize, other: usize) {
+        assert!(self.setting.can_be_cut, "start them so that ways can be cut");
+        let pair = pair(self.members[one].known, self.members[other].known);
+        self.cuts.lock().expect("no panic").insert(pair);
+    }
+
+    /// Mends all ways between members.
+    ///
+    /// # Panics
+    /// If a thread panicked that cut one.
+    pub fn mend(&self) {
+        self.cuts.lock().expect("no panic").clear();
+    }
+
+    /// The folder with a member's data; its file system, if it has one of its own.
+    pub fn disk(&self, member: usize) -> PathBuf {
+        self.folder.join(format!("m{member}"))
+    }
+
+    /// Whether a member's process has ended.
+    ///
+    /// # Panics
+    /// If it cannot be asked.
+    pub fn has_ended(&mut self, member: usize) -> bool {
+        let process = self.members[member].process.as_mut();
+        process.is_none_or(|process| process.try_wait().expect("our own child").is_some())
+    }
+
     /// Starts members again, with their data, and waits until they answer, which needs a majority.
     /// One that lives is killed before.
     ///
@@ -194,9 +312,9 @@ impl Cluster {
     fn spawn(&mut self, member: usize) {
         let peers = self.members.iter().enumerate();
         let peers: Vec<String> =
-            peers.map(|(name, member)| format!("m{name}=http://127.0.0.1:{}", member.peer)).collect();
-        let Member { client, peer, health, .. } = self.members[member];
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+            peers.map(|(name, member)| format!("m{name}=http://127.0.0.1:{}", member.known)).collect();
+        let Member { client, peer, known, health, .. } = self.members[member];
+        let scheme = if self.setting.tls.is_some() { "https" } else { "http" };
         let (client, peer) = (format!("{scheme}://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
         let mut command = Command::new("etcd");
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_option(name)) {
@@ -204,19 +322,20 @@ impl Cluster {
         }
         command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
         command.arg(format!("--name=m{member}"));
-        command.arg("--data-dir").arg(self.folder.join(format!("m{member}")));
+        command.arg("--data-dir").arg(self.folder.join(format!("m{member}")).join("data"));
         command
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"));
         command
             .arg(format!("--listen-peer-urls={peer}"))
-            .arg(format!("--initial-advertise-peer-urls={peer}"));
+            .arg(format!("--initial-advertise-peer-urls=http://127.0.0.1:{known}"));
         command.arg(format!("--listen-metrics-urls=http://127.0.0.1:{health}"));
         command.arg(format!("--initial-cluster={}", peers.join(",")));
         command.arg(format!("--initial-cluster-token={}", self.folder.display()));
         command.arg(format!("--heartbeat-interval={}", HEARTBEAT.as_millis()));
         command.arg(format!("--election-timeout={}", 10 * HEARTBEAT.as_millis()));
-        if let Some(tls) = &self.tls {
+        command.args(&self.setting.options);
+        if let Some(tls) = &self.setting.tls {
             command.arg("--cert-file").arg(&tls.certificate).arg("--key-file").arg(&tls.key);
             if let Some(clients) = &tls.clients {
                 command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(clients);
@@ -282,10 +401,43 @@ impl Drop for Cluster {
         for member in 0..self.members.len() {
             self.kill(member);
         }
-        // The keeper reads the end of the pipe, and deletes the folder.
+        // The keeper reads the end of the pipe, and deletes the folder, and what is mounted there.
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }
+}
+
+fn pair(one: u16, other: u16) -> [u16; 2] {
+    [one.min(other), one.max(other)]
+}
+
+/// Mounts a file system in memory.
+fn mount(place: &Path, bytes: u64) {
+    let mut command = Command::new("mount");
+    command.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "manx-etcd"]).arg(place);
+    let output = command.output().expect("mount");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+/// Whether this process may mount file systems. If not, the test was told to be skipped, and
+/// returns.
+///
+/// # Panics
+/// If there is no folder for temporary files.
+pub fn can_mount() -> bool {
+    let place = std::env::temp_dir().join(format!("manx-mount-{}", std::process::id()));
+    fs::create_dir_all(&place).expect("a folder");
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(&place).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let can = run("mount", &["-t", "tmpfs", "-o", "size=1m", "manx-etcd"]) && run("umount", &[]);
+    let _ = fs::remove_dir(&place);
+    if !can {
+        skip("a disk that becomes full must be mounted, which root may do");
+    }
+    can
 }
 
 /// Whether a variable is one by which etcd takes options.

@@ -1,14 +1,18 @@
 //! What tests of several packages share. Only tests depend on it.
 
+mod certificates;
 pub mod etcd;
 pub mod future;
 mod fuzz;
 pub mod process;
+mod proxy;
 mod settings;
 mod skip;
 mod until;
 
+pub use certificates::make_certificates;
 pub use fuzz::{fuzz, mutate};
+pub use proxy::Proxy;
 pub use settings::{full, setting};
 pub use skip::{SKIPS, skip};
 pub use until::{LONG, Stop, eventually, until};

@@ -30,9 +30,51 @@ pub struct Address {
     pub(super) ca: Option<Vec<u8>>,
     /// A certificate and its key.
     pub(super) identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// The name in the members' certificates, if it is not their host.
+    pub(super) domain: Option<String>,
 }
 
 impl Address {
+    /// These members, each as `HOST:PORT` or as a URL, and no prefix.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn of(endpoints: &[String], is_secure: bool) -> Result<Address, AddressError> {
+        let strip = |endpoint: &String| {
+            let (scheme, host) = endpoint.split_once("://").unwrap_or(("", endpoint));
+            match scheme {
+                "" => {}
+                "http" if !is_secure => {}
+                "https" if is_secure => {}
+                "http" | "https" => {
+                    let what = "a URL begins with https:// if TLS is set, and with http:// if not";
+                    return Err(AddressError(format!("`{endpoint}`: {what}")));
+                }
+                _ => return Err(AddressError(format!("`{endpoint}`: write it as HOST:PORT"))),
+            }
+            member(host.trim_end_matches('/'))
+        };
+        let members = endpoints.iter().map(strip).collect::<Result<Vec<String>, AddressError>>()?;
+        let prefix = String::new();
+        Ok(Address { is_secure, members, prefix, user: None, password: None, ca: None, identity: None, domain: None })
+    }
+
+    /// Sets the user.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with_user(self, name: &str) -> Address {
+        Address { user: Some(name.into()), ..self }
+    }
+
+    /// Sets the name in the certificates of members, if it is not their host.
+    ///
+    /// ```
+    /// let address: manx::etcd::Address = "etcds://10.0.0.1/shop".parse()?;
+    /// let address = address.with_domain("etcd.example.com");
+    /// # Ok::<(), manx::etcd::AddressError>(())
+    /// ```
+    #[must_use]
+    pub fn with_domain(self, name: impl Into<String>) -> Address {
+        Address { domain: Some(name.into()), ..self }
+    }
+
     /// What all keys begin with.
     ///
     /// ```
@@ -134,8 +176,10 @@ impl FromStr for Address {
         if prefix.is_empty() || prefix.contains("//") {
             return Err(wrong(format!("a prefix has names with single slashes between: {EXAMPLE}")));
         }
-        let members = hosts.split(',').map(member).collect::<Result<Vec<String>, AddressError>>()?;
-        Ok(Address { is_secure, members, prefix: prefix.into(), user, password, ca: None, identity: None })
+        let members = hosts.split(',').map(member).collect::<Result<Vec<String>, AddressError>>();
+        let members = members.map_err(|AddressError(what)| wrong(format!("{what}: {EXAMPLE}")))?;
+        let prefix = prefix.into();
+        Ok(Address { is_secure, members, prefix, user, password, ca: None, identity: None, domain: None })
     }
 }
 
@@ -157,7 +201,7 @@ fn member(text: &str) -> Result<String, AddressError> {
     };
     match port.filter(|port| *port > 0 && is_host(host)) {
         Some(port) => Ok(format!("{host}:{port}")),
-        None => Err(AddressError(format!("`{text}` is no host with a port: {EXAMPLE}"))),
+        None => Err(AddressError(format!("`{text}` is no host with a port"))),
     }
 }
 

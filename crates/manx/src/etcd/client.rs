@@ -6,6 +6,11 @@
 //! may be carried out more than once, or after its call has failed: requests that change something
 //! are transactions that compare what only they change (`txn/etcd/chain.rs`), or do no harm twice.
 //!
+//! A call, a stream and a lease's heartbeats go to the same member. So the heartbeat, which never
+//! pauses, also shows that a stream without messages is alive: a member that was stopped keeps its
+//! connections and says nothing. When the client *goes on* to the next member, those that wait for
+//! a stream are told ([`Client::moved`]).
+//!
 //! A member that has no leader answers at once that it has none, because each call asks for that
 //! (`hasleader`). With a user, each call has a token, which is asked for first, and again when etcd
 //! no longer knows it.
@@ -19,8 +24,9 @@ use crate::lock::Mutex;
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::future::Future;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_stream::StreamExt as _;
 use tonic::client::Grpc;
@@ -29,8 +35,9 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How long the first member may be silent; each further one twice as long, …
-const SILENCE: Duration = Duration::from_secs(1);
+/// How long the first member may be silent, if nothing else is said; each further one twice as long,
+/// …
+pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 /// … up to this time.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long a connection may take to be made.
@@ -52,12 +59,33 @@ pub(crate) struct Failed {
     pub(crate) text: String,
     /// Whether etcd may have carried it out, or may yet.
     pub(crate) may_be_done: bool,
+    /// Whether etcd has said that it will not do it. Otherwise the time was over.
+    pub(crate) is_refusal: bool,
+}
+
+impl Failed {
+    /// Whether etcd has no room for what is written. It says so before it does anything or
+    /// afterwards, and then to each call that writes, until an operator has made room.
+    pub(crate) fn is_out_of_space(&self) -> bool {
+        self.text.contains("database space exceeded")
+    }
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&self.text)
     }
+}
+
+/// What a call said.
+pub(crate) struct Answer<R> {
+    pub(crate) value: R,
+    /// Whether an earlier attempt of the call may still be carried out.
+    pub(crate) is_doubtful: bool,
+    /// When the attempt was sent that was answered.
+    pub(crate) sent: Instant,
+    /// How often the client had gone on to another member then.
+    pub(crate) moves: usize,
 }
 
 /// What an error of one attempt means.
@@ -70,17 +98,28 @@ enum Kind {
     Token,
 }
 
+struct Member {
+    name: String,
+    endpoint: Endpoint,
+    channel: Mutex<Channel>,
+}
+
 /// A connection to each member; calls are made in a runtime of tokio.
 pub(crate) struct Client {
-    members: Vec<(String, Channel)>,
-    current: AtomicUsize,
+    members: Vec<Member>,
+    /// How often it has gone on to the next member: this number tells which one is asked.
+    moves: watch::Sender<usize>,
+    /// Why it has gone on the last time.
+    why: Mutex<String>,
+    /// How long the first member may be silent.
+    silence: Duration,
     user: Option<(String, String)>,
     token: Mutex<Option<MetadataValue<Ascii>>>,
 }
 
 impl Client {
     /// Connects lazily. To be called in the runtime.
-    pub(crate) fn new(address: &Address) -> Result<Client, String> {
+    pub(crate) fn new(address: &Address, silence: Duration) -> Result<Client, String> {
         let connect = |member: &String| {
             let scheme = if address.is_secure { "https" } else { "http" };
             let mut endpoint = Endpoint::from_shared(format!("{scheme}://{member}"))
@@ -97,12 +136,14 @@ impl Client {
                     format!("the certificates for etcd cannot be used: {}", with_causes(&error))
                 })?;
             }
-            Ok((member.clone(), endpoint.connect_lazy()))
+            let channel = Mutex::new(endpoint.connect_lazy());
+            Ok(Member { name: member.clone(), endpoint, channel })
         };
         let members = address.members.iter().map(connect).collect::<Result<Vec<_>, String>>()?;
         let password = address.password.clone().unwrap_or_default();
         let user = address.user.clone().map(|user| (user, password));
-        Ok(Client { members, current: AtomicUsize::new(0), user, token: Mutex::default() })
+        let (moves, why, token) = (watch::Sender::new(0), Mutex::default(), Mutex::default());
+        Ok(Client { members, moves, why, silence, user, token })
     }
 
     /// Calls until there is an answer, or it is too late.
@@ -116,7 +157,21 @@ impl Client {
         Q: Message + Clone + 'static,
         R: Message + Default + 'static,
     {
-        self.repeat(until, async |channel, token| {
+        self.ask(path, request, until).await.map(|answer| answer.value)
+    }
+
+    /// The same; and tells how the answer came.
+    pub(crate) async fn ask<Q, R>(
+        &self,
+        path: &'static str,
+        request: &Q,
+        until: Instant,
+    ) -> Result<Answer<R>, Failed>
+    where
+        Q: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        self.repeat(until, |channel, token| async move {
             let mut grpc = ready(channel).await?;
             let request = with_metadata(Request::new(request.clone()), token);
             let path = PathAndQuery::from_static(path);
@@ -126,8 +181,8 @@ impl Client {
     }
 
     /// Keeps a lease alive; the answer says for how many seconds it lives from when it was sent.
-    pub(crate) async fn keep_alive(&self, id: i64, until: Instant) -> Result<LeaseResponse, Failed> {
-        self.repeat(until, async |channel, token| {
+    pub(crate) async fn keep_alive(&self, id: i64, until: Instant) -> Result<Answer<LeaseResponse>, Failed> {
+        self.repeat(until, |channel, token| async move {
             let mut grpc = ready(channel).await?;
             let once = tokio_stream::once(LeaseRequest { id });
             let request = with_metadata(Request::new(once), token);
@@ -144,8 +199,9 @@ impl Client {
         &self,
         request: WatchRequest,
         until: Instant,
-    ) -> Result<Streaming<WatchResponse>, Failed> {
-        self.repeat(until, async |channel, token| {
+    ) -> Result<Answer<Streaming<WatchResponse>>, Failed> {
+        let request = &request;
+        self.repeat(until, |channel, token| async move {
             let mut grpc = ready(channel).await?;
             // The stream of requests stays open: its end may end the watch.
             let requests = tokio_stream::once(request.clone()).chain(tokio_stream::pending());
@@ -157,47 +213,71 @@ impl Client {
         .await
     }
 
-    /// Further calls go to another member.
-    pub(crate) fn next_member(&self) {
-        // Relaxed, as in `repeat`.
-        let current = self.current.load(Ordering::Relaxed);
-        self.current.store((current + 1) % self.members.len(), Ordering::Relaxed);
+    /// How often it has gone on to another member.
+    pub(crate) fn moves(&self) -> usize {
+        *self.moves.borrow()
     }
 
-    async fn repeat<R>(
+    /// Returns when it has gone on to another member after `moves`. A stream of a member that was
+    /// stopped does not end: what waits for its next message waits for this, too.
+    pub(crate) async fn moved(&self, moves: usize) {
+        // The sender is here, so it is not gone.
+        let _ = self.moves.subscribe().wait_for(|now| *now != moves).await;
+    }
+
+    /// Further calls go to another member than after `moves`.
+    pub(crate) fn go_on(&self, moves: usize, why: &str) {
+        let goes_on = self.moves.send_if_modified(|now| {
+            let is_first = *now == moves;
+            *now += usize::from(is_first);
+            is_first
+        });
+        if goes_on {
+            why.clone_into(&mut self.why.lock());
+        }
+    }
+
+    /// Why it has gone on to another member the last time.
+    pub(crate) fn why(&self) -> String {
+        self.why.lock().clone()
+    }
+
+    async fn repeat<R, F: Future<Output = Result<R, Status>>>(
         &self,
         until: Instant,
-        attempt: impl AsyncFn(Channel, Option<MetadataValue<Ascii>>) -> Result<R, Status>,
-    ) -> Result<R, Failed> {
-        let (mut silence, mut backoff, mut may_be_done) = (SILENCE, BACKOFF, false);
+        attempt: impl Fn(Channel, Option<MetadataValue<Ascii>>) -> F,
+    ) -> Result<Answer<R>, Failed> {
+        let (mut silence, mut backoff, mut may_be_done) = (self.silence, BACKOFF, false);
         loop {
-            // Relaxed: any member will do.
-            let current = self.current.load(Ordering::Relaxed);
-            let (name, channel) = &self.members[current];
-            let late = until.min(Instant::now() + silence);
+            let moves = self.moves();
+            let Member { name, endpoint, channel } = &self.members[moves % self.members.len()];
+            let channel_now = channel.lock().clone();
+            let sent = Instant::now();
+            let late = until.min(sent + silence);
             let answer = timeout_at(late, async {
-                let token = self.token(channel).await?;
-                attempt(channel.clone(), token).await
+                let token = self.token(&channel_now).await?;
+                attempt(channel_now.clone(), token).await
             });
             let (kind, text) = match answer.await {
-                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Ok(value)) => return Ok(Answer { value, is_doubtful: may_be_done, sent, moves }),
                 Ok(Err(status)) => (kind_of(&status), format!("{name}: {}", text_of(&status))),
-                Err(_) => (Kind::Retry, format!("{name}: no answer")),
+                Err(_) => {
+                    // Nothing may ever come by this connection.
+                    *channel.lock() = endpoint.connect_lazy();
+                    (Kind::Retry, format!("{name}: no answer within {:?}", sent.elapsed()))
+                }
             };
             may_be_done |= matches!(kind, Kind::Retry);
             match kind {
-                Kind::Refused => return Err(Failed { text, may_be_done }),
+                Kind::Refused => return Err(Failed { text, may_be_done, is_refusal: true }),
                 Kind::Token => *self.token.lock() = None,
                 Kind::Retry => {
-                    let next = (current + 1) % self.members.len();
-                    // Relaxed, as above. If another call has gone on already, that is as good.
-                    let _ =
-                        self.current.compare_exchange(current, next, Ordering::Relaxed, Ordering::Relaxed);
+                    self.go_on(moves, &text);
                     silence = (silence * 2).min(SILENCE_MAX);
                 }
             }
             if Instant::now() + backoff >= until {
-                return Err(Failed { text, may_be_done });
+                return Err(Failed { text, may_be_done, is_refusal: false });
             }
             sleep(backoff).await;
             backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -240,6 +320,9 @@ fn with_metadata<T>(mut request: Request<T>, token: Option<MetadataValue<Ascii>>
 
 fn tls(address: &Address) -> ClientTlsConfig {
     let mut tls = ClientTlsConfig::new();
+    if let Some(domain) = &address.domain {
+        tls = tls.domain_name(domain);
+    }
     if let Some(ca) = &address.ca {
         tls = tls.ca_certificate(Certificate::from_pem(ca));
     }

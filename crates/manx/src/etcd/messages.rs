@@ -5,6 +5,7 @@ use prost::{Message, Oneof};
 
 pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
 pub(crate) const TXN: &str = "/etcdserverpb.KV/Txn";
+pub(crate) const DELETE_RANGE: &str = "/etcdserverpb.KV/DeleteRange";
 pub(crate) const LEASE_GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 pub(crate) const LEASE_REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
 /// A stream of requests, and one of answers.
@@ -12,6 +13,8 @@ pub(crate) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 /// The same.
 pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
+pub(crate) const LOCK: &str = "/v3lockpb.Lock/Lock";
+pub(crate) const UNLOCK: &str = "/v3lockpb.Lock/Unlock";
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseHeader {
@@ -23,6 +26,8 @@ pub(crate) struct ResponseHeader {
 pub(crate) struct KeyValue {
     #[prost(bytes = "vec", tag = "1")]
     pub(crate) key: Vec<u8>,
+    #[prost(int64, tag = "2")]
+    pub(crate) create_revision: i64,
     #[prost(int64, tag = "3")]
     pub(crate) mod_revision: i64,
     #[prost(bytes = "vec", tag = "5")]
@@ -44,6 +49,9 @@ pub(crate) struct RangeRequest {
     /// 0: the newest.
     #[prost(int64, tag = "4")]
     pub(crate) revision: i64,
+    /// The member answers from what it has, which may lag behind.
+    #[prost(bool, tag = "7")]
+    pub(crate) serializable: bool,
     #[prost(bool, tag = "8")]
     pub(crate) keys_only: bool,
 }
@@ -103,8 +111,14 @@ impl Op {
         Op::Range(RangeRequest { key, ..RangeRequest::default() }).into()
     }
 
-    pub(crate) fn put(key: Vec<u8>, value: Vec<u8>) -> RequestOp {
-        Op::Put(PutRequest { key, value, lease: 0 }).into()
+    /// The entries from `key` to before `range_end`.
+    pub(crate) fn read(key: Vec<u8>, range_end: Vec<u8>) -> RequestOp {
+        Op::Range(RangeRequest { key, range_end, ..RangeRequest::default() }).into()
+    }
+
+    /// The entry goes with the lease, if that is not 0.
+    pub(crate) fn put(key: Vec<u8>, value: Vec<u8>, lease: i64) -> RequestOp {
+        Op::Put(PutRequest { key, value, lease }).into()
     }
 
     /// The keys from `key` to before `range_end`, or `key` alone if that is empty.
@@ -207,8 +221,12 @@ pub(crate) struct WatchCreateRequest {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct WatchResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
     #[prost(bool, tag = "4")]
     pub(crate) canceled: bool,
+    #[prost(string, tag = "6")]
+    pub(crate) cancel_reason: String,
     #[prost(message, repeated, tag = "11")]
     pub(crate) events: Vec<Event>,
 }
@@ -224,6 +242,13 @@ pub(crate) struct Event {
 
 impl Event {
     pub(crate) const DELETE: i32 = 1;
+}
+
+/// An answer that only the revision is read from.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Revised {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) header: Option<ResponseHeader>,
 }
 
 /// An answer that nothing is read from.
@@ -242,6 +267,27 @@ pub(crate) struct AuthenticateRequest {
 pub(crate) struct AuthenticateResponse {
     #[prost(string, tag = "2")]
     pub(crate) token: String,
+}
+
+/// A name to lock, until it is unlocked or the lease ends.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LockRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) name: Vec<u8>,
+    #[prost(int64, tag = "2")]
+    pub(crate) lease: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LockResponse {
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) key: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct UnlockRequest {
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
 }
 
 /// The end of the range of all keys with this prefix.

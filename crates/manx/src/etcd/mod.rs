@@ -5,10 +5,13 @@
 //! | `address.rs` | which members there are, how they are reached, and the prefix of the keys |
 //! | `client.rs` | calls, which are repeated at another member until an answer comes |
 //! | `messages.rs` | the messages of its protocol |
-//! | `plain.rs` | transactions as they are, for comparison |
+//! | `plain.rs` | transactions and locks as they are, for comparison |
 //!
 //! The messages are written by hand: there are few, and crates that generate them from etcd's own
 //! files need a compiler (`protoc`) wherever the project is built.
+
+// Each of the two features uses a part.
+#![cfg_attr(not(all(feature = "cluster", feature = "etcd")), allow(dead_code))]
 
 mod address;
 pub(crate) mod client;
@@ -16,6 +19,6 @@ pub(crate) mod messages;
 mod plain;
 
 pub use address::{Address, AddressError};
-// For the example `etcd_commits`.
+// For the examples `etcd_commits` and `range_cluster`, and for tests.
 #[doc(hidden)]
 pub use plain::Plain;

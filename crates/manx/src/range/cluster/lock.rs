@@ -1,8 +1,9 @@
 //! A range lock for several machines, and its guards.
 
 use super::error::{Error, Participant};
+use super::index::Index;
 use super::portable::{Portable, encoded, shown};
-use super::queue::{self, Change, Granted, Names};
+use super::queue::{self, Granted, Leaves, Name};
 use super::request::{Claim, Identity, Part, Request};
 use super::rule::{judge, participant, written};
 use super::session::{Session, Shared};
@@ -13,6 +14,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Numbers of requests of nobody have this bit.
+const NOBODY: u64 = 1 << 33;
 
 /// A lock of ranges of keys for processes on several machines: they wait for each other only if
 /// their ranges overlap. Processes that give it the same name, on the same etcd, mean the same
@@ -35,8 +39,8 @@ use std::time::{Duration, Instant};
 /// # Ok::<(), Error>(())
 /// ```
 pub struct RangeLock<K> {
-    shared: Arc<Shared>,
-    names: Names,
+    pub(super) shared: Arc<Shared>,
+    pub(super) index: Index,
     keys: PhantomData<fn(K)>,
 }
 
@@ -44,10 +48,17 @@ pub struct RangeLock<K> {
 /// or the session is lost.
 #[must_use = "the range is given back when this is dropped"]
 pub struct RangeGuard<K: Portable> {
-    lock: RangeLock<K>,
+    held: Held<K>,
     span: Span<K>,
     access: Access,
-    granted: Granted,
+}
+
+/// A request that is given back when this is dropped.
+pub(super) struct Held<K> {
+    lock: RangeLock<K>,
+    token: i64,
+    /// `None` when it was given back.
+    name: Option<Name>,
 }
 
 impl Session {
@@ -62,7 +73,7 @@ impl Session {
     /// # Ok::<(), manx::range::cluster::Error>(())
     /// ```
     pub fn range_lock<K: Portable>(&self, name: &str) -> RangeLock<K> {
-        RangeLock { shared: Arc::clone(self.shared()), names: Names::new(name), keys: PhantomData }
+        RangeLock { shared: Arc::clone(self.shared()), index: Index::new(name), keys: PhantomData }
     }
 }
 
@@ -73,7 +84,7 @@ impl<K: Portable> RangeLock<K> {
     /// [`Error::InvalidRange`]; [`Error::Deadlock`], also if the calling thread holds a guard that
     /// is in its own way; [`Error::SessionLost`], [`Error::Refused`] and [`Error::Foreign`].
     pub fn lock<R: IntoSpan<K>>(&self, range: R) -> Result<RangeGuard<K>, Error> {
-        self.guard(range.into_span()?, Access::Exclusive, false, None)
+        self.lock_as(range.into_span()?, Access::Exclusive)
     }
 
     /// Shares the range. Waits until no other holder has a key of it for itself.
@@ -81,7 +92,15 @@ impl<K: Portable> RangeLock<K> {
     /// # Errors
     /// As [`RangeLock::lock`].
     pub fn lock_shared<R: IntoSpan<K>>(&self, range: R) -> Result<RangeGuard<K>, Error> {
-        self.guard(range.into_span()?, Access::Shared, false, None)
+        self.lock_as(range.into_span()?, Access::Shared)
+    }
+
+    /// As [`RangeLock::lock`] or [`RangeLock::lock_shared`]: the access is a value.
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock`].
+    pub fn lock_as(&self, span: Span<K>, access: Access) -> Result<RangeGuard<K>, Error> {
+        self.guard(span, access, Manner::WAITS)
     }
 
     /// Takes the range if that needs no waiting for another holder. (It does wait for etcd.)
@@ -90,7 +109,7 @@ impl<K: Portable> RangeLock<K> {
     /// [`Error::WouldBlock`]; otherwise as [`RangeLock::lock`]. Meanwhile a `try_lock` of another
     /// process may fail, too.
     pub fn try_lock<R: IntoSpan<K>>(&self, range: R) -> Result<RangeGuard<K>, Error> {
-        self.guard(range.into_span()?, Access::Exclusive, true, None)
+        self.guard(range.into_span()?, Access::Exclusive, Manner::TRIES)
     }
 
     /// Shares the range if that needs no waiting for another holder.
@@ -98,16 +117,17 @@ impl<K: Portable> RangeLock<K> {
     /// # Errors
     /// As [`RangeLock::try_lock`].
     pub fn try_lock_shared<R: IntoSpan<K>>(&self, range: R) -> Result<RangeGuard<K>, Error> {
-        self.guard(range.into_span()?, Access::Shared, true, None)
+        self.guard(range.into_span()?, Access::Shared, Manner::TRIES)
     }
 
-    /// Takes the range, and gives up after `timeout`. If etcd does not answer then, it returns as
-    /// soon as etcd does, or when the session is lost.
+    /// Takes the range, and gives up after `timeout`. That limits the wait for other holders and
+    /// nothing else: a range that is free is taken, however little time there is. If etcd does not
+    /// answer, it returns as soon as etcd does, or when the session is lost.
     ///
     /// # Errors
     /// [`Error::TimedOut`]; otherwise as [`RangeLock::lock`].
     pub fn lock_timeout<R: IntoSpan<K>>(&self, range: R, timeout: Duration) -> Result<RangeGuard<K>, Error> {
-        self.guard(range.into_span()?, Access::Exclusive, false, Instant::now().checked_add(timeout))
+        self.guard(range.into_span()?, Access::Exclusive, Manner::within(timeout))
     }
 
     /// Shares the range, and gives up after `timeout`.
@@ -119,7 +139,60 @@ impl<K: Portable> RangeLock<K> {
         range: R,
         timeout: Duration,
     ) -> Result<RangeGuard<K>, Error> {
-        self.guard(range.into_span()?, Access::Shared, false, Instant::now().checked_add(timeout))
+        self.guard(range.into_span()?, Access::Shared, Manner::within(timeout))
+    }
+
+    /// As [`RangeLock::lock_timeout`], but gives up at `end`.
+    ///
+    /// ```no_run
+    /// # use manx::range::cluster::{Error, Options, RangeLock, Session};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// # let session = Session::connect(Options::new(["127.0.0.1:2379"]))?;
+    /// // Both, or neither, by one point in time.
+    /// let (from, to): (RangeLock<u64>, RangeLock<u64>) = (session.range_lock("a"), session.range_lock("b"));
+    /// let end = Instant::now() + Duration::from_secs(5);
+    /// let both = (from.lock_until(0..10, end)?, to.lock_until(90..100, end)?);
+    /// # drop(both);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock_timeout`].
+    pub fn lock_until<R: IntoSpan<K>>(&self, range: R, end: Instant) -> Result<RangeGuard<K>, Error> {
+        self.guard(range.into_span()?, Access::Exclusive, Manner::until(end))
+    }
+
+    /// As [`RangeLock::lock_shared_timeout`], but gives up at `end`.
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock_timeout`].
+    pub fn lock_shared_until<R: IntoSpan<K>>(&self, range: R, end: Instant) -> Result<RangeGuard<K>, Error> {
+        self.guard(range.into_span()?, Access::Shared, Manner::until(end))
+    }
+
+    /// As [`RangeLock::lock_as`], for a task of any executor. The future may be dropped at any time:
+    /// then the request leaves in the background. What it locks belongs to the
+    /// [`task`](crate::range::task()) that polls it, if there is one.
+    ///
+    /// The drop of a guard blocks: a task gives it back by [`RangeGuard::unlock_async`].
+    ///
+    /// ```no_run
+    /// use manx::range::cluster::{Error, RangeLock};
+    /// use manx::range::{Access, Span};
+    ///
+    /// async fn update(file: &RangeLock<u64>) -> Result<(), Error> {
+    ///     let head = file.lock_async(Span::new(0, 4096)?, Access::Exclusive).await?;
+    ///     println!("write with token {}", head.token());
+    ///     head.unlock_async().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock`].
+    pub async fn lock_async(&self, span: Span<K>, access: Access) -> Result<RangeGuard<K>, Error> {
+        let held = self.hold_async(vec![(encoded(&span), access)]).await?;
+        Ok(RangeGuard { held, span, access })
     }
 
     /// All requests of the lock, of all machines, in the order of their arrival: held ranges and
@@ -128,7 +201,7 @@ impl<K: Portable> RangeLock<K> {
     /// # Errors
     /// As [`RangeLock::lock`], beside deadlocks.
     pub fn dump(&self) -> Result<Vec<Entry>, Error> {
-        let list = self.shared.run(queue::list(&self.shared.alive, &self.names))?;
+        let list = self.shared.run(queue::list(&self.shared.alive, &self.index))?;
         let entry = |request: &Request| Entry {
             owner: participant(request),
             ranges: written(request, |(span, access)| format!("{access:?} {}", shown::<K>(span))),
@@ -138,41 +211,47 @@ impl<K: Portable> RangeLock<K> {
         Ok(list.iter().map(entry).collect())
     }
 
-    /// Whether the session is lost: then nothing is held any more.
-    pub fn is_lost(&self) -> bool {
-        self.shared.alive.is_lost()
+    fn guard(&self, span: Span<K>, access: Access, manner: Manner) -> Result<RangeGuard<K>, Error> {
+        let held = self.shared.run(self.hold(vec![(encoded(&span), access)], manner))?;
+        Ok(RangeGuard { held, span, access })
     }
 
-    fn guard(
-        &self,
-        span: Span<K>,
-        access: Access,
-        tries: bool,
-        end: Option<Instant>,
-    ) -> Result<RangeGuard<K>, Error> {
-        let (joins, tag, number) = (false, None, Holder::current().to_bits().into());
-        let parts = vec![(encoded(&span), access)];
-        let granted = self.acquire(Asked { joins, tries, tag, number, end }, parts)?;
-        Ok(RangeGuard { lock: self.clone(), span, access, granted })
+    /// A request of the calling thread.
+    pub(super) async fn hold(&self, parts: Vec<Part>, manner: Manner) -> Result<Held<K>, Error> {
+        let holder = Holder::current().to_bits().into();
+        let granted = self.acquire(Asked { number: holder, owner: None, manner }, parts).await?;
+        Ok(Held { lock: self.clone(), token: granted.token, name: Some(granted.name) })
+    }
+
+    /// A request of the task that polls this; if it is no [`task`](crate::range::task()), of
+    /// nobody.
+    pub(super) async fn hold_async(&self, parts: Vec<Part>) -> Result<Held<K>, Error> {
+        let holder = Holder::current();
+        let number = match holder.task_number() {
+            Some(_) => holder.to_bits().into(),
+            None => NOBODY | self.shared.number(),
+        };
+        let asked = Asked { number, owner: None, manner: Manner::WAITS };
+        let granted = self.shared.within(self.acquire(asked, parts)).await?;
+        Ok(Held { lock: self.clone(), token: granted.token, name: Some(granted.name) })
     }
 
     /// Waits for a request of this session.
-    pub(super) fn acquire(&self, asked: Asked, parts: Vec<Part>) -> Result<Granted, Error> {
-        let Asked { joins, tries, tag, number, end } = asked;
+    pub(super) async fn acquire(&self, asked: Asked, parts: Vec<Part>) -> Result<Granted, Error> {
+        let Asked { number, owner, manner: Manner { tries, end } } = asked;
         self.shared.alive.check()?;
         let identity = Identity { session: self.shared.alive.lease, number };
+        let joins = owner.is_some();
+        let Ownership { tag, earlier } = owner.unwrap_or_default();
         let claim = Claim { identity, joins, tries, tag, name: self.shared.name().to_owned(), parts };
-        self.shared.run(queue::lock::<K>(&self.shared, &self.names, claim, end))
+        queue::lock::<K>(&self.shared, &self.index, claim, earlier, end).await
     }
+}
 
-    /// A number that no other request or owner of the session has.
-    pub(super) fn number(&self) -> u64 {
-        self.shared.number()
-    }
-
-    /// Writes values and gives back requests.
-    pub(super) fn change(&self, changes: Vec<Change>) -> Result<i64, Error> {
-        self.shared.run(queue::change(&self.shared.alive, changes))
+impl<K> RangeLock<K> {
+    /// Whether the session is lost: then nothing is held any more.
+    pub fn is_lost(&self) -> bool {
+        self.shared.alive.is_lost()
     }
 }
 
@@ -190,13 +269,73 @@ pub struct Entry {
     pub waits: bool,
 }
 
-/// How a request is made.
+/// What makes a request, and how.
 pub(super) struct Asked {
-    pub joins: bool,
-    pub tries: bool,
-    pub tag: Option<u64>,
     pub number: u64,
+    /// `None`: a thread or a task.
+    pub owner: Option<Ownership>,
+    pub manner: Manner,
+}
+
+#[derive(Default)]
+pub(super) struct Ownership {
+    pub tag: Option<u64>,
+    /// The owner's requests so far.
+    pub earlier: Vec<Request>,
+}
+
+/// For how long a request waits.
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    pub tries: bool,
     pub end: Option<Instant>,
+}
+
+impl Manner {
+    pub(super) const WAITS: Manner = Manner { tries: false, end: None };
+    pub(super) const TRIES: Manner = Manner { tries: true, end: None };
+
+    pub(super) fn until(end: Instant) -> Manner {
+        Manner { tries: false, end: Some(end) }
+    }
+
+    pub(super) fn within(timeout: Duration) -> Manner {
+        Manner { tries: false, end: Instant::now().checked_add(timeout) }
+    }
+}
+
+impl<K> Held<K> {
+    pub(super) fn token(&self) -> u64 {
+        self.token.unsigned_abs()
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lock.is_lost()
+    }
+
+    fn leaves(&mut self) -> Option<Leaves<'_>> {
+        self.name.take().map(|name| Leaves::new(&self.lock.shared, name))
+    }
+
+    pub(super) fn leave(&mut self) -> Result<(), Error> {
+        let shared = Arc::clone(&self.lock.shared);
+        self.leaves().map_or(Ok(()), |leaves| shared.run(leaves.now()))
+    }
+
+    pub(super) async fn leave_async(&mut self) -> Result<(), Error> {
+        let shared = Arc::clone(&self.lock.shared);
+        match self.leaves() {
+            Some(leaves) => shared.within(leaves.now()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl<K> Drop for Held<K> {
+    fn drop(&mut self) {
+        // If the session is lost, nothing is held.
+        let _ = self.leave();
+    }
 }
 
 impl<K: Portable> RangeGuard<K> {
@@ -215,13 +354,13 @@ impl<K: Portable> RangeGuard<K> {
     /// lower ones, is safe from a holder that was stopped and does not know yet that its session is
     /// lost.
     pub fn token(&self) -> u64 {
-        self.granted.token.unsigned_abs()
+        self.held.token()
     }
 
     /// Whether the session is lost: then the range is not held any more. See
     /// [`Session::on_lost`](super::Session::on_lost) to be told.
     pub fn is_lost(&self) -> bool {
-        self.lock.is_lost()
+        self.held.is_lost()
     }
 
     /// Gives the range back, as the drop does, and says whether that went well.
@@ -229,35 +368,28 @@ impl<K: Portable> RangeGuard<K> {
     /// # Errors
     /// [`Error::SessionLost`]: it had been given back before.
     pub fn unlock(mut self) -> Result<(), Error> {
-        self.leave()
+        self.held.leave()
     }
 
-    fn leave(&mut self) -> Result<(), Error> {
-        let key = std::mem::take(&mut self.granted.own.key);
-        if key.is_empty() {
-            return Ok(());
-        }
-        let change = Change { key, version: 0, value: None, grave: self.granted.grave.take() };
-        self.lock.change(vec![change]).map(drop)
-    }
-}
-
-impl<K: Portable> Drop for RangeGuard<K> {
-    fn drop(&mut self) {
-        // If the session is lost, nothing is held.
-        let _ = self.leave();
+    /// As [`RangeGuard::unlock`], without a thread that waits. If the future is dropped, the range
+    /// is given back in the background.
+    ///
+    /// # Errors
+    /// As [`RangeGuard::unlock`].
+    pub async fn unlock_async(mut self) -> Result<(), Error> {
+        self.held.leave_async().await
     }
 }
 
 impl<K> Clone for RangeLock<K> {
     fn clone(&self) -> RangeLock<K> {
-        RangeLock { shared: Arc::clone(&self.shared), names: self.names.clone(), keys: PhantomData }
+        RangeLock { shared: Arc::clone(&self.shared), index: self.index.clone(), keys: PhantomData }
     }
 }
 
 impl<K> fmt::Debug for RangeLock<K> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("RangeLock").field("names", &self.names).finish_non_exhaustive()
+        to.debug_struct("RangeLock").field("index", &self.index).finish_non_exhaustive()
     }
 }
 

@@ -3,8 +3,7 @@
 //! The same ranges, owners and errors as [`RangeLock`](super::RangeLock) has in one process, for
 //! processes on several machines that share an etcd (3.4 or later). There is no server of ours:
 //! each process reads and writes keys of etcd, which decides what came first. Needs the cargo
-//! feature `cluster`, whose build needs `protoc` with Google's protocols (Debian: protobuf-compiler
-//! and libprotobuf-dev).
+//! feature `cluster`.
 //!
 //! | promise | by |
 //! | --- | --- |
@@ -14,20 +13,27 @@
 //! | A holder that does not reach etcd any more is told before its ranges are given to others | [`Session::is_lost`], [`Session::on_lost`] |
 //! | A holder that was stopped, and writes late, can be refused | [`RangeGuard::token`] |
 //! | Of waiters in a circle the last one gets an error | [`Error::Deadlock`], `rule.rs` |
-//! | The death of a member of etcd fails no call, as long as more than half of them live | `link.rs` |
+//! | The death of a member of etcd fails no call, as long as more than half of them live | `etcd/client.rs` |
+//! | A range costs no more when thousands of others are held | `index.rs` |
 //!
-//! A free range costs one call of etcd, and its release another one; a waiter watches one key. Each
-//! lock reads all requests of the lock with this name, so a lock is for thousands of ranges that
-//! are held at the same time, not for millions.
+//! A free range costs one call of etcd, and its release another one; a waiter watches one key.
 //!
-//! What differs from the lock in one process: waiters are never overtaken; there are no sets of
-//! ranges, no tasks, and guards cannot be cut; circles are always looked for. An owner passes a
-//! waiter only if this one waits directly for a range of the owner; if it waits for another waiter
-//! that waits for the owner, the owner gets [`Error::Deadlock`].
+//! | to take | for a thread | for a task |
+//! | --- | --- | --- |
+//! | one range | [`RangeLock::lock`], [`RangeLock::lock_until`] | [`RangeLock::lock_async`] |
+//! | several ranges, all or none | [`RangeLock::lock_many`] | [`RangeLock::lock_many_async`] |
+//! | one range after the other, as a transaction does | [`Owner::lock`] | [`Owner::lock_async`] |
+//!
+//! What differs from the lock in one process: waiters are never overtaken; guards cannot be cut;
+//! circles are always looked for. An owner passes a waiter only if this one waits directly for a
+//! range of the owner; if it waits for another waiter that waits for the owner, the owner gets
+//! [`Error::Deadlock`].
 
+mod driver;
 mod error;
-mod link;
+mod index;
 mod lock;
+mod many;
 mod options;
 mod owner;
 mod portable;
@@ -38,6 +44,7 @@ mod session;
 
 pub use error::{Deadlock, Error, Link, Participant};
 pub use lock::{Entry, RangeGuard, RangeLock};
+pub use many::ManyGuard;
 pub use options::{CONNECT_TIMEOUT, Options, TTL, Tls};
 pub use owner::Owner;
 pub use portable::Portable;

@@ -1,7 +1,7 @@
 //! How etcd is reached, and for how long a session outlives its process.
 
 use super::error::Error;
-use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
+use crate::etcd::{Address, AddressError};
 use std::time::Duration;
 
 /// The default time after which the ranges of a dead process are free.
@@ -102,24 +102,23 @@ impl Options {
         Ok(())
     }
 
-    /// What the crate takes.
-    pub(super) fn connect_options(&self) -> ConnectOptions {
-        // A member without a leader says so at once, and another one is asked.
-        let mut options = ConnectOptions::new().with_require_leader(true);
+    /// The members, and what they are shown.
+    pub(super) fn address(&self) -> Result<Address, Error> {
+        let unusable = |error: AddressError| Error::Unusable(format!("an endpoint of etcd: {error}"));
+        let mut address = Address::of(&self.endpoints, self.tls.is_some()).map_err(unusable)?;
         if let Some((name, password)) = &self.user {
-            options = options.with_user(name, password);
+            address = address.with_user(name).with_password(password);
         }
         if let Some(tls) = &self.tls {
-            let mut of_crate = TlsOptions::new().ca_certificate(Certificate::from_pem(&tls.authority));
+            address = address.with_ca(&*tls.authority);
             if let Some((certificate, key)) = &tls.identity {
-                of_crate = of_crate.identity(Identity::from_pem(certificate, key));
+                address = address.with_identity(&**certificate, &**key);
             }
             if let Some(domain) = &tls.domain {
-                of_crate = of_crate.domain_name(domain);
+                address = address.with_domain(domain);
             }
-            options = options.with_tls(of_crate);
         }
-        options
+        Ok(address)
     }
 }
 

@@ -13,13 +13,16 @@
 //! carries, or leaves if that is nothing. A range that is still held is at no moment free.
 
 use super::error::Error;
-use super::lock::{Asked, RangeLock};
+use super::lock::{Asked, Manner, Ownership, RangeLock};
+use super::many::parts;
 use super::portable::{Portable, encoded};
-use super::queue::{Change, Granted};
-use super::request::{Claim, Part};
+use super::queue::{self, Change, Granted, Leaves, Name};
+use super::request::{Claim, Part, Request};
+use crate::range::many::SpanSet;
 use crate::range::raw::Access;
 use crate::range::span::{IntoSpan, Span};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Numbers of owners have this bit; those of threads and tasks have not.
@@ -48,6 +51,8 @@ pub struct Owner<K: Portable> {
     held: Vec<Held<K>>,
     requests: Vec<Own>,
     token: i64,
+    /// A task was dropped while it wrote requests: which values they have is not known.
+    is_torn: bool,
 }
 
 #[derive(Clone)]
@@ -58,20 +63,19 @@ struct Held<K> {
     carriers: Vec<Vec<u8>>,
 }
 
-/// A request in etcd.
+/// A request as it stands in etcd.
+#[derive(Clone)]
 struct Own {
-    key: Vec<u8>,
-    version: i64,
-    /// As it stands there.
-    claim: Claim,
-    grave: Option<Vec<u8>>,
+    request: Request,
+    name: Name,
 }
 
 impl<K: Portable> RangeLock<K> {
     /// An owner that holds nothing yet.
     pub fn owner(&self) -> Owner<K> {
-        let number = OWNER | self.number();
-        Owner { lock: self.clone(), number, tag: None, held: Vec::new(), requests: Vec::new(), token: 0 }
+        let number = OWNER | self.shared.number();
+        let (lock, held, requests) = (self.clone(), Vec::new(), Vec::new());
+        Owner { lock, number, tag: None, held, requests, token: 0, is_torn: false }
     }
 }
 
@@ -103,7 +107,7 @@ impl<K: Portable> Owner<K> {
     /// # Errors
     /// As [`Owner::lock`].
     pub fn lock_as(&mut self, span: Span<K>, access: Access) -> Result<(), Error> {
-        self.take(span, access, false, None)
+        self.take_one(span, access, Manner::WAITS)
     }
 
     /// Takes the range if that needs no waiting for another holder.
@@ -111,7 +115,7 @@ impl<K: Portable> Owner<K> {
     /// # Errors
     /// As [`RangeLock::try_lock`].
     pub fn try_lock<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), Error> {
-        self.take(range.into_span()?, Access::Exclusive, true, None)
+        self.take_one(range.into_span()?, Access::Exclusive, Manner::TRIES)
     }
 
     /// Shares the range if that needs no waiting for another holder.
@@ -119,7 +123,7 @@ impl<K: Portable> Owner<K> {
     /// # Errors
     /// As [`RangeLock::try_lock`].
     pub fn try_lock_shared<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), Error> {
-        self.take(range.into_span()?, Access::Shared, true, None)
+        self.take_one(range.into_span()?, Access::Shared, Manner::TRIES)
     }
 
     /// Takes the range, and gives up after `timeout`.
@@ -127,7 +131,7 @@ impl<K: Portable> Owner<K> {
     /// # Errors
     /// As [`RangeLock::lock_timeout`].
     pub fn lock_timeout<R: IntoSpan<K>>(&mut self, range: R, timeout: Duration) -> Result<(), Error> {
-        self.take(range.into_span()?, Access::Exclusive, false, Instant::now().checked_add(timeout))
+        self.take_one(range.into_span()?, Access::Exclusive, Manner::within(timeout))
     }
 
     /// Shares the range, and gives up after `timeout`.
@@ -135,63 +139,170 @@ impl<K: Portable> Owner<K> {
     /// # Errors
     /// As [`RangeLock::lock_timeout`].
     pub fn lock_shared_timeout<R: IntoSpan<K>>(&mut self, range: R, timeout: Duration) -> Result<(), Error> {
-        self.take(range.into_span()?, Access::Shared, false, Instant::now().checked_add(timeout))
+        self.take_one(range.into_span()?, Access::Shared, Manner::within(timeout))
     }
 
-    fn take(
-        &mut self,
-        span: Span<K>,
-        access: Access,
-        tries: bool,
-        end: Option<Instant>,
-    ) -> Result<(), Error> {
-        let suffices = |held: &&Held<K>| {
-            held.span.covers(&span) && (held.access == Access::Exclusive || access == Access::Shared)
+    /// As [`Owner::lock_timeout`], but gives up at `end`: one for all that a transaction locks.
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock_timeout`].
+    pub fn lock_until<R: IntoSpan<K>>(&mut self, range: R, end: Instant) -> Result<(), Error> {
+        self.take_one(range.into_span()?, Access::Exclusive, Manner::until(end))
+    }
+
+    /// As [`Owner::lock_shared_timeout`], but gives up at `end`.
+    ///
+    /// # Errors
+    /// As [`RangeLock::lock_timeout`].
+    pub fn lock_shared_until<R: IntoSpan<K>>(&mut self, range: R, end: Instant) -> Result<(), Error> {
+        self.take_one(range.into_span()?, Access::Shared, Manner::until(end))
+    }
+
+    /// Takes all of the ranges, or none. While it waits, it has none of them; so owners that want
+    /// the same ranges in different orders do not get stuck.
+    ///
+    /// ```no_run
+    /// # use manx::range::cluster::{Error, Options, RangeLock, Session};
+    /// use manx::range::{Access, Span, SpanSet};
+    ///
+    /// # let session = Session::connect(Options::new(["127.0.0.1:2379"]))?;
+    /// let accounts: RangeLock<u64> = session.range_lock("accounts");
+    /// let mut transfer = accounts.owner();
+    /// transfer.lock_many(SpanSet::merged([Span::point(7), Span::point(3)])?, Access::Exclusive)?;
+    /// assert_eq!(transfer.held().count(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Owner::lock`].
+    pub fn lock_many(&mut self, set: SpanSet<K>, access: Access) -> Result<(), Error> {
+        let shared = Arc::clone(&self.lock.shared);
+        shared.run(self.take(set, access, Manner::WAITS))
+    }
+
+    /// As [`Owner::lock`], for a task of any executor. The future may be dropped at any time: then
+    /// the range is not held.
+    ///
+    /// ```no_run
+    /// use manx::range::cluster::{Error, Owner};
+    ///
+    /// async fn rename(directory: &mut Owner<String>) -> Result<(), Error> {
+    ///     directory.lock_shared_async(.."b".to_owned()).await?;
+    ///     directory.lock_async("a".to_owned().."aa".to_owned()).await?;
+    ///     directory.release_all_async().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Owner::lock`].
+    pub async fn lock_async<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), Error> {
+        self.lock_as_async(range.into_span()?, Access::Exclusive).await
+    }
+
+    /// As [`Owner::lock_shared`], for a task. See [`Owner::lock_async`].
+    ///
+    /// # Errors
+    /// As [`Owner::lock`].
+    pub async fn lock_shared_async<R: IntoSpan<K>>(&mut self, range: R) -> Result<(), Error> {
+        self.lock_as_async(range.into_span()?, Access::Shared).await
+    }
+
+    /// As [`Owner::lock_as`], for a task. See [`Owner::lock_async`].
+    ///
+    /// # Errors
+    /// As [`Owner::lock`].
+    pub async fn lock_as_async(&mut self, span: Span<K>, access: Access) -> Result<(), Error> {
+        let set = SpanSet::merged([span])?;
+        let shared = Arc::clone(&self.lock.shared);
+        shared.within(self.take(set, access, Manner::WAITS)).await
+    }
+
+    fn take_one(&mut self, span: Span<K>, access: Access, manner: Manner) -> Result<(), Error> {
+        let set = SpanSet::merged([span])?;
+        let shared = Arc::clone(&self.lock.shared);
+        shared.run(self.take(set, access, manner))
+    }
+
+    async fn take(&mut self, set: SpanSet<K>, access: Access, manner: Manner) -> Result<(), Error> {
+        self.mend().await?;
+        let has = |span: &Span<K>| {
+            let suffices = |held: &&Held<K>| {
+                held.span.covers(span) && (held.access == Access::Exclusive || access == Access::Shared)
+            };
+            self.held.iter().find(suffices).map(|held| held.carriers.clone())
         };
         if !self.is_lost()
-            && let Some(held) = self.held.iter().find(suffices)
+            && let Some(carriers) = set.spans().iter().map(has).collect::<Option<Vec<_>>>()
         {
-            let carriers = held.carriers.clone();
-            self.held.push(Held { span, access, carriers });
+            let held = set.spans().iter().cloned().zip(carriers);
+            self.held.extend(held.map(|(span, carriers)| Held { span, access, carriers }));
             return Ok(());
         }
-        let part = (encoded(&span), access);
-        let asked = Asked { joins: true, tries, tag: self.tag, number: self.number, end };
-        let Granted { own, grows, token, grave } = self.lock.acquire(asked, vec![part.clone()])?;
-        let own = Own { key: own.key, version: own.version, claim: own.claim, grave };
-        let token = match self.grow(&grows, &part) {
-            Ok(grown) => token.max(grown),
+        let parts = parts(&set, access);
+        let earlier = self.requests.iter().map(|own| own.request.clone()).collect();
+        let owner = Some(Ownership { tag: self.tag, earlier });
+        let asked = Asked { number: self.number, owner, manner };
+        let lock = self.lock.clone();
+        let Granted { own, grows, token, name } = lock.acquire(asked, parts.clone()).await?;
+        let leaves = Leaves::new(&lock.shared, name.clone());
+        let grown = match self.grow(&grows, &parts).await {
+            Ok(grown) => grown,
             Err(error) => {
                 // It is given back, or the session is lost.
-                let _ = self.lock.change(vec![own.leaves()]);
+                let _ = leaves.now().await;
                 return Err(error);
             }
         };
-        self.token = self.token.max(token);
-        let carriers = [own.key.clone()].into_iter().chain(grows).collect();
-        self.requests.push(own);
-        self.held.push(Held { span, access, carriers });
+        leaves.keep();
+        self.token = self.token.max(token).max(grown);
+        let carriers: Vec<Vec<u8>> = [own.key.clone()].into_iter().chain(grows).collect();
+        self.requests.push(Own { request: own, name });
+        let held = set.spans().iter().cloned();
+        self.held.extend(held.map(|span| Held { span, access, carriers: carriers.clone() }));
         Ok(())
     }
 
-    /// Writes the range into these requests, too.
-    fn grow(&mut self, keys: &[Vec<u8>], part: &Part) -> Result<i64, Error> {
+    /// Writes the ranges into these requests, too.
+    async fn grow(&mut self, keys: &[Vec<u8>], parts: &[Part]) -> Result<i64, Error> {
         if keys.is_empty() {
             return Ok(0);
         }
-        let mut grown = Vec::new();
-        for own in self.requests.iter().filter(|own| keys.contains(&own.key)) {
-            let mut claim = own.claim.clone();
-            claim.parts.push(part.clone());
-            grown.push(claim);
-        }
-        let requests = || self.requests.iter().filter(|own| keys.contains(&own.key));
-        let changes = requests().zip(&grown).map(|(own, claim)| own.becomes(claim)).collect();
-        let version = self.lock.change(changes)?;
-        for (own, claim) in self.requests.iter_mut().filter(|own| keys.contains(&own.key)).zip(grown) {
-            (own.claim, own.version) = (claim, version);
+        let grown = self.requests.iter().filter(|own| keys.contains(&own.request.key));
+        let grown: Vec<(Own, Claim)> = grown
+            .map(|own| {
+                let mut claim = own.request.claim.clone();
+                claim.parts.extend_from_slice(parts);
+                (own.clone(), claim)
+            })
+            .collect();
+        let changes = grown.iter().map(|(own, claim)| own.becomes(claim)).collect();
+        self.is_torn = true;
+        let version = queue::change_all(&self.lock.shared.alive, changes).await?.revision;
+        self.is_torn = false;
+        for (grown, claim) in grown {
+            let own = self.requests.iter_mut().find(|own| own.request.key == grown.request.key);
+            own.into_iter().for_each(|own| {
+                (own.request.claim, own.request.version) = (claim.clone(), version);
+            });
         }
         Ok(version)
+    }
+
+    /// If a task was dropped while it wrote requests, they get back what they carry.
+    async fn mend(&mut self) -> Result<(), Error> {
+        if !self.is_torn {
+            return Ok(());
+        }
+        let lock = self.lock.clone();
+        let list = queue::list(&lock.shared.alive, &lock.index).await?;
+        for own in &mut self.requests {
+            if let Some(found) = list.iter().find(|request| request.key == own.request.key) {
+                own.request = found.clone();
+            }
+        }
+        self.keep(self.held.clone()).await?;
+        self.is_torn = false;
+        Ok(())
     }
 
     /// Undoes the last lock of exactly this range.
@@ -203,7 +314,7 @@ impl<K: Portable> Owner<K> {
         let found = self.held.iter().rposition(|held| held.span == span).ok_or(Error::NotHeld)?;
         let mut held = self.held.clone();
         held.remove(found);
-        self.keep(held)
+        self.give_back(held)
     }
 
     /// Gives back all that is held of the range, by however many locks, and keeps what lies outside
@@ -228,7 +339,8 @@ impl<K: Portable> Owner<K> {
                 carriers: carriers.clone(),
             })
         });
-        self.keep(rest.collect())
+        let rest = rest.collect();
+        self.give_back(rest)
     }
 
     /// Gives back everything.
@@ -236,7 +348,22 @@ impl<K: Portable> Owner<K> {
     /// # Errors
     /// [`Error::SessionLost`]: all had been given back before.
     pub fn release_all(&mut self) -> Result<(), Error> {
-        self.keep(Vec::new())
+        self.give_back(Vec::new())
+    }
+
+    /// As [`Owner::release_all`], for a task. If the future is dropped, all is given back in the
+    /// background.
+    ///
+    /// # Errors
+    /// As [`Owner::release_all`].
+    pub async fn release_all_async(&mut self) -> Result<(), Error> {
+        let shared = Arc::clone(&self.lock.shared);
+        self.held.clear();
+        let requests = std::mem::take(&mut self.requests);
+        let leaves = requests.into_iter().map(|own| Leaves::new(&shared, own.name));
+        // All are given back in the background, if this ends before.
+        let leaves: Vec<Leaves<'_>> = leaves.collect();
+        shared.within(queue::leave_all(&shared, leaves)).await
     }
 
     /// What is held, in the order of locking. Nothing of it is held any more if the session is
@@ -256,34 +383,40 @@ impl<K: Portable> Owner<K> {
         self.lock.is_lost()
     }
 
+    fn give_back(&mut self, rest: Vec<Held<K>>) -> Result<(), Error> {
+        let shared = Arc::clone(&self.lock.shared);
+        shared.run(async {
+            self.mend().await?;
+            self.keep(rest).await
+        })
+    }
+
     /// Gives back all but this.
-    fn keep(&mut self, held: Vec<Held<K>>) -> Result<(), Error> {
-        let mut changes = Vec::new();
-        let mut requests = Vec::new();
+    async fn keep(&mut self, held: Vec<Held<K>>) -> Result<(), Error> {
+        let (mut changes, mut left, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for own in &self.requests {
-            let carried = held.iter().filter(|held| held.carriers.contains(&own.key));
+            let carried = held.iter().filter(|held| held.carriers.contains(&own.request.key));
             let parts: Vec<Part> = carried.map(|held| (encoded(&held.span), held.access)).collect();
-            let claim = Claim { parts, ..own.claim.clone() };
+            let claim = Claim { parts, ..own.request.claim.clone() };
             if claim.parts.is_empty() {
-                changes.push(own.leaves());
+                changes.push(own.name.leaves());
+                left.push(own.name.clone());
                 continue;
             }
-            if claim != own.claim {
+            if claim != own.request.claim {
                 changes.push(own.becomes(&claim));
             }
-            requests.push(Own {
-                key: own.key.clone(),
-                version: own.version,
-                claim,
-                grave: own.grave.clone(),
-            });
+            let request = Request { claim, ..own.request.clone() };
+            requests.push(Own { request, name: own.name.clone() });
         }
         if !changes.is_empty() {
             let written: Vec<Vec<u8>> = changes.iter().map(|change| change.key.clone()).collect();
-            let version = self.lock.change(changes)?;
-            for own in requests.iter_mut().filter(|own| written.contains(&own.key)) {
-                own.version = version;
+            let shared = &self.lock.shared;
+            let changed = queue::change_all(&shared.alive, changes).await?;
+            for own in requests.iter_mut().filter(|own| written.contains(&own.request.key)) {
+                own.request.version = changed.revision;
             }
+            queue::have_left(shared, changed.is_doubtful, left.into_iter());
         }
         (self.requests, self.held) = (requests, held);
         Ok(())
@@ -291,12 +424,9 @@ impl<K: Portable> Owner<K> {
 }
 
 impl Own {
-    fn leaves(&self) -> Change {
-        Change { key: self.key.clone(), version: self.version, value: None, grave: self.grave.clone() }
-    }
-
     fn becomes(&self, claim: &Claim) -> Change {
-        Change { key: self.key.clone(), version: self.version, value: Some(claim.encode()), grave: None }
+        let Request { key, version, .. } = &self.request;
+        Change { key: key.clone(), version: *version, value: Some(claim.encode()), grave: None }
     }
 }
 

@@ -16,7 +16,7 @@ use std::fmt;
 /// assert_eq!(u32::decode(&7_u32.encode()), Some(7));
 /// assert_eq!(u32::decode(b"no number"), None);
 /// ```
-pub trait Portable: Key {
+pub trait Portable: Key + Send + Sync {
     /// The key as bytes, which are in the order of the keys. The same key has the same bytes on
     /// every machine; an order that breaks this makes locks that do not exclude each other.
     fn encode(&self) -> Vec<u8>;

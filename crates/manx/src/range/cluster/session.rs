@@ -4,10 +4,6 @@
 //! last for that time from the moment at which the beat was *sent*. The session is lost when this
 //! time is over, or when etcd says that the lease has ended.
 //!
-//! Calls run in the thread of their caller, so that a call costs no switch to another thread. One
-//! of the threads that wait for the network reads for all of them; when it is done, another one
-//! does. Between two beats, and while there are no calls, nothing is read.
-//!
 //! 1. A session that is lost stays lost, also if etcd still has its lease.
 //! 2. Our time of the lease begins no later than etcd's, so a session knows that it is lost before
 //!    etcd gives its ranges to others, as long as the clocks of both run at the same speed. Whether
@@ -16,19 +12,30 @@
 //! 3. A holder may still be stopped between a look at the session and the use of a range. The
 //!    tokens of ranges ([`RangeGuard::token`](super::RangeGuard::token)) are for that.
 
+use super::driver::{Driver, unusable};
 use super::error::Error;
-use super::link::{Failed, Link, ended};
 use super::options::Options;
-use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+use crate::etcd::client::{Answer, Client, Failed};
+use crate::etcd::messages::{
+    LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing, WatchRequest,
+    WatchResponse,
+};
+use prost::Message;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tonic::Streaming;
+
+/// The limits of the time for which a member may be silent.
+const SILENCE_MIN: Duration = Duration::from_millis(200);
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// For a call that ends with the session.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 /// What is called when a session is lost.
 type Callback = Box<dyn FnOnce() + Send>;
@@ -57,10 +64,11 @@ pub struct Session {
 /// What all handles of a session share.
 pub(super) struct Shared {
     pub alive: Arc<Alive>,
-    /// `None` when this is dropped.
-    runtime: Option<Arc<Runtime>>,
+    driver: Driver,
     /// The number of the next request or owner.
     next: AtomicU64,
+    /// Numbers of requests that have left.
+    free: Mutex<Vec<u64>>,
     /// Its end ends the thread.
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -69,8 +77,11 @@ pub(super) struct Shared {
 
 /// The lease, as the thread knows it.
 pub(super) struct Alive {
-    pub link: Link,
+    pub client: Client,
     pub lease: i64,
+    endpoints: String,
+    /// How long a member may be silent: five heartbeats are in the time of the lease.
+    silence: Duration,
     ttl: Duration,
     base: Instant,
     /// Until when the lease lasts, in nanoseconds from `base`.
@@ -89,16 +100,15 @@ impl Session {
     /// [`Error::Unusable`] options.
     pub fn connect(options: Options) -> Result<Session, Error> {
         options.check()?;
-        let unusable = |error: std::io::Error| Error::Unusable(format!("etcd cannot be waited for: {error}"));
-        let runtime = Arc::new(Builder::new_current_thread().enable_all().build().map_err(unusable)?);
-        let alive = Arc::new(wait(&runtime, begin(&options))?);
+        let driver = Driver::new()?;
+        let alive = Arc::new(driver.run(begin(&options))?);
         let (stop, stopped) = mpsc::channel();
-        let (runs, beats) = (Arc::clone(&runtime), Arc::clone(&alive));
+        let (runtime, beats) = (Arc::clone(driver.runtime()), Arc::clone(&alive));
         let thread = thread::Builder::new().name("manx-etcd".into());
-        let thread = thread.spawn(move || beats.run(&runs, &stopped)).map_err(unusable)?;
-        let (name, next) = (options.name, AtomicU64::new(1));
-        let (runtime, stop, thread) = (Some(runtime), Some(stop), Some(thread));
-        Ok(Session { shared: Arc::new(Shared { alive, runtime, next, stop, thread, name }) })
+        let thread = thread.spawn(move || beats.run(&runtime, &stopped)).map_err(unusable)?;
+        let (name, next, free) = (options.name, AtomicU64::new(1), Mutex::default());
+        let (stop, thread) = (Some(stop), Some(thread));
+        Ok(Session { shared: Arc::new(Shared { alive, driver, next, free, stop, thread, name }) })
     }
 
     /// The id of the session's lease: `etcdctl lease revoke` with it, in hexadecimal, ends the
@@ -151,13 +161,37 @@ impl Shared {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// A number for the key of a request, which no other one has now.
+    pub(super) fn take_number(&self) -> u64 {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.unwrap_or_else(|| self.number())
+    }
+
+    /// The request with this number has left, and no call that makes or removes it is on its way.
+    pub(super) fn free_number(&self, number: u64) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
     /// Runs this to its end.
     pub(super) fn run<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
-        wait(self.runtime.as_ref().expect("it is not dropped"), future)
+        self.driver.run(future)
+    }
+
+    /// The same as a future for a task.
+    pub(super) async fn within<T>(
+        &self,
+        future: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.driver.within(future).await
+    }
+
+    /// Runs this in the background.
+    pub(super) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        self.driver.spawn(future);
     }
 }
 
@@ -171,43 +205,30 @@ impl Drop for Shared {
             // It has ended by a panic, or by itself.
             let _ = thread.join();
         }
-        // The thread may have it still. It is not waited for, which a task of another runtime may
-        // not do.
-        if let Some(runtime) = self.runtime.take().and_then(Arc::into_inner) {
-            runtime.shutdown_background();
-        }
     }
-}
-
-/// Runs this to its end. A task of another runtime may not, so for it another thread does.
-fn wait<T: Send>(runtime: &Runtime, future: impl Future<Output = T> + Send) -> T {
-    if Handle::try_current().is_err() {
-        return runtime.block_on(future);
-    }
-    thread::scope(|scope| {
-        let ran = scope.spawn(|| runtime.block_on(future)).join();
-        ran.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 /// Makes the lease.
 async fn begin(options: &Options) -> Result<Alive, Error> {
-    let link = Link::new(options.clone());
+    let silence = (options.ttl / 5).clamp(SILENCE_MIN, SILENCE_MAX);
+    let client = Client::new(&options.address()?, silence).map_err(Error::Unusable)?;
     let seconds = options.ttl.as_millis().div_ceil(1000).max(1);
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let until = link.within(options.connect_timeout);
-    let grant = link.call(until, |client| async move {
-        let sent = Instant::now();
-        let granted = client.lease_client().grant(seconds, None).await?;
-        Ok((sent, granted.id(), granted.ttl()))
-    });
-    let (sent, lease, ttl) = grant.await?.value;
-    let ttl = Duration::from_secs(ttl.unsigned_abs());
+    let request = LeaseGrantRequest { ttl_s: i64::try_from(seconds).unwrap_or(i64::MAX), id: 0 };
+    let (endpoints, after) = (options.endpoints.join(", "), options.connect_timeout);
+    let granted = client.ask(LEASE_GRANT, &request, (Instant::now() + after).into()).await;
+    let Answer { value: lease, sent, .. } = granted.map_err(|failed| match failed.is_refusal {
+        true => Error::Refused(failed.text),
+        false => Error::Unreachable { endpoints: endpoints.clone(), after, why: failed.text },
+    })?;
+    let LeaseResponse { id: lease, ttl_s } = lease;
+    let ttl = Duration::from_secs(ttl_s.unsigned_abs());
     Ok(Alive {
-        link,
+        client,
         lease,
+        endpoints,
+        silence,
         ttl,
-        base: sent,
+        base: sent.into(),
         until_ns: AtomicU64::new(nanoseconds(ttl)),
         is_lost: AtomicBool::new(false),
         told: Mutex::new((String::new(), Vec::new())),
@@ -242,9 +263,9 @@ impl Alive {
         let why = match told.0.as_str() {
             "" => format!(
                 "etcd at {} did not answer for {:?}: {}",
-                self.link.endpoints(),
+                self.endpoints,
                 self.ttl,
-                self.link.why()
+                self.client.why()
             ),
             known => known.to_owned(),
         };
@@ -266,18 +287,33 @@ impl Alive {
         }
     }
 
+    /// Calls until there is an answer, or the session is lost.
+    pub(super) async fn ask<Q, R>(&self, path: &'static str, request: &Q) -> Result<Answer<R>, Error>
+    where
+        Q: Message + Clone + 'static,
+        R: Message + Default + 'static,
+    {
+        self.check()?;
+        let answer = tokio::select! {
+            answer = self.client.ask(path, request, (Instant::now() + FOR_EVER).into()) => answer,
+            error = self.lost() => return Err(error),
+        };
+        answer.map_err(refused)
+    }
+
+    /// Opens a stream of changes.
+    pub(super) async fn watch(&self, request: WatchRequest) -> Result<Answer<Streaming<WatchResponse>>, Error> {
+        let answer = self.client.watch(request, (Instant::now() + FOR_EVER).into()).await;
+        answer.map_err(refused)
+    }
+
     /// Keeps the session alive until it is stopped. Then the lease ends.
     fn run(&self, runtime: &Runtime, stopped: &mpsc::Receiver<()>) {
-        let mut beats = None;
         let why = loop {
-            let pause = match runtime.block_on(self.beat(&mut beats)) {
-                Ok(()) => self.link.attempt(),
-                Err((_, Failed::Lasting(Error::SessionLost(why)))) => break why,
-                Err((number, failed)) => {
-                    beats = None;
-                    self.link.failed(number, &failed.to_string());
-                    self.link.attempt() / 4
-                }
+            let pause = match runtime.block_on(self.beat()) {
+                Ok(()) => self.silence,
+                Err(Beat::Ended) => break LEASE_ENDED.to_owned(),
+                Err(Beat::Missed) => self.silence / 4,
             };
             if let Err(Error::SessionLost(why)) = self.check() {
                 break why;
@@ -302,53 +338,41 @@ impl Alive {
     }
 
     async fn revoke(&self) {
-        let limit = self.link.attempt();
-        let revoke = self.link.call(self.link.within(limit), |client| async move {
-            client.lease_client().revoke(self.lease).await?;
-            Ok(())
-        });
+        let until = Instant::now() + self.silence;
         // If it cannot be reached, the lease ends by itself.
-        let _ = timeout(limit, revoke).await;
+        let _: Result<Nothing, Failed> =
+            self.client.call(LEASE_REVOKE, &LeaseRequest { id: self.lease }, until.into()).await;
     }
 
-    /// Beats once, on the stream of the beat before if the link has not moved.
-    async fn beat(&self, beats: &mut Option<Beats>) -> Result<(), (u64, Failed)> {
-        let attempt = self.link.attempt();
-        let late = || Failed::Passing(format!("no answer to a heartbeat within {attempt:?}"));
-        beats.take_if(|beats| beats.number != self.link.number());
-        let sent = Instant::now();
-        if let Some(Beats { number, keeper, answers }) = beats {
-            let answer = async {
-                keeper.keep_alive().await?;
-                answers.message().await
-            };
-            match timeout(attempt, answer).await {
-                Ok(Ok(Some(answer))) if answer.ttl() > 0 => {}
-                Ok(Ok(Some(_))) => return Err((*number, Failed::Lasting(ended()))),
-                Ok(Ok(None)) => {
-                    return Err((*number, Failed::Passing("the heartbeat's stream has ended".into())));
-                }
-                Ok(Err(error)) => return Err((*number, error.into())),
-                Err(_) => return Err((*number, late())),
+    /// Beats once. A member that does not answer is left for the next one.
+    async fn beat(&self) -> Result<(), Beat> {
+        match self.client.keep_alive(self.lease, (Instant::now() + self.silence).into()).await {
+            Ok(answer) if answer.value.ttl_s > 0 => {
+                self.lasts_from(answer.sent.into());
+                Ok(())
             }
-        } else {
-            let (number, client) = self.link.client().await?;
-            let mut lease = client.lease_client();
-            // The first beat belongs to it.
-            match timeout(attempt, lease.keep_alive(self.lease)).await {
-                Ok(Ok((keeper, answers))) => *beats = Some(Beats { number, keeper, answers }),
-                Ok(Err(error)) => return Err((number, error.into())),
-                Err(_) => return Err((number, late())),
-            }
+            Ok(_) => Err(Beat::Ended),
+            Err(failed) if is_ended(&failed) => Err(Beat::Ended),
+            Err(_) => Err(Beat::Missed),
         }
-        self.lasts_from(sent);
-        Ok(())
     }
 }
 
-/// The stream of the heartbeats on one connection.
-struct Beats {
-    number: u64,
-    keeper: LeaseKeeper,
-    answers: LeaseKeepAliveStream,
+/// Why a heartbeat has failed.
+enum Beat {
+    /// There is no such lease any more.
+    Ended,
+    /// The next one may succeed.
+    Missed,
+}
+
+const LEASE_ENDED: &str = "its lease has ended";
+
+fn is_ended(failed: &Failed) -> bool {
+    failed.text.contains("lease not found")
+}
+
+/// What etcd has said to a call that it will not do.
+fn refused(failed: Failed) -> Error {
+    if is_ended(&failed) { Error::SessionLost(LEASE_ENDED.into()) } else { Error::Refused(failed.text) }
 }

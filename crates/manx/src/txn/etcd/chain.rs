@@ -25,6 +25,12 @@
 //! owner. After it the batch is durable. An owner that finds a record with a stage makes the last
 //! two steps first.
 //!
+//! # No room
+//! Etcd refuses what writes while its space is exhausted, deletions of an owner included, because
+//! they change the record. It may say so about a transaction that it has carried out. So an owner
+//! makes the same transaction until there is room, which shows whether it was; meanwhile the lease
+//! lives, so reads go on, and batches are refused (`queue.rs`).
+//!
 //! Invariants:
 //! 1. `link` is the record that this owner wrote last, and its revision.
 //! 2. While the record has a stage, some of its batch may be among the entries. No entries are read
@@ -34,16 +40,19 @@
 
 use super::keys::{Keys, Record, Stage};
 use super::parts::{self, New};
-use super::queue::{BYTES_MAX, Broken, CHANGES_MAX, Group};
+use super::queue::{BYTES_MAX, Broken, CHANGES_MAX, Group, Queue};
 use crate::etcd::client::{Client, Failed};
 use crate::etcd::messages::{
     Compare, KeyValue, LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing,
-    Op, PutRequest, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
+    Op, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
 };
 use crate::txn::{Outcome, Recovered};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+/// How often an owner looks whether etcd has room again.
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(500);
 
 /// What all calls of a store need.
 #[derive(Clone)]
@@ -54,6 +63,7 @@ pub(super) struct Site {
     pub(super) place: String,
     /// For how long a call is repeated.
     pub(super) patience: Duration,
+    pub(super) queue: Arc<Queue>,
 }
 
 /// The store's record, the revision that changed it last (0: there is none), and its owner now.
@@ -77,6 +87,40 @@ impl Site {
     /// An error that has changed nothing.
     pub(super) fn error(&self, what: impl std::fmt::Display) -> String {
         format!("{}: {what}", self.place)
+    }
+
+    /// A transaction of an owner. While etcd has no room it is made again and again, and nothing is
+    /// appended: see *No room*.
+    async fn write(&self, request: &TxnRequest) -> Result<TxnResponse, Failed> {
+        let mut was_full = false;
+        loop {
+            match self.txn(request).await {
+                Err(failed) if failed.is_out_of_space() && self.waits_for_room(&failed).await => {
+                    was_full = true;
+                }
+                Err(failed) => {
+                    let may_be_done = failed.may_be_done || was_full;
+                    return Err(Failed { may_be_done, ..failed });
+                }
+                Ok(answer) => {
+                    if was_full {
+                        self.queue.admit();
+                    }
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+
+    /// Tells that etcd has no room, and waits a little; not if the store is closed.
+    pub(super) async fn waits_for_room(&self, why: &Failed) -> bool {
+        if self.queue.is_closing() {
+            return false;
+        }
+        let what = "compact it, defragment its members and disarm the alarm; until then nothing is changed";
+        self.queue.refuse(self.error(format!("{why}: {what}")));
+        sleep(LOOK_FOR_ROOM_EVERY).await;
+        true
     }
 
     async fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Failed> {
@@ -111,10 +155,9 @@ impl Site {
         Ok(Found { record: Some(record), revision: kv.mod_revision, owner })
     }
 
-    pub(super) async fn grant(&self, ttl_s: i64) -> Result<LeaseResponse, String> {
+    pub(super) async fn grant(&self, ttl_s: i64) -> Result<LeaseResponse, Failed> {
         let request = LeaseGrantRequest { ttl_s, id: 0 };
-        let answer = self.client.call(LEASE_GRANT, &request, self.until()).await;
-        answer.map_err(|error| self.error(error))
+        self.client.call(LEASE_GRANT, &request, self.until()).await
     }
 
     /// Ends a lease. If that fails it ends by itself.
@@ -125,7 +168,7 @@ impl Site {
 
     fn put_owner(&self, lease: i64) -> RequestOp {
         let value = format!("process {}\n", std::process::id()).into_bytes();
-        Op::Put(PutRequest { key: self.keys.owner(), value, lease }).into()
+        Op::put(self.keys.owner(), value, lease)
     }
 
     /// Takes the store over from the owner that was found, with the lease; `None` if another server
@@ -147,7 +190,7 @@ impl Site {
                 Compare::unchanged(self.keys.record(), found.revision),
                 Compare::unchanged(self.keys.owner(), owner),
             ],
-            success: vec![Op::put(self.keys.record(), record.encode()), self.put_owner(lease)],
+            success: vec![Op::put(self.keys.record(), record.encode(), 0), self.put_owner(lease)],
             failure: vec![Op::get(self.keys.record())],
         };
         let answer = self.txn(&request).await.map_err(|error| self.error(error))?;
@@ -165,13 +208,13 @@ impl Chain {
     /// Makes the next link: a new record, and these operations.
     async fn advance(&mut self, mut ops: Vec<RequestOp>, next: Record) -> Result<(), Broken> {
         let keys = &self.site.keys;
-        ops.push(Op::put(keys.record(), next.encode()));
+        ops.push(Op::put(keys.record(), next.encode(), 0));
         let request = TxnRequest {
             compare: vec![Compare::unchanged(keys.record(), self.link.1)],
             success: ops,
             failure: vec![Op::get(keys.record())],
         };
-        let answer = self.site.txn(&request).await.map_err(|failed| self.broken(failed))?;
+        let answer = self.site.write(&request).await.map_err(|failed| self.broken(failed))?;
         match written(answer, &next) {
             Ok(revision) => {
                 self.link = (next, revision);
@@ -189,7 +232,7 @@ impl Chain {
             success: ops,
             failure: vec![Op::get(keys.record())],
         };
-        let answer = self.site.txn(&request).await.map_err(|failed| self.broken(failed))?;
+        let answer = self.site.write(&request).await.map_err(|failed| self.broken(failed))?;
         if answer.succeeded {
             return Ok(());
         }
@@ -244,7 +287,7 @@ impl Chain {
         let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let stage = Stage { epoch: next.known.epoch, step: next.step, parts: count };
         for (number, part) in (0..count).zip(parts) {
-            let put = Op::put(self.site.keys.part(stage, number), part);
+            let put = Op::put(self.site.keys.part(stage, number), part, 0);
             // Nothing is committed yet.
             self.within(vec![put]).await.map_err(|broken| match broken.flying {
                 Outcome::Unknown => Broken { flying: Outcome::NotApplied, ..broken },
@@ -314,7 +357,7 @@ impl Chain {
     fn change(&self, key: &[u8], value: Option<&[u8]>) -> RequestOp {
         let key = self.site.keys.data(key);
         match value {
-            Some(value) => Op::put(key, value.to_vec()),
+            Some(value) => Op::put(key, value.to_vec(), 0),
             None => Op::delete(key, Vec::new()),
         }
     }

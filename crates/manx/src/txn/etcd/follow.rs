@@ -99,7 +99,8 @@ impl Follower {
                 Ok(Err(GivenUp)) => return None,
                 Err(_) => {
                     self.watch = None;
-                    self.site.client.next_member();
+                    let client = &self.site.client;
+                    client.go_on(client.moves(), "it tells no changes");
                 }
             }
         }
@@ -121,7 +122,7 @@ impl Follower {
             let create = WatchCreateRequest { key, range_end, start_revision: self.revision + 1 };
             let request = WatchRequest { create: Some(create) };
             let watch = self.site.client.watch(request, self.site.until()).await;
-            self.watch = Some(watch.map_err(|_| GivenUp)?);
+            self.watch = Some(watch.map_err(|_| GivenUp)?.value);
             return Ok(());
         };
         match watch.message().await {

@@ -26,7 +26,8 @@
 //! 3. A read returns what the store had at some moment of the call: it is answered only while no
 //!    other server can own the store (`owner.rs`).
 //! 4. After an error of a commit nothing is changed any more and nothing is read: what is in memory
-//!    may not be in etcd. Opening the store again finds out what is there.
+//!    may not be in etcd. Opening the store again finds out what is there. Only if etcd has no room
+//!    (`chain.rs`) the owner stays: it reads, and writes again when there is room.
 
 mod chain;
 mod follow;
@@ -37,7 +38,7 @@ mod queue;
 
 use super::{Batch, Bounds, Change, Data, DataError, Entry, Limits, Recovered, Value};
 use crate::etcd::Address;
-use crate::etcd::client::Client;
+use crate::etcd::client::{Client, SILENCE};
 use chain::Site;
 use keys::Keys;
 use owner::{Call, Manner, Shared};
@@ -211,16 +212,17 @@ impl Etcd {
         // Connections belong to the runtime.
         let client = {
             let _inside = runtime.enter();
-            Client::new(address).map_err(failed)?
+            Client::new(address, SILENCE).map_err(failed)?
         };
+        let shared = Arc::new(Shared::default());
         let site = Site {
             client: Arc::new(client),
             keys: Keys::new(address.prefix()),
             place: place.clone(),
             patience: options.patience,
+            queue: Arc::clone(&shared.queue),
         };
         runtime.block_on(site.find()).map_err(DataError::new)?;
-        let shared = Arc::new(Shared::default());
         let (calls, receiver) = unbounded_channel();
         let manner = Manner {
             ttl_s: options.lease_s.into(),

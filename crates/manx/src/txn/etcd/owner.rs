@@ -21,6 +21,7 @@
 use super::chain::{Chain, Found, Site};
 use super::follow::{Entries, Follower};
 use super::queue::{Broken, Queue};
+use crate::etcd::client::Answer;
 use crate::lock::{Condvar, Mutex, RwLock};
 use crate::txn::{DataError, Outcome, Recovered};
 use platform::atomic::{AtomicU64, Ordering};
@@ -41,7 +42,7 @@ pub(super) type Call = mpsc::Sender<Result<Recovered, DataError>>;
 /// What the thread shares with those that call.
 #[derive(Default)]
 pub(super) struct Shared {
-    pub(super) queue: Queue,
+    pub(super) queue: Arc<Queue>,
     pub(super) entries: RwLock<Entries>,
     pub(super) lease: Lease,
 }
@@ -170,7 +171,7 @@ async fn take(
             continue;
         }
         sent_ns.set(now_ns());
-        let lease = site.grant(manner.ttl_s).await?.id;
+        let lease = site.grant(manner.ttl_s).await.map_err(|failed| site.error(failed))?.id;
         match site.take_over(&found, lease).await {
             Ok(Some(chain)) => {
                 // The older owner finds out soon, and not at its next write.
@@ -244,9 +245,16 @@ async fn write(
 }
 
 async fn renew(chain: &mut Chain, shared: &Shared, manner: Manner, tenure: &Tenure) -> Result<(), Broken> {
-    let (site, sent_ns) = (chain.site(), now_ns());
-    let lease = site.grant(manner.ttl_s).await;
-    let lease = lease.map_err(|text| Broken { text, flying: Outcome::NotApplied })?.id;
+    let site = chain.site();
+    let (lease, sent_ns) = loop {
+        let sent_ns = now_ns();
+        match site.grant(manner.ttl_s).await {
+            Ok(lease) => break (lease.id, sent_ns),
+            Err(failed) if failed.is_out_of_space() && site.waits_for_room(&failed).await => {}
+            Err(failed) => return Err(Broken { text: site.error(failed), flying: Outcome::NotApplied }),
+        }
+    };
+    shared.queue.admit();
     tenure.id.set(lease);
     chain.renew(lease).await?;
     tenure.is_lost.set(false);
@@ -262,7 +270,9 @@ async fn keep(site: &Site, shared: &Shared, manner: Manner, tenure: &Tenure) {
         sleep(ttl / 3).await;
         let sent_ns = now_ns();
         match site.client.keep_alive(tenure.id.get(), Instant::now() + ttl).await {
-            Ok(answer) if answer.ttl_s > 0 => shared.lease.set(sent_ns + nanoseconds(answer.ttl_s)),
+            Ok(Answer { value, .. }) if value.ttl_s > 0 => {
+                shared.lease.set(sent_ns + nanoseconds(value.ttl_s));
+            }
             Ok(_) => {
                 tenure.is_lost.set(true);
                 shared.queue.call.notify_one();

@@ -16,7 +16,9 @@
 //! 2. Groups are committed in the order of their places, each as a whole. Of two changes of one key
 //!    in a group only the later one is kept: it comes later in the order.
 //! 3. `durable` is the last place of the last group that was committed.
-//! 4. After the queue is broken nothing is committed any more. A group that was on its way may be,
+//! 4. While etcd has no room nothing is appended. What was appended before stays, is tried until there
+//!    is room, and is unknown to those that wait for it.
+//! 5. After the queue is broken nothing is committed any more. A group that was on its way may be,
 //!    if the error says so; none behind it is.
 //!
 //! Memory orderings: `durable` is stored with release after the commit, and read with acquire by a
@@ -89,6 +91,8 @@ struct State {
     places: HashMap<u64, u64>,
     remembered: VecDeque<u64>,
     broken: Option<(Broken, u64)>,
+    /// Etcd has no room: what is said about that.
+    full: Option<String>,
     is_closing: bool,
 }
 
@@ -130,6 +134,9 @@ impl Queue {
             }
             if let Some((broken, _)) = &state.broken {
                 return Err(broken.refusal());
+            }
+            if let Some(full) = &state.full {
+                return Err(DataError::new(full.clone()));
             }
             if state.bytes < BACKLOG_BYTES_MAX {
                 break;
@@ -192,12 +199,29 @@ impl Queue {
     pub(super) fn done(&self, group: &Group) {
         let mut state = self.state.lock();
         state.bytes -= group.bytes;
-        state.flying = None;
+        let flying = state.flying.take();
         // Release: see *Memory orderings*.
         self.durable.store(group.last_place, Ordering::Release);
         drop(state);
-        notify(&group.over);
+        flying.iter().for_each(|(_, over)| notify(over));
         self.room.notify_all();
+    }
+
+    /// Etcd has no room, and this is said about it: Invariant 4.
+    pub(super) fn refuse(&self, full: String) {
+        let mut state = self.state.lock();
+        state.full = Some(full);
+        let State { groups, flying, .. } = &mut *state;
+        let waited = groups.iter_mut().map(|group| &mut group.over).chain(flying.iter_mut().map(|it| &mut it.1));
+        let over: Vec<_> = waited.map(std::mem::take).collect();
+        drop(state);
+        over.iter().for_each(|over| notify(over));
+        self.room.notify_all();
+    }
+
+    /// Etcd has room again.
+    pub(super) fn admit(&self) {
+        self.state.lock().full = None;
     }
 
     /// Nothing is changed any more.
@@ -280,8 +304,12 @@ impl State {
         if place <= durable {
             return Some(Ok(()));
         }
-        // Invariant 4.
-        let (broken, flying) = self.broken.as_ref()?;
+        // Invariant 5.
+        let Some((broken, flying)) = &self.broken else {
+            let full = self.full.as_ref()?;
+            let text = format!("{full}. Whether the last changes are made is known then");
+            return Some(Err(DataError::new(text).with_outcome(Outcome::Unknown)));
+        };
         Some(Err(if place <= *flying { broken.of_flying() } else { broken.refusal() }))
     }
 
@@ -383,6 +411,33 @@ mod tests {
         assert_eq!(append(&queue, 1, &[]).unwrap_err().outcome(), Outcome::Unknown, "the same again");
         assert_eq!(append(&queue, 3, &[]).unwrap_err().outcome(), Outcome::NotApplied);
         drop(group);
+    }
+
+    #[test]
+    fn while_there_is_no_room_nothing_is_appended_and_nothing_is_lost() {
+        let queue = queue();
+        append(&queue, 1, &[put("a", "1")]).unwrap();
+        let group = queue.take().unwrap();
+        append(&queue, 2, &[put("a", "2")]).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = [1, 2].map(|place| {
+                let queue = &queue;
+                scope.spawn(move || queue.wait(place).unwrap_err().outcome())
+            });
+            queue.refuse("no room".into());
+            assert_eq!(waiting.map(|it| it.join().unwrap()), [Outcome::Unknown; 2]);
+        });
+        assert_eq!(queue.wait(1).unwrap_err().outcome(), Outcome::Unknown);
+        let error = append(&queue, 3, &[]).unwrap_err();
+        assert_eq!((error.outcome(), error.to_string()), (Outcome::NotApplied, "no room".into()));
+        queue.admit();
+        assert_eq!(append(&queue, 3, &[]), Ok(3));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| queue.wait(1));
+            queue.done(&group);
+            assert_eq!(waiting.join().unwrap(), Ok(()));
+        });
+        assert_eq!(queue.take().unwrap().last_place, 3);
     }
 
     #[test]
