@@ -110,8 +110,8 @@ fn simulated(setup: &Setup, pattern: Pattern, is_traced: bool) -> Result<Histogr
     Ok(of_waits(pattern, if pattern.is_of_wake_ups() { waits.slept } else { waits.lost }))
 }
 
-/// The waits that a thread would have seen, too: shorter ones are interrupts and other noise, unless
-/// the pattern is about short ones.
+/// The waits that a thread would have seen, too: shorter ones are interrupts and other noise,
+/// unless the pattern is about short ones.
 fn of_waits(pattern: Pattern, waits_ns: Vec<u64>) -> Histogram {
     let is_short = pattern.is_of_wake_ups() || pattern == Pattern::Yields;
     let least_ns = if is_short { 0 } else { contend::schedule::GAP_NS };

@@ -250,8 +250,8 @@ fn an_owner_without_rivals_survives_the_loss_of_its_lease() {
     assert_eq!(get(&it, "a"), some("2"));
 }
 
-/// Etcd's space is exhausted: writes are refused, reads go on, and so do writes when an operator has
-/// made room.
+/// Etcd's space is exhausted: writes are refused, reads go on, and so do writes when an operator
+/// has made room.
 #[test]
 fn without_room_in_etcd_reads_go_on_and_writes_do_when_there_is_room() {
     if !is_installed("etcdctl", "version") {

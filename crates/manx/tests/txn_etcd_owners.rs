@@ -1,7 +1,7 @@
 //! Servers on one store in etcd, as processes of their own, one of them the owner: they are killed
 //! and stopped, and so are members of the cluster; ways between members, and between servers and a
-//! member, are cut; and a member's disk becomes full. A checker of histories looks that no write that
-//! was acknowledged is lost, that none of a fenced owner appears, and that no read is old.
+//! member, are cut; and a member's disk becomes full. A checker of histories looks that no write
+//! that was acknowledged is lost, that none of a fenced owner appears, and that no read is old.
 //!
 //! Each owner has threads that write one value after the other, `EPOCH:NUMBER`, under keys of their
 //! own: pairs of keys, and one thread many keys, more than a transaction of etcd takes. It says

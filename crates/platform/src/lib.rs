@@ -4,9 +4,9 @@
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source
 //! also compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a
 //! sampler of schedules). A twin has the modules [`atomic`], [`cell`], [`futex`], [`clock`],
-//! [`constant`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`], [`memory`], [`perf`],
-//! [`pidfd`], [`poll`], [`signal`], [`syscall`] and [`usage`] are for code that only makes sense on
-//! the real machine.
+//! [`constant`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`],
+//! [`memory`], [`perf`], [`pidfd`], [`poll`], [`signal`], [`syscall`] and [`usage`] are for code
+//! that only makes sense on the real machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
 //!

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Makes `ca.pem`, which has signed `member.pem` (127.0.0.1 and member.test) and `client.pem`, whose
-/// keys are `member.key` and `client.key`. `false` where openssl is not installed: then the test was
-/// told to be skipped, and returns.
+/// Makes `ca.pem`, which has signed `member.pem` (127.0.0.1 and member.test) and `client.pem`,
+/// whose keys are `member.key` and `client.key`. `false` where openssl is not installed: then the
+/// test was told to be skipped, and returns.
 ///
 /// # Panics
 /// If openssl fails.

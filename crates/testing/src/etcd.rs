@@ -217,8 +217,8 @@ impl Cluster {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Makes a user who may read and write the keys with this prefix, and demands users from now on.
-    /// As [`Cluster::control`].
+    /// Makes a user who may read and write the keys with this prefix, and demands users from now
+    /// on. As [`Cluster::control`].
     ///
     /// # Panics
     /// If it fails.

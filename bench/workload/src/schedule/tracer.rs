@@ -1,8 +1,8 @@
 //! For how long threads of this process wait for a CPU, by the kernel's own tracer (ftrace).
 //!
 //! The tracer notes each switch of threads and each wake-up, with the CPU's counter of cycles. So
-//! what is measured does not depend on when the threads themselves look. An *instance* of the tracer
-//! has buffers of its own, and disturbs no other user of it.
+//! what is measured does not depend on when the threads themselves look. An *instance* of the
+//! tracer has buffers of its own, and disturbs no other user of it.
 //!
 //! | what happens | what begins |
 //! | --- | --- |

@@ -54,7 +54,16 @@ impl Address {
         };
         let members = endpoints.iter().map(strip).collect::<Result<Vec<String>, AddressError>>()?;
         let prefix = String::new();
-        Ok(Address { is_secure, members, prefix, user: None, password: None, ca: None, identity: None, domain: None })
+        Ok(Address {
+            is_secure,
+            members,
+            prefix,
+            user: None,
+            password: None,
+            ca: None,
+            identity: None,
+            domain: None,
+        })
     }
 
     /// Sets the user.

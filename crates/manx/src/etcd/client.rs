@@ -35,8 +35,8 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How long the first member may be silent, if nothing else is said; each further one twice as long,
-/// …
+/// How long the first member may be silent, if nothing else is said; each further one twice as
+/// long, …
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 /// … up to this time.
 const SILENCE_MAX: Duration = Duration::from_secs(30);

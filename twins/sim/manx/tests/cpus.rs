@@ -1,4 +1,5 @@
-//! What the room `cpu` learns of a simulated machine: whether CPUs are short, and which node this is.
+//! What the room `cpu` learns of a simulated machine: whether CPUs are short, and which node this
+//! is.
 
 use manx_sim::cpu::{keep_shortage, numa_node, set_short_of_cpus, short_of_cpus};
 use manx_sim::lock::{RawLock, RawMutex};

@@ -49,10 +49,7 @@ impl Driver {
     }
 
     /// The same as a future for a task.
-    pub(super) async fn within<T>(
-        &self,
-        future: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+    pub(super) async fn within<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let _done = self.drive()?;
         let mut future = pin!(future);
         poll_fn(|context| {

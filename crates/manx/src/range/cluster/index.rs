@@ -18,8 +18,8 @@
 //! ```
 //!
 //! So it finds all requests that may overlap it, whatever sizes there are, and in one transaction.
-//! The sizes that it knows are a guess that only saves work: its own, and those that it has found in
-//! the parts that are read as a whole, more than [`FEW`] requests of each.
+//! The sizes that it knows are a guess that only saves work: its own, and those that it has found
+//! in the parts that are read as a whole, more than [`FEW`] requests of each.
 //!
 //! Until it is compacted, etcd walks over all keys that ever were in what is read. So requests that
 //! have left leave their numbers to later ones (`queue.rs`): then few keys ever were.
@@ -91,8 +91,8 @@ impl Index {
             read(from, folder.as_bytes());
             let first = format!("{folder}{}", lower(&hull, size));
             match hull.end() {
-                // A start that is cut off may be before the end, if it looks like it. And a range that
-                // ends before all keys still finds its own request.
+                // A start that is cut off may be before the end, if it looks like it. And a range
+                // that ends before all keys still finds its own request.
                 Some(end) if end.len() > START_BYTES || end.is_empty() => {
                     read(first, format!("{folder}{}0", start(Some(end))).as_bytes());
                 }
@@ -111,7 +111,8 @@ impl Index {
         let mut counts = BTreeMap::new();
         for key in keys {
             let digits = key.get(self.requests.len()..self.requests.len() + 2);
-            let size = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+            let size =
+                digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
             *counts.entry(size).or_insert(0) += 1;
         }
         let mut sizes = self.sizes.lock();

@@ -171,8 +171,8 @@ impl<K: Portable> RangeLock<K> {
         self.guard(range.into_span()?, Access::Shared, Manner::until(end))
     }
 
-    /// As [`RangeLock::lock_as`], for a task of any executor. The future may be dropped at any time:
-    /// then the request leaves in the background. What it locks belongs to the
+    /// As [`RangeLock::lock_as`], for a task of any executor. The future may be dropped at any
+    /// time: then the request leaves in the background. What it locks belongs to the
     /// [`task`](crate::range::task()) that polls it, if there is one.
     ///
     /// The drop of a guard blocks: a task gives it back by [`RangeGuard::unlock_async`].

@@ -146,7 +146,9 @@ pub(super) async fn leave_all(shared: &Shared, mut leaves: Vec<Leaves<'_>>) -> R
 
 /// These have left, by a call that was doubtful or not: Invariant 8.
 pub(super) fn have_left(shared: &Shared, is_doubtful: bool, names: impl Iterator<Item = Name>) {
-    names.filter(|name| !is_doubtful && name.grave.is_none()).for_each(|name| shared.free_number(name.number));
+    names
+        .filter(|name| !is_doubtful && name.grave.is_none())
+        .for_each(|name| shared.free_number(name.number));
 }
 
 /// Enters, and returns when the range is granted. If that fails, the request has left. `earlier`
@@ -333,7 +335,11 @@ impl Waiting<'_> {
 
     /// Which of the requests are still in the way, the last first, and at which revision that was
     /// seen: no earlier than `from` (Invariant 1).
-    async fn read<K: Portable>(&mut self, before: &[Request], from: i64) -> Result<(Vec<Request>, i64), Error> {
+    async fn read<K: Portable>(
+        &mut self,
+        before: &[Request],
+        from: i64,
+    ) -> Result<(Vec<Request>, i64), Error> {
         let mut asks_leader = false;
         loop {
             // One revision for all of them, so one call: if they are many, for all requests.
@@ -436,7 +442,8 @@ fn revision(answer: &TxnResponse) -> i64 {
 /// What was read.
 fn requests(answer: TxnResponse) -> Result<Vec<Request>, Error> {
     let mut requests = Vec::new();
-    for pair in answer.responses.into_iter().filter_map(|response| response.range).flat_map(|range| range.kvs) {
+    for pair in answer.responses.into_iter().filter_map(|response| response.range).flat_map(|range| range.kvs)
+    {
         let foreign = || Error::Foreign(String::from_utf8_lossy(&pair.key).into_owned());
         let claim = Claim::decode(&pair.value).ok_or_else(foreign)?;
         let (place, version) = (pair.create_revision, pair.mod_revision);

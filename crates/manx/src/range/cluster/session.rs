@@ -182,10 +182,7 @@ impl Shared {
     }
 
     /// The same as a future for a task.
-    pub(super) async fn within<T>(
-        &self,
-        future: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Error> {
+    pub(super) async fn within<T>(&self, future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.driver.within(future).await
     }
 
@@ -261,12 +258,9 @@ impl Alive {
     fn error(&self) -> Error {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let why = match told.0.as_str() {
-            "" => format!(
-                "etcd at {} did not answer for {:?}: {}",
-                self.endpoints,
-                self.ttl,
-                self.client.why()
-            ),
+            "" => {
+                format!("etcd at {} did not answer for {:?}: {}", self.endpoints, self.ttl, self.client.why())
+            }
             known => known.to_owned(),
         };
         Error::SessionLost(why)
@@ -302,7 +296,10 @@ impl Alive {
     }
 
     /// Opens a stream of changes.
-    pub(super) async fn watch(&self, request: WatchRequest) -> Result<Answer<Streaming<WatchResponse>>, Error> {
+    pub(super) async fn watch(
+        &self,
+        request: WatchRequest,
+    ) -> Result<Answer<Streaming<WatchResponse>>, Error> {
         let answer = self.client.watch(request, (Instant::now() + FOR_EVER).into()).await;
         answer.map_err(refused)
     }

@@ -16,7 +16,8 @@
 //! 2. Groups are committed in the order of their places, each as a whole. Of two changes of one key
 //!    in a group only the later one is kept: it comes later in the order.
 //! 3. `durable` is the last place of the last group that was committed.
-//! 4. While etcd has no room nothing is appended. What was appended before stays, is tried until there
+//! 4. While etcd has no room nothing is appended. What was appended before stays, is tried until
+//! there
 //!    is room, and is unknown to those that wait for it.
 //! 5. After the queue is broken nothing is committed any more. A group that was on its way may be,
 //!    if the error says so; none behind it is.
@@ -212,7 +213,8 @@ impl Queue {
         let mut state = self.state.lock();
         state.full = Some(full);
         let State { groups, flying, .. } = &mut *state;
-        let waited = groups.iter_mut().map(|group| &mut group.over).chain(flying.iter_mut().map(|it| &mut it.1));
+        let waited =
+            groups.iter_mut().map(|group| &mut group.over).chain(flying.iter_mut().map(|it| &mut it.1));
         let over: Vec<_> = waited.map(std::mem::take).collect();
         drop(state);
         over.iter().for_each(|over| notify(over));
