@@ -1,11 +1,10 @@
 //! How many workers are to be active: which thread decides, when, and by what.
 //!
 //! Two things decide at once, in the thread that queues a job or has just done one: an idle CPU
-//! lets one more work (`idle.rs`), and a quota that is used up lets one less
-//! ([`Pace`](super::pace::Pace)). What takes a view over some time is decided by the pool's
-//! *control thread*
-//! (`controller.rs`), as in the paper, at each *tick*: by the rules of [`pressure`], which are
-//! ours, or of `share.rs`, which are the paper's.
+//! lets one more work (`idle.rs`), and a quota that is used up lets one less (`pace.rs`). What
+//! takes a view over some time is decided by the pool's *control thread* (`controller.rs`), as in
+//! the paper, at each *tick*: by the rules of [`pressure`], which are ours, or of `share.rs`, which
+//! are the paper's.
 //!
 //! The control thread sleeps while nothing is queued: then the pool needs no more workers, and the
 //! active ones were needed. It is started by the first job that finds all workers at work, and

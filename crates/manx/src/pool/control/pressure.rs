@@ -5,15 +5,15 @@
 //! which the kernel counts for each thread in nanoseconds, and not how much of the machine each
 //! process uses, as in the paper; that has to be counted in whole ticks.
 //!
-//! - *Shrink*: the workers waited for more than [`WAITING_MAX`] of the time in which they wished to
-//!   run, by a moving average over some [`TICKS_AVERAGED`] ticks. Then as many are to be active as
+//! - *Shrink*: the workers waited for more than `WAITING_MAX` of the time in which they wished to
+//!   run, by a moving average over some `TICKS_AVERAGED` ticks. Then as many are to be active as
 //!   CPUs were received, and one less at least.
 //! - *Grow*: jobs are queued, and a CPU is idle (one more at once), or no worker waited for some
 //!   ticks (one more, to try). After a trial that failed twice as many ticks pass before the next
-//!   one, up to [`PATIENCE_MAX`].
+//!   one, up to `PATIENCE_MAX`.
 //! - *Not below the floor*: a neighbour that never gives way would get what a pool that does gives
 //!   up. If the process gets less than a fair part (`fair.rs`), the floor is raised to
-//!   one worker more than there are. It comes down by one after [`FLOOR_TICKS`]; each time that it
+//!   one worker more than there are. It comes down by one after `FLOOR_TICKS`; each time that it
 //!   has to be raised again, twice as long.
 
 use super::{Seen, Why};

@@ -17,8 +17,7 @@
 //!    in a group only the later one is kept: it comes later in the order.
 //! 3. `durable` is the last place of the last group that was committed.
 //! 4. While etcd has no room nothing is appended. What was appended before stays, is tried until
-//! there
-//!    is room, and is unknown to those that wait for it.
+//!    there is room, and is unknown to those that wait for it.
 //! 5. After the queue is broken nothing is committed any more. A group that was on its way may be,
 //!    if the error says so; none behind it is.
 //!
