@@ -26,7 +26,6 @@ use super::retired::Retired;
 use super::versions::{Before, Refused, Version, Versions, View};
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_skiplist::{SkipList, base};
-use std::hint::black_box;
 use std::iter;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
@@ -68,11 +67,6 @@ pub(super) struct Part<'b> {
     /// It is an error if the last version of a key is not seen.
     pub(super) is_strict: bool,
 }
-
-/// A visit looks for the versions and values of this number of keys, and then shows them. What it
-/// reads for one key does not depend on the others, so the CPU waits for the memory of several at
-/// once.
-const TOGETHER: usize = 16;
 
 /// How a visit ended.
 #[derive(Debug)]
@@ -276,48 +270,32 @@ impl Table {
         };
         let in_order = |a: &Value, b: &Value| if descending { a > b } else { a < b };
         let mut below = below.into_iter().peekable();
-        let mut within = self.within(bounds, descending, guard);
-        let (mut together, mut left) = (Vec::with_capacity(TOGETHER.min(limit)), limit);
-        loop {
-            together.extend(within.by_ref().take(TOGETHER.min(left)).map(|entry| (entry, None)));
-            if together.is_empty() {
-                break;
+        for (looked, entry) in self.within(bounds, descending, guard).enumerate() {
+            let (key, versions) = (entry.key(), entry.value());
+            if is_strict && let Some(with) = versions.hidden(view, guard) {
+                return Err(ReadError::Hidden { key: key.clone(), with });
             }
-            for (entry, version) in &mut together {
-                *version = entry.value().see(view, guard);
-                let value = version.and_then(|version: &Version| version.value.as_ref());
-                // Reads it: the visitor will.
-                black_box(value.and_then(|value| value.first().copied()));
-            }
-            for (entry, version) in together.drain(..) {
-                let (key, versions) = (entry.key(), entry.value());
-                if is_strict && let Some(with) = versions.hidden(view, guard) {
-                    return Err(ReadError::Hidden { key: key.clone(), with });
-                }
-                while let Some((before, value)) = below.next_if(|(other, _)| in_order(other, key)) {
-                    if see(&before, &value).is_break() {
-                        return Ok(Visited::Enough);
-                    }
-                }
-                let same = below.next_if(|(other, _)| other == key);
-                let seen = match version {
-                    Some(version) => {
-                        self.note(version, reads);
-                        version.value.as_ref()
-                    }
-                    None => same.as_ref().map(|(_, value)| value),
-                };
-                if seen.is_some_and(|value| see(key, value).is_break()) {
+            while let Some((before, value)) = below.next_if(|(other, _)| in_order(other, key)) {
+                if see(&before, &value).is_break() {
                     return Ok(Visited::Enough);
                 }
-                left = left.saturating_sub(1);
-                if left == 0 {
-                    // There may be more here than there is below.
-                    return Ok(Visited::Until(key.clone()));
+            }
+            let same = below.next_if(|(other, _)| other == key);
+            let seen = match versions.see(view, guard) {
+                Some(version) => {
+                    self.note(version, reads);
+                    version.value.as_ref()
                 }
+                None => same.as_ref().map(|(_, value)| value),
+            };
+            if seen.is_some_and(|value| see(key, value).is_break()) {
+                return Ok(Visited::Enough);
+            }
+            if looked + 1 >= limit {
+                // There may be more here than there is below.
+                return Ok(Visited::Until(key.clone()));
             }
         }
-        drop(within);
         for (key, value) in below {
             if see(&key, &value).is_break() {
                 return Ok(Visited::Enough);
