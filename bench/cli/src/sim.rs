@@ -79,12 +79,8 @@ struct ConstantsArgs {
     /// `+` between; may be repeated [default: some values of each]
     #[arg(long, value_name = "NAME=N,N", value_parser = varied)]
     vary: Vec<Values>,
-    /// The time of a section, beside its four cache lines
-    #[arg(long, value_name = "NS", default_value = "500", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
-    hold_ns: u64,
-    /// The time between two sections of a thread
-    #[arg(long, value_name = "NS", default_value = "1000", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
-    think_ns: u64,
+    #[command(flatten)]
+    sections: Sections,
     /// The measured time of a run [default: 10]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     time_ms: Option<u64>,
@@ -116,6 +112,17 @@ fn of_constant(text: &str) -> Result<Vec<(String, u64)>, String> {
     values.split(',').map(number).collect()
 }
 
+/// How the threads of a run use the lock.
+#[derive(Debug, clap::Args)]
+struct Sections {
+    /// The time of a section, beside its four cache lines
+    #[arg(long, value_name = "NS", default_value = "500", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    hold_ns: u64,
+    /// The time between two sections of a thread
+    #[arg(long, value_name = "NS", default_value = "1000", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    think_ns: u64,
+}
+
 #[derive(Debug, clap::Args)]
 struct MutexArgs {
     #[command(flatten)]
@@ -126,12 +133,8 @@ struct MutexArgs {
     /// The locks; several with commas between [default: manx,std,parking_lot,mcs,ticket,tas]
     #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = PossibleValuesParser::new(Lock::ALL.iter().map(|lock| lock.name())))]
     lock: Vec<String>,
-    /// The time of a section, beside its four cache lines
-    #[arg(long, value_name = "NS", default_value = "500", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
-    hold_ns: u64,
-    /// The time between two sections of a thread
-    #[arg(long, value_name = "NS", default_value = "1000", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
-    think_ns: u64,
+    #[command(flatten)]
+    sections: Sections,
     /// The measured time of a run [default: 100]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     time_ms: Option<u64>,
@@ -242,8 +245,8 @@ fn constants(args: &ConstantsArgs, name: &str) -> Result<u8, Failure> {
         varied: if varied.is_empty() { constants::usual() } else { varied },
         rounds: common.repeats.unwrap_or(CONSTANT_ROUNDS) as usize,
         time: Duration::from_millis(args.time_ms.unwrap_or(time_ms)),
-        hold_ns: args.hold_ns,
-        think_ns: args.think_ns,
+        hold_ns: args.sections.hold_ns,
+        think_ns: args.sections.think_ns,
     };
     conduct("sim", &common, |bench| constants::measure(&setup, bench), constants::conclude)
 }
@@ -259,8 +262,8 @@ fn mutex(args: &MutexArgs, name: &str, machine: Machine) -> Result<u8, Failure> 
         threads: threads.into_iter().map(|threads| threads as usize).collect(),
         locks: if named.is_empty() { LOCKS.to_vec() } else { named },
         time: Duration::from_millis(time_ms),
-        hold_ns: args.hold_ns,
-        think_ns: args.think_ns,
+        hold_ns: args.sections.hold_ns,
+        think_ns: args.sections.think_ns,
     };
     plots::drawn(
         "sim",

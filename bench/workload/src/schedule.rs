@@ -138,12 +138,12 @@ pub fn conclude(report: &mut Report) {
             .map(|factor| [1.0, 1.1].map(|tolerance| distance(&here, &times(&simulated, factor), tolerance)));
         report.notes.push(format!(
             "{case}: Kolmogorov-Smirnov distance {:.2}, {:.2} if times that differ by 10 % count as the same; \
-             as multiples of the medians, of which the simulated one is {:.3} of that here: {:.2}, {:.2}",
+             with equal medians, {:.2}, {:.2} (the simulated median is {:.3} of that here)",
             distances[0],
             distances[1],
-            median(&simulated) / median(&here),
             multiples[0],
             multiples[1],
+            median(&simulated) / median(&here),
         ));
     }
 }

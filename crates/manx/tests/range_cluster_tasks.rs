@@ -1,27 +1,20 @@
 //! Range locks across machines, for tasks: futures of any executor, which may be dropped.
 
-use manx::range::cluster::{Error, Options, RangeLock, Session};
+#[path = "common/sessions.rs"]
+mod sessions;
+
+use manx::range::cluster::Error;
 use manx::range::{Access, Span, SpanSet, task};
+use sessions::{session, waiting};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use testing::etcd::Cluster;
-use testing::{LONG, eventually, until};
+use testing::{eventually, until};
 use tokio::runtime::Builder;
-
-fn session(cluster: &Cluster) -> Session {
-    Session::connect(Options::new(cluster.endpoints()).connect_timeout(LONG)).expect("etcd answers")
-}
 
 fn span(start: u64, end: u64) -> Span<u64> {
     Span::new(start, end).expect("a range")
-}
-
-/// Returns when this number of requests wait for the lock.
-fn waiting(lock: &RangeLock<u64>, number: usize) {
-    until("the waiters", || {
-        lock.dump().expect("etcd answers").iter().filter(|entry| entry.waits).count() == number
-    });
 }
 
 /// Polls it in this thread, which is no executor, until it is ready.

@@ -8,7 +8,7 @@
 //! The CPUs of one core share it: while another one of them runs a thread, the work of each takes
 //! longer by the factor `1 / smt_share`. This is simpler than a real core: all threads take the
 //! same part of it. But in a PAUSE a thread issues nothing: PAUSE takes as long as ever, and a
-//! thread that spends a part of its time in it (about the last `PAUSED_NS`) takes that much less
+//! thread that spends a part of its time in it (of about the last `PAUSED_NS`) takes that much less
 //! from the others. How much that is at the beginning of a piece of work holds until its end.
 
 use crate::fair::Id;
@@ -17,7 +17,7 @@ use crate::queue::Queue;
 use crate::timers::NEVER;
 use std::ops::Range;
 
-/// How long ago the time counts of which a part was spent in PAUSE.
+/// The time constant of the moving average that says how much of its time a thread is in PAUSE.
 const PAUSED_NS: f64 = 1_000.0;
 
 /// A CPU.

@@ -35,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// So many requests are read as fast as their neighbours are found.
+/// This number of requests is read as fast as their neighbours are found.
 const FEW: usize = 2;
 /// The most sizes to know: each costs two more reads. With more of them the guess begins anew.
 const SIZES_MAX: usize = 6;

@@ -44,17 +44,17 @@ pub struct RangeLock<K> {
     keys: PhantomData<fn(K)>,
 }
 
-/// A range that is held until this is dropped. The drop waits until etcd has given the range back,
-/// or the session is lost.
-#[must_use = "the range is given back when this is dropped"]
-pub struct RangeGuard<K: Portable> {
+/// A range, or several ([`ManyGuard`](super::ManyGuard)), that is held until this is dropped. The
+/// drop waits until etcd has given it back, or the session is lost.
+#[must_use = "what is held is given back when this is dropped"]
+pub struct RangeGuard<K: Portable, S = Span<K>> {
     held: Held<K>,
-    span: Span<K>,
+    pub(super) what: S,
     access: Access,
 }
 
 /// A request that is given back when this is dropped.
-pub(super) struct Held<K> {
+struct Held<K> {
     lock: RangeLock<K>,
     token: i64,
     /// `None` when it was given back.
@@ -191,8 +191,7 @@ impl<K: Portable> RangeLock<K> {
     /// # Errors
     /// As [`RangeLock::lock`].
     pub async fn lock_async(&self, span: Span<K>, access: Access) -> Result<RangeGuard<K>, Error> {
-        let held = self.hold_async(vec![(encoded(&span), access)]).await?;
-        Ok(RangeGuard { held, span, access })
+        self.guard_async(vec![(encoded(&span), access)], span, access).await
     }
 
     /// All requests of the lock, of all machines, in the order of their arrival: held ranges and
@@ -212,20 +211,30 @@ impl<K: Portable> RangeLock<K> {
     }
 
     fn guard(&self, span: Span<K>, access: Access, manner: Manner) -> Result<RangeGuard<K>, Error> {
-        let held = self.shared.run(self.hold(vec![(encoded(&span), access)], manner))?;
-        Ok(RangeGuard { held, span, access })
+        self.guard_parts(vec![(encoded(&span), access)], span, access, manner)
     }
 
-    /// A request of the calling thread.
-    pub(super) async fn hold(&self, parts: Vec<Part>, manner: Manner) -> Result<Held<K>, Error> {
-        let holder = Holder::current().to_bits().into();
-        let granted = self.acquire(Asked { number: holder, owner: None, manner }, parts).await?;
-        Ok(Held { lock: self.clone(), token: granted.token, name: Some(granted.name) })
+    /// The parts are `what`, by a request of the calling thread.
+    pub(super) fn guard_parts<S>(
+        &self,
+        parts: Vec<Part>,
+        what: S,
+        access: Access,
+        manner: Manner,
+    ) -> Result<RangeGuard<K, S>, Error> {
+        let number = Holder::current().to_bits().into();
+        let granted = self.shared.run(self.acquire(Asked { number, owner: None, manner }, parts))?;
+        Ok(RangeGuard { held: self.held(granted), what, access })
     }
 
-    /// A request of the task that polls this; if it is no [`task`](crate::range::task()), of
-    /// nobody.
-    pub(super) async fn hold_async(&self, parts: Vec<Part>) -> Result<Held<K>, Error> {
+    /// The parts are `what`, by a request of the task that polls this; if it is no
+    /// [`task`](crate::range::task()), of nobody.
+    pub(super) async fn guard_async<S>(
+        &self,
+        parts: Vec<Part>,
+        what: S,
+        access: Access,
+    ) -> Result<RangeGuard<K, S>, Error> {
         let holder = Holder::current();
         let number = match holder.task_number() {
             Some(_) => holder.to_bits().into(),
@@ -233,7 +242,11 @@ impl<K: Portable> RangeLock<K> {
         };
         let asked = Asked { number, owner: None, manner: Manner::WAITS };
         let granted = self.shared.within(self.acquire(asked, parts)).await?;
-        Ok(Held { lock: self.clone(), token: granted.token, name: Some(granted.name) })
+        Ok(RangeGuard { held: self.held(granted), what, access })
+    }
+
+    fn held(&self, granted: Granted) -> Held<K> {
+        Held { lock: self.clone(), token: granted.token, name: Some(granted.name) }
     }
 
     /// Waits for a request of this session.
@@ -305,24 +318,16 @@ impl Manner {
 }
 
 impl<K> Held<K> {
-    pub(super) fn token(&self) -> u64 {
-        self.token.unsigned_abs()
-    }
-
-    pub(super) fn is_lost(&self) -> bool {
-        self.lock.is_lost()
-    }
-
     fn leaves(&mut self) -> Option<Leaves<'_>> {
         self.name.take().map(|name| Leaves::new(&self.lock.shared, name))
     }
 
-    pub(super) fn leave(&mut self) -> Result<(), Error> {
+    fn leave(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.lock.shared);
         self.leaves().map_or(Ok(()), |leaves| shared.run(leaves.now()))
     }
 
-    pub(super) async fn leave_async(&mut self) -> Result<(), Error> {
+    async fn leave_async(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.lock.shared);
         match self.leaves() {
             Some(leaves) => shared.within(leaves.now()).await,
@@ -341,9 +346,11 @@ impl<K> Drop for Held<K> {
 impl<K: Portable> RangeGuard<K> {
     /// What is held.
     pub fn span(&self) -> &Span<K> {
-        &self.span
+        &self.what
     }
+}
 
+impl<K: Portable, S> RangeGuard<K, S> {
     /// Whether it is shared.
     pub fn access(&self) -> Access {
         self.access
@@ -354,16 +361,16 @@ impl<K: Portable> RangeGuard<K> {
     /// lower ones, is safe from a holder that was stopped and does not know yet that its session is
     /// lost.
     pub fn token(&self) -> u64 {
-        self.held.token()
+        self.held.token.unsigned_abs()
     }
 
-    /// Whether the session is lost: then the range is not held any more. See
+    /// Whether the session is lost: then nothing is held any more. See
     /// [`Session::on_lost`](super::Session::on_lost) to be told.
     pub fn is_lost(&self) -> bool {
-        self.held.is_lost()
+        self.held.lock.is_lost()
     }
 
-    /// Gives the range back, as the drop does, and says whether that went well.
+    /// Gives it back, as the drop does, and says whether that went well.
     ///
     /// # Errors
     /// [`Error::SessionLost`]: it had been given back before.
@@ -371,8 +378,8 @@ impl<K: Portable> RangeGuard<K> {
         self.held.leave()
     }
 
-    /// As [`RangeGuard::unlock`], without a thread that waits. If the future is dropped, the range
-    /// is given back in the background.
+    /// As [`RangeGuard::unlock`], without a thread that waits. If the future is dropped, what is
+    /// held is given back in the background.
     ///
     /// # Errors
     /// As [`RangeGuard::unlock`].
@@ -393,10 +400,10 @@ impl<K> fmt::Debug for RangeLock<K> {
     }
 }
 
-impl<K: Portable> fmt::Debug for RangeGuard<K> {
+impl<K: Portable, S: fmt::Debug> fmt::Debug for RangeGuard<K, S> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = to.debug_struct("RangeGuard");
-        shown.field("span", &self.span).field("access", &self.access).field("token", &self.token());
+        shown.field("what", &self.what).field("access", &self.access).field("token", &self.token());
         shown.finish_non_exhaustive()
     }
 }

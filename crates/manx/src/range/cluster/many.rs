@@ -2,22 +2,16 @@
 //! place in the order of arrival, so no waiter holds some of them while it waits for the others.
 
 use super::error::Error;
-use super::lock::{Held, Manner, RangeLock};
+use super::lock::{Manner, RangeGuard, RangeLock};
 use super::portable::{Portable, encoded};
 use super::request::Part;
 use crate::range::many::SpanSet;
 use crate::range::raw::Access;
 use crate::range::span::Span;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 /// Ranges that are held together; dropping it gives them back.
-#[must_use = "the ranges are given back when this is dropped"]
-pub struct ManyGuard<K: Portable> {
-    held: Held<K>,
-    set: SpanSet<K>,
-    access: Access,
-}
+pub type ManyGuard<K> = RangeGuard<K, SpanSet<K>>;
 
 /// The set as it stands in a request.
 pub(super) fn parts<K: Portable>(set: &SpanSet<K>, access: Access) -> Vec<Part> {
@@ -94,59 +88,17 @@ impl<K: Portable> RangeLock<K> {
     /// # Errors
     /// As [`RangeLock::lock`].
     pub async fn lock_many_async(&self, set: SpanSet<K>, access: Access) -> Result<ManyGuard<K>, Error> {
-        let held = self.hold_async(parts(&set, access)).await?;
-        Ok(ManyGuard { held, set, access })
+        self.guard_async(parts(&set, access), set, access).await
     }
 
     fn many(&self, set: SpanSet<K>, access: Access, manner: Manner) -> Result<ManyGuard<K>, Error> {
-        let held = self.shared.run(self.hold(parts(&set, access), manner))?;
-        Ok(ManyGuard { held, set, access })
+        self.guard_parts(parts(&set, access), set, access, manner)
     }
 }
 
 impl<K: Portable> ManyGuard<K> {
     /// The ranges, in order.
     pub fn spans(&self) -> &[Span<K>] {
-        self.set.spans()
-    }
-
-    /// Whether they are shared.
-    pub fn access(&self) -> Access {
-        self.access
-    }
-
-    /// The fencing token: see [`RangeGuard::token`](super::RangeGuard::token).
-    pub fn token(&self) -> u64 {
-        self.held.token()
-    }
-
-    /// Whether the session is lost: then nothing is held any more.
-    pub fn is_lost(&self) -> bool {
-        self.held.is_lost()
-    }
-
-    /// Gives the ranges back, as the drop does, and says whether that went well.
-    ///
-    /// # Errors
-    /// [`Error::SessionLost`]: they had been given back before.
-    pub fn unlock(mut self) -> Result<(), Error> {
-        self.held.leave()
-    }
-
-    /// As [`ManyGuard::unlock`], for a task. See
-    /// [`RangeGuard::unlock_async`](super::RangeGuard::unlock_async).
-    ///
-    /// # Errors
-    /// As [`ManyGuard::unlock`].
-    pub async fn unlock_async(mut self) -> Result<(), Error> {
-        self.held.leave_async().await
-    }
-}
-
-impl<K: Portable> fmt::Debug for ManyGuard<K> {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = to.debug_struct("ManyGuard");
-        shown.field("spans", &self.spans()).field("access", &self.access).field("token", &self.token());
-        shown.finish_non_exhaustive()
+        self.what.spans()
     }
 }
