@@ -5,38 +5,25 @@
 //! plain HTTP also where clients need TLS. A member can be killed, stopped, continued and started
 //! again with its data.
 //!
-//! # Nothing stays
-//!
-//! The drop of a [`Cluster`] kills its members and deletes the folder, also while a panic unwinds.
-//! A test that is killed runs no drop, nor does a cluster in a static. So beside the members there
-//! is a *keeper*, a shell that reads the processes that live now from a pipe, a line for each
-//! change. The pipe ends with the test, however the test ends; then the keeper kills the processes
-//! of the last line and deletes the folder.
-//!
-//! 1. A member is in the keeper's line before anything else is done with it, and is taken out of it
-//!    as soon as it was waited for. So the keeper kills nothing that is not a member.
-//! 2. Ports are below those that the kernel gives away by itself, so a member that is started again
-//!    finds its ports free. They were free a moment ago; if another process took one of them
-//!    meanwhile, the whole cluster is started again with others.
+//! The drop of a [`Cluster`] kills its members and deletes the folder; so does the keeper
+//! (`keeper.rs`) if the test is killed. If another process takes a port meanwhile, the whole cluster
+//! is started again with others.
 
+use crate::keeper::{Keeper, ports, signal};
 use crate::process::is_installed;
 use crate::until::LONG;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often a member tells the others that it lives. Elections take ten times as long, and the
 /// shortest lease is a second.
 const HEARTBEAT: Duration = Duration::from_millis(50);
-/// The ports that are drawn from: below those of the kernel.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
 /// How often a cluster is started with other ports.
 const ATTEMPTS: u32 = 10;
 /// The pause between two looks at a member, and how long one look may take.
@@ -57,10 +44,9 @@ pub struct Tls {
 /// Members of etcd, numbered from 0.
 #[derive(Debug)]
 pub struct Cluster {
-    folder: PathBuf,
     members: Vec<Member>,
     tls: Option<Tls>,
-    keeper: Child,
+    keeper: Keeper,
 }
 
 #[derive(Debug)]
@@ -106,27 +92,11 @@ impl Cluster {
     }
 
     fn new(members: usize, tls: Option<Tls>) -> Cluster {
-        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: the numbers only have to differ.
-        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("manx-etcd-{}-{number}", std::process::id()));
-        // What a process of the same id left.
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        // A member that was killed may still make a file for a moment.
-        let script = "while read -r line; do pids=$line; done; \
-                      for pid in $pids; do kill -9 \"$pid\"; done; \
-                      for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf \"$1\" && break; sleep 0.1; done";
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", script, "sh"]).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
-        // Not in the group of the test, which may be killed as a whole.
-        keeper.process_group(0);
-        let keeper = keeper.stderr(Stdio::null()).spawn().expect("a shell");
         let members = (0..members).map(|_| {
             let [client, peer, health] = ports();
             Member { client, peer, health, process: None }
         });
-        Cluster { members: members.collect(), folder, tls, keeper }
+        Cluster { members: members.collect(), tls, keeper: Keeper::new("etcd") }
     }
 
     /// How many members there are, dead ones too.
@@ -204,7 +174,7 @@ impl Cluster {
         }
         command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
         command.arg(format!("--name=m{member}"));
-        command.arg("--data-dir").arg(self.folder.join(format!("m{member}")));
+        command.arg("--data-dir").arg(self.keeper.folder().join(format!("m{member}")));
         command
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"));
@@ -213,7 +183,7 @@ impl Cluster {
             .arg(format!("--initial-advertise-peer-urls={peer}"));
         command.arg(format!("--listen-metrics-urls=http://127.0.0.1:{health}"));
         command.arg(format!("--initial-cluster={}", peers.join(",")));
-        command.arg(format!("--initial-cluster-token={}", self.folder.display()));
+        command.arg(format!("--initial-cluster-token={}", self.keeper.folder().display()));
         command.arg(format!("--heartbeat-interval={}", HEARTBEAT.as_millis()));
         command.arg(format!("--election-timeout={}", 10 * HEARTBEAT.as_millis()));
         if let Some(tls) = &self.tls {
@@ -259,21 +229,15 @@ impl Cluster {
 
     fn signal(&self, member: usize, signal: &str) {
         let process = self.members[member].process.as_ref().expect("it lives");
-        let kill = format!("kill -{signal} {}", process.id());
-        let status = Command::new("sh").args(["-c", &kill]).status();
-        assert!(status.is_ok_and(|status| status.success()), "{kill}");
+        assert!(self::signal(signal, &[process.id()]), "kill -{signal} {}", process.id());
     }
 
     fn log(&self, member: usize) -> PathBuf {
-        self.folder.join(format!("m{member}.log"))
+        self.keeper.folder().join(format!("m{member}.log"))
     }
 
-    /// By Invariant 1.
     fn tell_keeper(&mut self) {
-        let living = self.members.iter().filter_map(|member| member.process.as_ref());
-        let line: Vec<String> = living.map(|process| process.id().to_string()).collect();
-        let pipe = self.keeper.stdin.as_mut().expect("a pipe");
-        writeln!(pipe, "{}", line.join(" ")).expect("the keeper reads");
+        self.keeper.tell(self.members.iter().filter_map(|member| member.process.as_ref()));
     }
 }
 
@@ -282,23 +246,10 @@ impl Drop for Cluster {
         for member in 0..self.members.len() {
             self.kill(member);
         }
-        // The keeper reads the end of the pipe, and deletes the folder.
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
     }
 }
 
 /// Whether a variable is one by which etcd takes options.
 fn is_option(name: &OsString) -> bool {
     name.to_string_lossy().starts_with("ETCD_")
-}
-
-/// Different ports that are free.
-fn ports<const N: usize>() -> [u16; N] {
-    // All are open at once, so that they differ.
-    let mut open = Vec::new();
-    while open.len() < N {
-        open.extend(TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(PORTS))));
-    }
-    std::array::from_fn(|index| open[index].local_addr().expect("it is bound").port())
 }

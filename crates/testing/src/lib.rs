@@ -3,7 +3,10 @@
 pub mod etcd;
 pub mod future;
 mod fuzz;
+mod keeper;
+pub mod postgres;
 pub mod process;
+pub mod proxy;
 mod settings;
 mod skip;
 mod until;
