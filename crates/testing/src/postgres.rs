@@ -8,6 +8,7 @@
 //! If another process takes its port meanwhile, it is started again with another one.
 
 use crate::keeper::{Keeper, ports, signal};
+use crate::process::succeed;
 use crate::skip;
 use crate::until::{LONG, eventually};
 use std::fs::{self, File, Permissions};
@@ -15,6 +16,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,7 +45,6 @@ pub struct Postgres {
     programs: PathBuf,
     port: u16,
     is_secure: bool,
-    password: Option<String>,
     process: Option<Child>,
     keeper: Keeper,
 }
@@ -70,20 +71,14 @@ impl Postgres {
             return None;
         };
         let keeper = Keeper::new("postgres");
-        let (is_secure, password) = (access.identity.is_some(), access.password.map(Into::into));
-        let mut it = Postgres { programs, port: 0, is_secure, password, process: None, keeper };
+        let (is_secure, has_password) = (access.identity.is_some(), access.password.is_some());
+        let mut it = Postgres { programs, port: 0, is_secure, process: None, keeper };
         give_away(it.keeper.folder());
-        let mut initdb = it.program("initdb");
-        initdb.arg("-D").arg(it.data()).args(["-U", USER, "-E", "UTF8", "--locale=C", "--no-sync"]);
-        match access.password {
-            None => drop(initdb.args(["-A", "trust"])),
-            Some(password) => {
-                it.write("password", password.as_bytes());
-                initdb.args(["-A", "scram-sha-256"]).arg("--pwfile").arg(it.file("password"));
-            }
+        let mut copy = it.as_account(Command::new("cp"));
+        succeed(copy.arg("-r").arg(template(&it)).arg(it.data()));
+        if has_password {
+            it.write("data/pg_hba.conf", b"local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n");
         }
-        let made = initdb.output().expect("initdb starts");
-        assert!(made.status.success(), "{made:?}");
         if let Some((certificate, key)) = access.identity {
             it.write("server.crt", &fs::read(certificate).expect("a certificate"));
             it.write("server.key", &fs::read(key).expect("a key"));
@@ -92,7 +87,12 @@ impl Postgres {
             [it.port] = ports();
             it.spawn();
             match it.wait() {
-                Ok(()) => return Some(it),
+                Ok(()) => {
+                    if let Some(password) = access.password {
+                        it.sql(&format!("ALTER ROLE {USER} PASSWORD '{password}'"));
+                    }
+                    return Some(it);
+                }
                 Err(log) if log.contains("Address already in use") => it.kill(),
                 Err(log) => panic!("postgres did not start:\n{log}"),
             }
@@ -128,7 +128,6 @@ impl Postgres {
 
     fn psql(&self, statement: &str) -> Command {
         let mut command = self.program("psql");
-        command.env("PGPASSWORD", self.password.as_deref().unwrap_or_default());
         command.arg("-h").arg(self.keeper.folder()).args(["-p", &self.port.to_string(), "-U", USER]);
         command.args(["-d", "postgres", "-XAtq", "-v", "ON_ERROR_STOP=1", "-c", statement]);
         command.stdin(Stdio::null());
@@ -241,9 +240,13 @@ impl Postgres {
         give_away(&self.file(name));
     }
 
-    /// One of its programs, as the server's account, in the server's folder.
+    /// One of its programs.
     fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.programs.join(name));
+        self.as_account(Command::new(self.programs.join(name)))
+    }
+
+    /// The command as the server's account, in the server's folder.
+    fn as_account(&self, mut command: Command) -> Command {
         command.current_dir(self.keeper.folder());
         for (variable, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG"))
         {
@@ -254,6 +257,20 @@ impl Postgres {
         }
         command
     }
+}
+
+/// The data of a new server, which the first one makes. It is deleted with the process.
+fn template(it: &Postgres) -> PathBuf {
+    static TEMPLATE: OnceLock<Keeper> = OnceLock::new();
+    let keeper = TEMPLATE.get_or_init(|| {
+        let keeper = Keeper::new("postgres");
+        give_away(keeper.folder());
+        let mut initdb = it.program("initdb");
+        initdb.arg("-D").arg(keeper.folder().join("data")).args(["-U", USER, "-A", "trust"]);
+        succeed(initdb.args(["-E", "UTF8", "--locale=C", "--no-sync"]));
+        keeper
+    });
+    keeper.folder().join("data")
 }
 
 impl Drop for Postgres {

@@ -41,12 +41,13 @@ const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
 /// What each session begins with. Whatever the user's settings are, a commit is on disk when it is
 /// answered, an update that has waited for a row looks at it again, and keys are found by the index,
-/// also if the planner knows nothing of the table yet.
+/// also if the planner knows nothing of the table yet. (What is not found so is taken to be costly, and
+/// would be compiled each time: `jit`.)
 const SETTINGS: &str = "\
     SET default_transaction_isolation = 'read committed'; \
     SET statement_timeout = 0; SET lock_timeout = 0; \
     SET idle_in_transaction_session_timeout = '5s'; \
-    SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; \
+    SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan; \
     SELECT set_config('synchronous_commit', 'on', false) \
         WHERE current_setting('synchronous_commit') = 'off'";
 
