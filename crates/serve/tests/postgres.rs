@@ -99,6 +99,6 @@ fn the_database_is_reached_by_tls_and_with_a_password() {
     let wrong = file("wrong");
     refused(&["--postgres-ca", &ca, "--postgres-password-file", &wrong], "password authentication failed");
     let stranger = file("stranger.pem");
-    refused(&["--postgres-ca", &stranger, "--postgres-password-file", &password], "UnknownIssuer");
+    refused(&["--postgres-ca", &stranger, "--postgres-password-file", &password], "invalid peer certificate");
     refused(&["--postgres-ca", &ca], "password missing");
 }
