@@ -1,7 +1,8 @@
 //! Where the data is kept: in a folder, in etcd, or in PostgreSQL.
 //!
-//! In etcd or PostgreSQL another server may take the store over, or it may not answer any more. Then
-//! this server has nothing to say: it stops, and fails, so that what has started it starts it again.
+//! In etcd or PostgreSQL another server may take the store over, or it may not answer any more.
+//! Then this server has nothing to say: it stops, and fails, so that what has started it starts it
+//! again.
 
 use crate::files;
 use crate::sizes::{parse_bytes, parse_log_bytes};

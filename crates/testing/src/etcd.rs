@@ -6,8 +6,8 @@
 //! again with its data.
 //!
 //! The drop of a [`Cluster`] kills its members and deletes the folder; so does the keeper
-//! (`keeper.rs`) if the test is killed. If another process takes a port meanwhile, the whole cluster
-//! is started again with others.
+//! (`keeper.rs`) if the test is killed. If another process takes a port meanwhile, the whole
+//! cluster is started again with others.
 
 use crate::keeper::{Keeper, ports, signal};
 use crate::process::is_installed;

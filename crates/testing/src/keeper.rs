@@ -6,8 +6,8 @@
 //! The pipe ends with the test, however the test ends; then the keeper kills the processes of the
 //! last line, and their children, and deletes the folder.
 //!
-//! A process is in the keeper's line before anything else is done with it, and is taken out of it as
-//! soon as it was waited for. So the keeper kills nothing else.
+//! A process is in the keeper's line before anything else is done with it, and is taken out of it
+//! as soon as it was waited for. So the keeper kills nothing else.
 
 use std::fs;
 use std::io::Write;

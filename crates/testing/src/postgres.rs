@@ -4,8 +4,8 @@
 //! continued and started again with its data, which it syncs as it does by default. It refuses to
 //! run as root; then it runs as `nobody`, to which its folder belongs.
 //!
-//! The drop kills it and deletes the folder; so does the keeper (`keeper.rs`) if the test is killed.
-//! If another process takes its port meanwhile, it is started again with another one.
+//! The drop kills it and deletes the folder; so does the keeper (`keeper.rs`) if the test is
+//! killed. If another process takes its port meanwhile, it is started again with another one.
 
 use crate::keeper::{Keeper, ports, signal};
 use crate::process::succeed;

@@ -1,8 +1,8 @@
-//! Commits to a store that is elsewhere, beside as many transactions there: clients that each put one
-//! entry of 100 bytes and go on when that is durable.
+//! Commits to a store that is elsewhere, beside as many transactions there: clients that each put
+//! one entry of 100 bytes and go on when that is durable.
 //!
-//! Rounds alternate; a ratio is that of a round's two rates. Then the store gets further entries, and
-//! other servers take it over.
+//! Rounds alternate; a ratio is that of a round's two rates. Then the store gets further entries,
+//! and other servers take it over.
 
 use manx::txn::{Batch, Change, Data, Recovered, Remote, Value};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,11 @@
-//! Servers on one store that is elsewhere, as processes of their own, one of them the owner: they are
-//! killed and stopped, and so is what has the store. A checker of histories looks that no write that
-//! was acknowledged is lost, that none of a fenced owner appears, and that no read is old.
+//! Servers on one store that is elsewhere, as processes of their own, one of them the owner: they
+//! are killed and stopped, and so is what has the store. A checker of histories looks that no write
+//! that was acknowledged is lost, that none of a fenced owner appears, and that no read is old.
 //!
 //! Each owner has threads that write one value after the other, `EPOCH:NUMBER`, under keys of their
-//! own: pairs of keys, and one thread many keys, more than one transaction or statement takes. It says
-//! what it finds when it takes over, and each attempt, acknowledgement and read. After the end of
-//! an owner its history is compared with what the next one found.
+//! own: pairs of keys, and one thread many keys, more than one transaction or statement takes. It
+//! says what it finds when it takes over, and each attempt, acknowledgement and read. After the end
+//! of an owner its history is compared with what the next one found.
 
 use manx::txn::{Batch, Change, Data, Remote, RemoteOptions, Value};
 use platform::clock::now_ns;

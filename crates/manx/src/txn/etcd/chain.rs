@@ -45,8 +45,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What is one transaction: etcd allows 128 operations by default, and one of them changes the record.
-/// It allows 1.5 MiB a request by default.
+/// What is one transaction: etcd allows 128 operations by default, and one of them changes the
+/// record. It allows 1.5 MiB a request by default.
 pub(super) const SIZE: Size = Size { changes_max: 120, bytes_max: 1 << 20 };
 
 /// What all calls of a store need.

@@ -13,8 +13,9 @@ const NAME_MAX: usize = 50;
 const EXAMPLE: &str = "write it as postgres://USER@HOST:PORT/DATABASE";
 
 /// A database of PostgreSQL, and a table in it: `postgres://USER@HOST:PORT/DATABASE`, with
-/// `?table=NAME` or `?table=SCHEMA.NAME` unless it is `manx`. Everything else is as PostgreSQL's own
-/// clients read it: a password behind the user, several hosts, `?host=/FOLDER` for a socket there.
+/// `?table=NAME` or `?table=SCHEMA.NAME` unless it is `manx`. Everything else is as PostgreSQL's
+/// own clients read it: a password behind the user, several hosts, `?host=/FOLDER` for a socket
+/// there.
 ///
 /// ```
 /// use manx::txn::postgres::Address;

@@ -40,9 +40,9 @@ const BACKOFF: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
 /// What each session begins with. Whatever the user's settings are, a commit is on disk when it is
-/// answered, an update that has waited for a row looks at it again, and keys are found by the index,
-/// also if the planner knows nothing of the table yet. (What is not found so is taken to be costly, and
-/// would be compiled each time: `jit`.)
+/// answered, an update that has waited for a row looks at it again, and keys are found by the
+/// index, also if the planner knows nothing of the table yet. (What is not found so is taken to be
+/// costly, and would be compiled each time: `jit`.)
 const SETTINGS: &str = "\
     SET default_transaction_isolation = 'read committed'; \
     SET statement_timeout = 0; SET lock_timeout = 0; \

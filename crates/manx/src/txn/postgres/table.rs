@@ -8,27 +8,27 @@
 //! | `manx_lease` | one row: the owner, and a beat that rises as long as the owner lives (`owner.rs`) |
 //!
 //! # The chain
-//! A commit is one statement. It changes the record if that has the owner's epoch and its last step,
-//! and the entries only if it has changed the record:
+//! A commit is one statement. It changes the record if that has the owner's epoch and its last
+//! step, and the entries only if it has changed the record:
 //!
 //! ```text
 //!   WITH link AS (UPDATE record SET step = step + 1, … WHERE epoch = … AND step = … RETURNING …)
 //!        puts and deletions of arrays of keys, WHERE EXISTS (link)
 //! ```
 //!
-//! The record's row is locked until the end of the transaction, and the condition is looked at again
-//! after a wait for the lock (`READ COMMITTED`). So there is one order of all changes, whatever
-//! arrives late or twice:
+//! The record's row is locked until the end of the transaction, and the condition is looked at
+//! again after a wait for the lock (`READ COMMITTED`). So there is one order of all changes,
+//! whatever arrives late or twice:
 //!
-//! - **Fencing.** A server takes over by a higher epoch. From then on no statement of an older owner
-//!   changes anything, also not one that was on its way or waits for the lock.
-//! - **Ambiguous answers.** A statement without an answer is sent again as it was. If it was carried
-//!   out meanwhile, the step has changed, and the record shows that. If another server has taken
-//!   over, its record says which step it found; so the owner knows even then, unless a third server
-//!   has come.
+//! - **Fencing.** A server takes over by a higher epoch. From then on no statement of an older
+//!   owner changes anything, also not one that was on its way or waits for the lock.
+//! - **Ambiguous answers.** A statement without an answer is sent again as it was. If it was
+//!   carried out meanwhile, the step has changed, and the record shows that. If another server has
+//!   taken over, its record says which step it found; so the owner knows even then, unless a third
+//!   server has come.
 //!
-//! A group that is too large for one statement is cut into pieces, between `BEGIN` and `COMMIT`. Each
-//! piece is a statement of the same form, and a step.
+//! A group that is too large for one statement is cut into pieces, between `BEGIN` and `COMMIT`.
+//! Each piece is a statement of the same form, and a step.
 //!
 //! Invariants:
 //! 1. `epoch` and `step` are those of the record after this owner's last commit.
