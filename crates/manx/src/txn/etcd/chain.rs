@@ -240,7 +240,7 @@ impl Chain {
     pub(super) async fn commit(&mut self, group: &Group) -> Result<(), Broken> {
         let mut next = self.next();
         next.known = group.known;
-        if !group.is_larger_than(SIZE) {
+        if group.changes.len() <= SIZE.changes_max && group.bytes <= SIZE.bytes_max {
             let ops = group.changes.iter().map(|(key, value)| self.change(key, value.as_deref())).collect();
             return self.advance(ops, next).await;
         }

@@ -61,15 +61,9 @@ pub(in crate::txn) struct Group {
     pub(in crate::txn) known: Recovered,
     last_place: u64,
     batches: usize,
-    bytes: usize,
+    /// More than a transaction's only if the group is one batch.
+    pub(in crate::txn) bytes: usize,
     over: Arc<Over>,
-}
-
-impl Group {
-    /// Whether it is too large for one transaction: then it is one batch.
-    pub(in crate::txn) fn is_larger_than(&self, size: Size) -> bool {
-        self.changes.len() > size.changes_max || self.bytes > size.bytes_max
-    }
 }
 
 /// Why nothing is changed any more.
