@@ -15,6 +15,7 @@
 //! | `txn` | [`txn`] | transactions over any ordered store | `range` |
 //! | `durable` | `txn::durable` | the same in files | `txn` |
 //! | `etcd` | `etcd`, `txn::etcd` | the same in an etcd cluster | `txn` |
+//! | `postgres` | `txn::postgres` | the same in a table of PostgreSQL | `txn` |
 //! | `cluster` | `range::cluster` | ranges across machines, over etcd | `range` |
 //! | `rayon`, `tokio` | `pool::gate` | workers of these pools follow the CPUs, too | `pool` |
 //!

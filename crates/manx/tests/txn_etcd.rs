@@ -5,8 +5,10 @@ mod component;
 
 use component::{conforms, delete, put, survives};
 use manx::etcd::Address;
-use manx::txn::etcd::{Etcd, EtcdOptions};
-use manx::txn::{Batch, Change, Data, DataError, Isolation, Options, Outcome, Recovered, Store, Value};
+use manx::txn::{
+    Batch, Change, Data, DataError, Isolation, Options, Outcome, Recovered, Remote, RemoteOptions, Store,
+    Value, etcd,
+};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,22 +18,22 @@ use testing::etcd::{Cluster, Setting};
 use testing::process::is_installed;
 use testing::{eventually, until};
 
-const QUICK: EtcdOptions = EtcdOptions::new().lease_s(1);
+const QUICK: RemoteOptions = RemoteOptions::new().lease_s(1);
 
 /// The address of a store in the cluster.
 fn address(cluster: &Cluster, prefix: &str) -> Address {
     format!("etcd://{}/{prefix}", cluster.endpoints().join(",")).parse().expect("an address")
 }
 
-fn open(cluster: &Cluster, prefix: &str, options: EtcdOptions) -> Etcd {
-    Etcd::open(&address(cluster, prefix), options).expect("opened")
+fn open(cluster: &Cluster, prefix: &str, options: RemoteOptions) -> Remote {
+    etcd::open(&address(cluster, prefix), options).expect("opened")
 }
 
-fn apply(it: &Etcd, owner: Recovered, id: u64, changes: &[Change]) -> Result<(), DataError> {
+fn apply(it: &Remote, owner: Recovered, id: u64, changes: &[Change]) -> Result<(), DataError> {
     it.apply(Batch { epoch: owner.epoch, id, ..Batch::new(changes, true) })
 }
 
-fn get(it: &Etcd, key: &str) -> Result<Option<String>, DataError> {
+fn get(it: &Remote, key: &str) -> Result<Option<String>, DataError> {
     let found = it.get(key.as_bytes())?;
     Ok(found.map(|value| String::from_utf8_lossy(&value).into_owned()))
 }
@@ -41,7 +43,7 @@ fn some(text: &str) -> Result<Option<String>, DataError> {
 }
 
 /// All entries.
-fn all(it: &Etcd) -> BTreeMap<Value, Value> {
+fn all(it: &Remote) -> BTreeMap<Value, Value> {
     it.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX).expect("scanned").into_iter().collect()
 }
 
@@ -314,7 +316,7 @@ fn what_is_no_store_is_told() {
     let Some(cluster) = Cluster::start(1) else { return };
     let error = |text: &str| {
         let quick = QUICK.patience(Duration::from_secs(1));
-        Etcd::open(&text.parse().expect("an address"), quick).expect_err("refused").to_string()
+        etcd::open(&text.parse().expect("an address"), quick).expect_err("refused").to_string()
     };
     let none = error("etcd://127.0.0.1:1/x");
     assert!(none.contains("127.0.0.1:1: ") && none.contains("refused"), "{none}");

@@ -1,18 +1,19 @@
-//! Where the data is kept: in a folder, or in etcd.
+//! Where the data is kept: in a folder, in etcd, or in PostgreSQL.
 //!
-//! In etcd another server may take the store over, or etcd may not answer any more. Then this
-//! server has nothing to say: it stops, and fails, so that what has started it starts it again.
+//! In etcd or PostgreSQL another server may take the store over, or it may not answer any more.
+//! Then this server has nothing to say: it stops, and fails, so that what has started it starts it
+//! again.
 
 use crate::files;
 use crate::sizes::{parse_bytes, parse_log_bytes};
 use command::failure::{BROKEN, Failure, USAGE};
-use manx::etcd::Address;
+use manx::etcd;
 use manx::txn::durable::{Durable, DurableOptions};
-use manx::txn::etcd::{Etcd, EtcdOptions};
-use manx::txn::{self, Data, DataError, Store};
+use manx::txn::{self, Data, DataError, RemoteOptions, Store, postgres};
 use server::Stopper;
 use std::fmt;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -25,7 +26,8 @@ static LOST: OnceLock<String> = OnceLock::new();
 #[derive(Debug, clap::Args)]
 pub(super) struct PlaceArgs {
     /// Keep the data in this folder, which is made if need be, or in an etcd cluster, as
-    /// etcd://HOST:PORT,HOST:PORT/PREFIX; a write is on disk, or in etcd, before it is answered
+    /// etcd://HOST:PORT,HOST:PORT/PREFIX, or in a table of PostgreSQL, as
+    /// postgres://USER@HOST:PORT/DATABASE; a write is on disk, or there, before it is answered
     /// [default: in memory]
     #[arg(long, value_name = "PLACE", value_parser = Place::parse)]
     pub(super) data: Option<Place>,
@@ -56,13 +58,24 @@ pub(super) struct PlaceArgs {
     /// That certificate's key, as PEM
     #[arg(long, value_name = "FILE", requires = "etcd_cert")]
     etcd_key: Option<PathBuf>,
+
+    /// The password of the user in postgres://USER@HOST/DATABASE is this file's first line
+    /// [default: the variable PGPASSWORD]
+    #[arg(long, value_name = "FILE", requires = "data")]
+    postgres_password_file: Option<PathBuf>,
+
+    /// Reach PostgreSQL by TLS: the certificates of the authorities that may sign the server's, as
+    /// PEM
+    #[arg(long, value_name = "FILE", requires = "data")]
+    postgres_ca: Option<PathBuf>,
 }
 
 /// The value of `--data`.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     Folder(PathBuf),
-    Etcd(Address),
+    Etcd(etcd::Address),
+    Postgres(postgres::Address),
 }
 
 impl Place {
@@ -70,20 +83,21 @@ impl Place {
         if text.starts_with("etcd://") || text.starts_with("etcds://") {
             return text.parse().map(Place::Etcd).map_err(|error| format!("{error}"));
         }
+        if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            return text.parse().map(Place::Postgres).map_err(|error| format!("{error}"));
+        }
         Ok(Place::Folder(text.into()))
     }
 }
 
 impl PlaceArgs {
-    /// Opens the store there. In etcd that waits while another server has it.
+    /// Opens the store there. In etcd or PostgreSQL that waits while another server has it.
     pub(super) fn open(&self, options: txn::Options) -> Result<Store, Failure> {
+        let remote = || RemoteOptions::new().when_waiting(say_that_it_waits).when_lost(lose);
+        self.check()?;
         let (data, help): (Result<Box<dyn Data>, DataError>, _) = match &self.data {
             None => return Ok(Store::in_memory(options)),
             Some(Place::Folder(folder)) => {
-                if let Some(option) = self.option_of_etcd() {
-                    let what = format!("{option}: the data is in a folder");
-                    return Err(Failure::new(USAGE, what, "name a place in etcd with --data"));
-                }
                 files::folder(folder)?;
                 let mut options = DurableOptions::new();
                 if let Some(bytes) = self.log_bytes {
@@ -96,35 +110,50 @@ impl PlaceArgs {
                 (data.map(|data| Box::new(data) as _), "name a folder of manx serve, or a new one")
             }
             Some(Place::Etcd(address)) => {
-                if self.log_bytes.is_some() || self.cache_bytes.is_some() {
-                    let what = "--log-bytes and --cache-bytes are of a folder: the data is in etcd";
-                    return Err(Failure::new(USAGE, what, "leave them out"));
-                }
-                let options = EtcdOptions::new().when_waiting(say_that_it_waits).when_lost(lose);
-                let data = Etcd::open(&self.completed(address)?, options);
+                let data = txn::etcd::open(&self.for_etcd(address)?, remote());
                 (data.map(|data| Box::new(data) as _), "see to etcd, or name another place with --data")
+            }
+            Some(Place::Postgres(address)) => {
+                let data = postgres::open(&self.for_postgres(address)?, remote());
+                (data.map(|data| Box::new(data) as _), "see to PostgreSQL, or name another place with --data")
             }
         };
         data.and_then(|data| Store::open(options, data))
             .map_err(|error| Failure::new(USAGE, format!("the data cannot be opened: {error}"), help))
     }
 
-    /// An option that is there and only for etcd.
-    fn option_of_etcd(&self) -> Option<&'static str> {
+    /// Refuses options that are of another kind of place.
+    fn check(&self) -> Result<(), Failure> {
+        let kind = match &self.data {
+            None => return Ok(()),
+            Some(Place::Folder(_)) => "in a folder",
+            Some(Place::Etcd(_)) => "in etcd",
+            Some(Place::Postgres(_)) => "in PostgreSQL",
+        };
         let options = [
-            ("--etcd-password-file", &self.etcd_password_file),
-            ("--etcd-ca", &self.etcd_ca),
-            ("--etcd-cert", &self.etcd_cert),
+            ("--log-bytes", self.log_bytes.is_some(), "in a folder"),
+            ("--cache-bytes", self.cache_bytes.is_some(), "in a folder"),
+            ("--etcd-password-file", self.etcd_password_file.is_some(), "in etcd"),
+            ("--etcd-ca", self.etcd_ca.is_some(), "in etcd"),
+            ("--etcd-cert", self.etcd_cert.is_some(), "in etcd"),
+            ("--postgres-password-file", self.postgres_password_file.is_some(), "in PostgreSQL"),
+            ("--postgres-ca", self.postgres_ca.is_some(), "in PostgreSQL"),
         ];
-        options.iter().find(|(_, file)| file.is_some()).map(|(name, _)| *name)
+        match options.iter().find(|(_, is_there, of)| *is_there && *of != kind) {
+            None => Ok(()),
+            Some((option, _, of)) => {
+                let what = format!("{option} is for data {of}, and the data is {kind}");
+                Err(Failure::new(USAGE, what, "leave it out, or name another place with --data"))
+            }
+        }
     }
 
     /// The address with what the files say.
-    fn completed(&self, address: &Address) -> Result<Address, Failure> {
+    fn for_etcd(&self, address: &etcd::Address) -> Result<etcd::Address, Failure> {
         let wrong = |what: &str, help: &str| Failure::new(USAGE, format!("{address}: {what}"), help);
         let mut full = address.clone();
         if let Some(path) = &self.etcd_password_file {
-            full = full.with_password(password(path)?);
+            full = full.with_password(password(path, "etcd")?);
         }
         if full.lacks_password() {
             return Err(wrong("the user has no password", "say it with --etcd-password-file"));
@@ -144,6 +173,23 @@ impl PlaceArgs {
         }
         Ok(full)
     }
+
+    /// The same. PostgreSQL itself knows whether a password is needed.
+    fn for_postgres(&self, address: &postgres::Address) -> Result<postgres::Address, Failure> {
+        let mut full = address.clone();
+        if let Some(path) = &self.postgres_password_file {
+            full = full.with_password(password(path, "PostgreSQL")?);
+        } else if let (Some(password), false) = (std::env::var_os("PGPASSWORD"), full.has_password()) {
+            full = full.with_password(password.as_bytes());
+        }
+        if let Some(ca) = &self.postgres_ca {
+            full = full.with_ca(files::read(ca)?);
+        } else if full.is_secure() {
+            let what = format!("{address}: it is not known which servers to trust");
+            return Err(Failure::new(USAGE, what, "add --postgres-ca FILE"));
+        }
+        Ok(full)
+    }
 }
 
 impl fmt::Display for Place {
@@ -151,15 +197,16 @@ impl fmt::Display for Place {
         match self {
             Place::Folder(folder) => folder.display().fmt(to),
             Place::Etcd(address) => address.fmt(to),
+            Place::Postgres(address) => address.fmt(to),
         }
     }
 }
 
-fn password(path: &Path) -> Result<String, Failure> {
+fn password(path: &Path, of: &str) -> Result<String, Failure> {
     let line = String::from_utf8(files::first_line(path)?).ok().filter(|line| !line.is_empty());
     line.ok_or_else(|| {
         let what = format!("{}: its first line is no password", path.display());
-        Failure::new(USAGE, what, "write the password of etcd's user there")
+        Failure::new(USAGE, what, format!("write the password of {of}'s user there"))
     })
 }
 

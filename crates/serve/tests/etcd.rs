@@ -1,81 +1,17 @@
 //! `manx-serve --data etcd://…`: two servers on one store. One serves, and the other one waits.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+#[path = "common/served.rs"]
+mod served;
+
+use served::Served;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::Instant;
 use testing::etcd::{Cluster, Setting, Tls};
-use testing::process::{is_installed, succeed};
-use testing::{eventually, make_certificates, until};
-
-/// A server, and what it has said.
-struct Served {
-    process: Child,
-    said: Arc<Mutex<String>>,
-}
-
-impl Served {
-    fn start(arguments: &[&str]) -> Served {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_manx-serve"));
-        command.args(["--listen", "127.0.0.1:0", "--data"]).args(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().expect("manx-serve starts");
-        let said = Arc::new(Mutex::new(String::new()));
-        let listen = |pipe: Box<dyn std::io::Read + Send>| {
-            let said = Arc::clone(&said);
-            thread::spawn(move || {
-                for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                    said.lock().unwrap().extend([&line, "\n"]);
-                }
-            });
-        };
-        listen(Box::new(process.stdout.take().unwrap()));
-        listen(Box::new(process.stderr.take().unwrap()));
-        Served { process, said }
-    }
-
-    fn has_said(&self, what: &str) -> bool {
-        self.said.lock().unwrap().contains(what)
-    }
-
-    fn signal(&self, name: &str) {
-        succeed(Command::new("kill").args([name, &self.process.id().to_string()]));
-    }
-
-    fn end(&mut self) -> ExitStatus {
-        eventually("it has ended", || self.process.try_wait().unwrap())
-    }
-
-    /// Where it listens, once it does.
-    fn address(&self) -> SocketAddr {
-        eventually("it listens", || {
-            let said = self.said.lock().unwrap();
-            said.split_once("listening on ")?.1.split(',').next()?.parse().ok()
-        })
-    }
-
-    /// The first line of the answer to an inline command, and the second one of a string.
-    fn ask(&self, command: &str) -> String {
-        let mut stream = TcpStream::connect(self.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        write!(stream, "{command}\r\nQUIT\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let mut lines = answer.lines();
-        let first = lines.next().unwrap_or_default();
-        if first.starts_with('$') { lines.next().unwrap_or(first) } else { first }.to_owned()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
+use testing::process::is_installed;
+use testing::{make_certificates, until};
 
 fn place(cluster: &Cluster, scheme: &str) -> String {
     format!("{scheme}{}/shop", cluster.endpoints().join(","))
@@ -95,11 +31,7 @@ fn a_server_that_waits_takes_over() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("-ERR") && answer.contains("1048576 at most"), "{answer}");
-    let waiting = || {
-        let server = Served::start(&[&place]);
-        until("it waits", || server.has_said("another server has"));
-        server
-    };
+    let waiting = || Served::waiting(&[&place]);
     let second = waiting();
     first.signal("-KILL");
     let began = Instant::now();

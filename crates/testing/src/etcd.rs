@@ -5,20 +5,11 @@
 //! plain HTTP also where clients need TLS. A member can be killed, stopped, continued and started
 //! again with its data.
 //!
-//! # Nothing stays
-//!
-//! The drop of a [`Cluster`] kills its members and deletes the folder, also while a panic unwinds.
-//! A test that is killed runs no drop, nor does a cluster in a static. So beside the members there
-//! is a *keeper*, a shell that reads the processes that live now from a pipe, a line for each
-//! change. The pipe ends with the test, however the test ends; then the keeper kills the processes
-//! of the last line, and deletes the folder and what is mounted there.
-//!
-//! 1. A member is in the keeper's line before anything else is done with it, and is taken out of it
-//!    as soon as it was waited for. So the keeper kills nothing that is not a member.
-//! 2. Ports are below those that the kernel gives away by itself, so a member that is started again
-//!    finds its ports free. They were free a moment ago; if another process took one of them
-//!    meanwhile, the whole cluster is started again with others.
+//! The drop of a [`Cluster`] kills its members and deletes the folder; so does the keeper
+//! (`keeper.rs`) if the test is killed. If another process takes a port meanwhile, the whole
+//! cluster is started again with others.
 
+use crate::keeper::{Keeper, ports, signal};
 use crate::process::is_installed;
 use crate::proxy::Proxy;
 use crate::skip::skip;
@@ -28,10 +19,8 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,8 +28,6 @@ use std::time::{Duration, Instant};
 /// How often a member tells the others that it lives. Elections take ten times as long, and the
 /// shortest lease is a second.
 const HEARTBEAT: Duration = Duration::from_millis(50);
-/// The ports that are drawn from: below those of the kernel.
-const PORTS: std::ops::Range<u16> = 20_000..32_000;
 /// How often a cluster is started with other ports.
 const ATTEMPTS: u32 = 10;
 /// The pause between two looks at a member, and how long one look may take.
@@ -84,12 +71,11 @@ pub struct Setting {
 /// Members of etcd, numbered from 0.
 #[derive(Debug)]
 pub struct Cluster {
-    folder: PathBuf,
     members: Vec<Member>,
     setting: Setting,
     /// Pairs of the ports by which members know each other, smaller ones first.
     cuts: Arc<Mutex<HashSet<[u16; 2]>>>,
-    keeper: Child,
+    keeper: Keeper,
 }
 
 #[derive(Debug)]
@@ -139,36 +125,18 @@ impl Cluster {
     }
 
     fn new(members: usize, setting: &Setting) -> Cluster {
-        static CLUSTERS: AtomicU32 = AtomicU32::new(0);
-        // Relaxed: the numbers only have to differ.
-        let number = CLUSTERS.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("manx-etcd-{}-{number}", std::process::id()));
-        // What a process of the same id left.
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        // A member that was killed may still make a file for a moment.
-        let script = "while read -r line; do pids=$line; done; \
-                      for pid in $pids; do kill -9 \"$pid\"; done; \
-                      umount --lazy \"$1\"/m?; \
-                      for attempt in 1 2 3 4 5 6 7 8 9; do rm -rf \"$1\" && break; sleep 0.1; done";
-        let mut keeper = Command::new("sh");
-        keeper.args(["-c", script, "sh"]).arg(&folder).stdin(Stdio::piped()).stdout(Stdio::null());
-        // Not in the group of the test, which may be killed as a whole.
-        keeper.process_group(0);
-        let keeper = keeper.stderr(Stdio::null()).spawn().expect("a shell");
+        let keeper = Keeper::new("etcd");
         let cuts: Arc<Mutex<HashSet<[u16; 2]>>> = Arc::default();
         let members = (0..members).map(|member| {
             let [client, peer, health] = ports();
             let way = setting.can_be_cut.then(|| {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
                 let (cuts, known) = (Arc::clone(&cuts), listener.local_addr().expect("it is bound").port());
-                let is_cut = move |from: Option<u16>| {
-                    from.is_some_and(|from| cuts.lock().expect("no panic").contains(&pair(from, known)))
-                };
-                (known, Proxy::of_peer(listener, peer, Arc::new(is_cut)))
+                let is_cut = move |from| cuts.lock().expect("no panic").contains(&pair(from, known));
+                (known, Proxy::of_peer(listener, peer, Box::new(is_cut)))
             });
             if let Some(bytes) = setting.disk_bytes {
-                let place = folder.join(format!("m{member}"));
+                let place = keeper.folder().join(format!("m{member}"));
                 fs::create_dir(&place).expect("a folder");
                 mount(&place, bytes);
             }
@@ -176,7 +144,7 @@ impl Cluster {
             Member { client, peer, known, health, process: None, _way: way.map(|(_, way)| way) }
         });
         let members = members.collect();
-        Cluster { members, folder, setting: setting.clone(), cuts, keeper }
+        Cluster { members, setting: setting.clone(), cuts, keeper }
     }
 
     /// How many members there are, dead ones too.
@@ -281,7 +249,7 @@ impl Cluster {
 
     /// The folder with a member's data; its file system, if it has one of its own.
     pub fn disk(&self, member: usize) -> PathBuf {
-        self.folder.join(format!("m{member}"))
+        self.keeper.folder().join(format!("m{member}"))
     }
 
     /// Whether a member's process has ended.
@@ -322,7 +290,7 @@ impl Cluster {
         }
         command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
         command.arg(format!("--name=m{member}"));
-        command.arg("--data-dir").arg(self.folder.join(format!("m{member}")).join("data"));
+        command.arg("--data-dir").arg(self.disk(member).join("data"));
         command
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"));
@@ -331,7 +299,7 @@ impl Cluster {
             .arg(format!("--initial-advertise-peer-urls=http://127.0.0.1:{known}"));
         command.arg(format!("--listen-metrics-urls=http://127.0.0.1:{health}"));
         command.arg(format!("--initial-cluster={}", peers.join(",")));
-        command.arg(format!("--initial-cluster-token={}", self.folder.display()));
+        command.arg(format!("--initial-cluster-token={}", self.keeper.folder().display()));
         command.arg(format!("--heartbeat-interval={}", HEARTBEAT.as_millis()));
         command.arg(format!("--election-timeout={}", 10 * HEARTBEAT.as_millis()));
         command.args(&self.setting.options);
@@ -378,21 +346,15 @@ impl Cluster {
 
     fn signal(&self, member: usize, signal: &str) {
         let process = self.members[member].process.as_ref().expect("it lives");
-        let kill = format!("kill -{signal} {}", process.id());
-        let status = Command::new("sh").args(["-c", &kill]).status();
-        assert!(status.is_ok_and(|status| status.success()), "{kill}");
+        assert!(self::signal(signal, &[process.id()]), "kill -{signal} {}", process.id());
     }
 
     fn log(&self, member: usize) -> PathBuf {
-        self.folder.join(format!("m{member}.log"))
+        self.keeper.folder().join(format!("m{member}.log"))
     }
 
-    /// By Invariant 1.
     fn tell_keeper(&mut self) {
-        let living = self.members.iter().filter_map(|member| member.process.as_ref());
-        let line: Vec<String> = living.map(|process| process.id().to_string()).collect();
-        let pipe = self.keeper.stdin.as_mut().expect("a pipe");
-        writeln!(pipe, "{}", line.join(" ")).expect("the keeper reads");
+        self.keeper.tell(self.members.iter().filter_map(|member| member.process.as_ref()));
     }
 }
 
@@ -401,9 +363,6 @@ impl Drop for Cluster {
         for member in 0..self.members.len() {
             self.kill(member);
         }
-        // The keeper reads the end of the pipe, and deletes the folder, and what is mounted there.
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
     }
 }
 
@@ -443,14 +402,4 @@ pub fn can_mount() -> bool {
 /// Whether a variable is one by which etcd takes options.
 fn is_option(name: &OsString) -> bool {
     name.to_string_lossy().starts_with("ETCD_")
-}
-
-/// Different ports that are free.
-fn ports<const N: usize>() -> [u16; N] {
-    // All are open at once, so that they differ.
-    let mut open = Vec::new();
-    while open.len() < N {
-        open.extend(TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(PORTS))));
-    }
-    std::array::from_fn(|index| open[index].local_addr().expect("it is bound").port())
 }

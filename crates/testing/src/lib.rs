@@ -4,6 +4,8 @@ mod certificates;
 pub mod etcd;
 pub mod future;
 mod fuzz;
+mod keeper;
+pub mod postgres;
 pub mod process;
 mod proxy;
 mod settings;
@@ -12,7 +14,7 @@ mod until;
 
 pub use certificates::make_certificates;
 pub use fuzz::{fuzz, mutate};
-pub use proxy::Proxy;
+pub use proxy::{Direction, Proxy};
 pub use settings::{full, setting};
 pub use skip::{SKIPS, skip};
 pub use until::{LONG, Stop, eventually, until};

@@ -38,9 +38,10 @@ const LICENSES: [&str; 9] = [
 const EXCEPTIONS: [(&str, &str); 1] = [("cbindgen", "MPL-2.0")];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Packages of which another dependency still needs an older version.
-const TWICE: [&str; 17] = [
+const TWICE: [&str; 18] = [
     "base64",
     "bit-vec",
+    "const-oid",
     "foldhash",
     "getrandom",
     "hashbrown",

@@ -21,6 +21,7 @@ use super::messages::{
     WATCH, WatchRequest, WatchResponse,
 };
 use crate::lock::Mutex;
+use crate::txn::remote::causes::with_causes;
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::fmt;
@@ -358,18 +359,4 @@ fn text_of(status: &Status) -> String {
         None if message.is_empty() => status.code().to_string(),
         None => message.to_owned(),
     }
-}
-
-/// An error and what caused it, each once.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        next = cause.source();
-    }
-    text
 }

@@ -18,7 +18,8 @@
 //! | `tables.rs` | several tables with names in one store |
 //! | `timestamps.rs` | times that the user gives |
 //! | `durable/` | a data component in files (feature `durable`) |
-//! | `etcd/` | a data component in an etcd cluster (feature `etcd`) |
+//! | `remote/` | what data components share whose data other processes keep |
+//! | `etcd/`, `postgres/` | those in an etcd cluster and in PostgreSQL (features of these names) |
 //! | `error.rs` | why a transaction could not go on |
 
 pub mod coordinator;
@@ -34,7 +35,11 @@ platform::os_only! {
     pub mod etcd;
     mod garbage;
     mod point_index;
+    #[cfg(feature = "postgres")]
+    pub mod postgres;
     mod reads;
+    #[cfg(any(feature = "etcd", feature = "postgres"))]
+    pub(crate) mod remote;
     mod retired;
     mod savepoint;
     mod scan;
@@ -50,6 +55,8 @@ platform::os_only! {
     pub use commit::Committed;
     pub use data::{Batch, Bounds, Change, Data, DataError, Entry, Limits, Outcome, Recovered, Value};
     pub use error::Error;
+    #[cfg(any(feature = "etcd", feature = "postgres"))]
+    pub use remote::{Remote, options::RemoteOptions};
     pub use savepoint::Savepoint;
     pub use scan::Scan;
     pub use session::Session;

@@ -40,12 +40,12 @@
 
 use super::keys::{Keys, Record, Stage};
 use super::parts::{self, New};
-use super::queue::{BYTES_MAX, Broken, CHANGES_MAX, Group, Queue};
 use crate::etcd::client::{Client, Failed};
 use crate::etcd::messages::{
     Compare, KeyValue, LEASE_GRANT, LEASE_REVOKE, LeaseGrantRequest, LeaseRequest, LeaseResponse, Nothing,
     Op, RANGE, RangeRequest, RangeResponse, RequestOp, TXN, TxnRequest, TxnResponse,
 };
+use crate::txn::remote::queue::{Broken, Group, Queue, Size};
 use crate::txn::{Outcome, Recovered};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,10 @@ use tokio::time::{Instant, sleep};
 
 /// How often an owner looks whether etcd has room again.
 const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(500);
+
+/// What is one transaction: etcd allows 128 operations by default, and one of them changes the
+/// record. It allows 1.5 MiB a request by default.
+pub(super) const SIZE: Size = Size { changes_max: 120, bytes_max: 1 << 20 };
 
 /// What all calls of a store need.
 #[derive(Clone)]
@@ -279,11 +283,11 @@ impl Chain {
     pub(super) async fn commit(&mut self, group: &Group) -> Result<(), Broken> {
         let mut next = self.next();
         next.known = group.known;
-        if !group.is_large() {
+        if group.changes.len() <= SIZE.changes_max && group.bytes <= SIZE.bytes_max {
             let ops = group.changes.iter().map(|(key, value)| self.change(key, value.as_deref())).collect();
             return self.advance(ops, next).await;
         }
-        let parts = parts::cut(group.changes.iter(), BYTES_MAX);
+        let parts = parts::cut(group.changes.iter(), SIZE.bytes_max);
         let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         let stage = Stage { epoch: next.known.epoch, step: next.step, parts: count };
         for (number, part) in (0..count).zip(parts) {
@@ -388,9 +392,9 @@ fn pieces(mut changes: &[New]) -> Vec<&[New]> {
     let mut pieces = Vec::new();
     while !changes.is_empty() {
         let mut bytes = 0;
-        let fits = changes.iter().take(CHANGES_MAX).take_while(|(key, value)| {
+        let fits = changes.iter().take(SIZE.changes_max).take_while(|(key, value)| {
             bytes += key.len() + value.as_ref().map_or(0, |value| value.len());
-            bytes <= BYTES_MAX
+            bytes <= SIZE.bytes_max
         });
         let (piece, rest) = changes.split_at(fits.count().max(1));
         pieces.push(piece);
@@ -408,12 +412,12 @@ mod tests {
     fn pieces_are_within_the_limits_and_together_all() {
         let change = |bytes: usize| (Value::from(&b"k"[..]), Some(Value::from(vec![0; bytes])));
         let changes: Vec<New> =
-            (0..300).map(|number| change(if number % 50 == 0 { BYTES_MAX } else { 9 })).collect();
+            (0..300).map(|number| change(if number % 50 == 0 { SIZE.bytes_max } else { 9 })).collect();
         let pieces = pieces(&changes);
         assert_eq!(pieces.concat(), changes);
         for piece in &pieces {
             let bytes: usize = piece.iter().map(|(_, value)| value.as_ref().unwrap().len()).sum();
-            assert!(piece.len() == 1 || (piece.len() <= CHANGES_MAX && bytes <= BYTES_MAX));
+            assert!(piece.len() == 1 || (piece.len() <= SIZE.changes_max && bytes <= SIZE.bytes_max));
         }
     }
 }

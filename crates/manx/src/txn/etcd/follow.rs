@@ -16,7 +16,7 @@ use crate::etcd::messages::{
     Event, RANGE, RangeRequest, RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use crate::txn::Value;
-use std::collections::BTreeMap;
+use crate::txn::remote::owner::Entries;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::Streaming;
@@ -28,9 +28,6 @@ const PAGE_FIRST: i64 = 64;
 const PAGE_BYTES: usize = 4 << 20;
 /// When the last changes are awaited and a member is silent for so long, another one is asked.
 const SILENCE: Duration = Duration::from_secs(1);
-
-/// All entries.
-pub(super) type Entries = BTreeMap<Value, Value>;
 
 /// See [the module](self).
 pub(super) struct Follower {

@@ -1,11 +1,12 @@
-//! What was appended and is on its way to etcd: groups of batches, and the threads that wait.
+//! What was appended and is on its way to the other side: groups of batches, and the threads that
+//! wait.
 //!
 //! ```text
 //!   append ──► entries (seen by readers) ──► the last group ... groups ──► flying ──► durable
 //!                                                                            └──► broken: all that wait get its error
 //! ```
 //!
-//! A batch joins the last group if the group still fits into one transaction of etcd with it;
+//! A batch joins the last group if the group still fits into one transaction there with it;
 //! otherwise it begins a new one. While a group flies, the next one grows. So a commit costs as
 //! many transactions as there are round trips in its time, and not as there are batches: *group
 //! commit*.
@@ -16,8 +17,8 @@
 //! 2. Groups are committed in the order of their places, each as a whole. Of two changes of one key
 //!    in a group only the later one is kept: it comes later in the order.
 //! 3. `durable` is the last place of the last group that was committed.
-//! 4. While etcd has no room nothing is appended. What was appended before stays, is tried until
-//!    there is room, and is unknown to those that wait for it.
+//! 4. While there is no room on the other side nothing is appended. What was appended before stays,
+//!    is tried until there is room, and is unknown to those that wait for it.
 //! 5. After the queue is broken nothing is committed any more. A group that was on its way may be,
 //!    if the error says so; none behind it is.
 //!
@@ -33,11 +34,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// The most changes of a group that is one transaction: etcd allows 128 operations by default, and
-/// one of them changes the record.
-pub(super) const CHANGES_MAX: usize = 120;
-/// The most bytes of its keys and values: etcd allows 1.5 MiB a request by default.
-pub(super) const BYTES_MAX: usize = 1 << 20;
+/// How much of a group is one transaction at most.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::txn) struct Size {
+    pub(in crate::txn) changes_max: usize,
+    /// Of keys and values, and a little for each change.
+    pub(in crate::txn) bytes_max: usize,
+}
+
 /// When so much is on its way, further batches wait.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 /// As many ids of transactions are known to have been appended.
@@ -52,34 +56,28 @@ struct Over(AtomicU32);
 
 /// Batches that are committed together.
 #[derive(Debug)]
-pub(super) struct Group {
+pub(in crate::txn) struct Group {
     /// What each key gets; none: it goes.
-    pub(super) changes: BTreeMap<Value, Option<Value>>,
+    pub(in crate::txn) changes: BTreeMap<Value, Option<Value>>,
     /// What the record will say.
-    pub(super) known: Recovered,
-    pub(super) last_place: u64,
-    pub(super) batches: usize,
-    bytes: usize,
+    pub(in crate::txn) known: Recovered,
+    last_place: u64,
+    batches: usize,
+    /// More than a transaction's only if the group is one batch.
+    pub(in crate::txn) bytes: usize,
     over: Arc<Over>,
-}
-
-impl Group {
-    /// Whether it is too large for one transaction: then it is one batch.
-    pub(super) fn is_large(&self) -> bool {
-        self.changes.len() > CHANGES_MAX || self.bytes > BYTES_MAX
-    }
 }
 
 /// Why nothing is changed any more.
 #[derive(Clone, Debug)]
-pub(super) struct Broken {
-    pub(super) text: String,
+pub(in crate::txn) struct Broken {
+    pub(in crate::txn) text: String,
     /// What became of the group that was on its way.
-    pub(super) flying: Outcome,
+    pub(in crate::txn) flying: Outcome,
 }
 
-#[derive(Default)]
 struct State {
+    size: Size,
     /// What was appended so far.
     known: Recovered,
     groups: VecDeque<Group>,
@@ -91,14 +89,13 @@ struct State {
     places: HashMap<u64, u64>,
     remembered: VecDeque<u64>,
     broken: Option<(Broken, u64)>,
-    /// Etcd has no room: what is said about that.
+    /// There is no room on the other side: what is said about that.
     full: Option<String>,
     is_closing: bool,
 }
 
 /// The queue.
-#[derive(Default)]
-pub(super) struct Queue {
+pub(in crate::txn) struct Queue {
     state: Mutex<State>,
     /// There is room for another batch, or there never will be.
     room: Condvar,
@@ -108,6 +105,24 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    pub(in crate::txn) fn new(size: Size) -> Queue {
+        let state = State {
+            size,
+            known: Recovered::default(),
+            groups: VecDeque::new(),
+            flying: None,
+            place: 0,
+            bytes: 0,
+            places: HashMap::new(),
+            remembered: VecDeque::new(),
+            broken: None,
+            full: None,
+            is_closing: false,
+        };
+        let (room, durable, call) = (Condvar::default(), AtomicU64::new(0), Notify::new());
+        Queue { state: Mutex::new(state), room, durable, call }
+    }
+
     /// An owner begins with what it found. Transactions are known by their epoch and id.
     pub(super) fn begin(&self, known: Recovered) {
         let mut state = self.state.lock();
@@ -207,8 +222,8 @@ impl Queue {
         self.room.notify_all();
     }
 
-    /// Etcd has no room, and this is said about it: Invariant 4.
-    pub(super) fn refuse(&self, full: String) {
+    /// There is no room on the other side, and this is said about it: Invariant 4.
+    pub(in crate::txn) fn refuse(&self, full: String) {
         let mut state = self.state.lock();
         state.full = Some(full);
         let State { groups, flying, .. } = &mut *state;
@@ -220,8 +235,8 @@ impl Queue {
         self.room.notify_all();
     }
 
-    /// Etcd has room again.
-    pub(super) fn admit(&self) {
+    /// There is room again.
+    pub(in crate::txn) fn admit(&self) {
         self.state.lock().full = None;
     }
 
@@ -246,7 +261,7 @@ impl Queue {
         self.call.notify_one();
     }
 
-    pub(super) fn is_closing(&self) -> bool {
+    pub(in crate::txn) fn is_closing(&self) -> bool {
         self.state.lock().is_closing
     }
 }
@@ -262,8 +277,10 @@ impl State {
     /// By Invariants 1 and 2.
     fn add(&mut self, batch: &Batch<'_>) -> u64 {
         let bytes = batch.changes.iter().map(bytes_of).sum::<usize>();
+        let size = self.size;
         let fits = |group: &&mut Group| {
-            group.changes.len() + batch.changes.len() <= CHANGES_MAX && group.bytes + bytes <= BYTES_MAX
+            group.changes.len() + batch.changes.len() <= size.changes_max
+                && group.bytes + bytes <= size.bytes_max
         };
         self.known.note(batch);
         self.place += 1;
@@ -353,12 +370,14 @@ fn bytes_of(change: &Change) -> usize {
 mod tests {
     use super::*;
 
+    const SIZE: Size = Size { changes_max: 120, bytes_max: 1 << 20 };
+
     fn put(key: &str, value: &str) -> Change {
         Change::Put { key: key.as_bytes().into(), value: value.as_bytes().into() }
     }
 
     fn queue() -> Queue {
-        let queue = Queue::default();
+        let queue = Queue::new(SIZE);
         queue.begin(Recovered { epoch: 2, ..Recovered::default() });
         queue
     }
@@ -390,7 +409,7 @@ mod tests {
         for id in 1..=300 {
             append(&queue, id, &[put(&id.to_string(), "x")]).unwrap();
         }
-        let large: Vec<_> = (0..=CHANGES_MAX).map(|number| put(&format!("k{number}"), "v")).collect();
+        let large: Vec<_> = (0..=SIZE.changes_max).map(|number| put(&format!("k{number}"), "v")).collect();
         append(&queue, 301, &large).unwrap();
         append(&queue, 302, &[put("z", "v")]).unwrap();
         let sizes: Vec<_> = std::iter::from_fn(|| queue.take()).map(|group| group.batches).collect();
@@ -446,7 +465,7 @@ mod tests {
         let queue = queue();
         let of = |epoch| queue.append(&Batch { epoch, ..Batch::default() }, || {}).unwrap_err().outcome();
         assert_eq!((of(1), of(3)), (Outcome::Fenced, Outcome::NotApplied));
-        let new = Queue::default();
+        let new = Queue::new(SIZE);
         assert!(new.append(&Batch::default(), || {}).unwrap_err().to_string().contains("recover"));
     }
 }

@@ -1,0 +1,421 @@
+//! The data component in PostgreSQL, with a real server that dies, stops and comes back, and with
+//! connections that are cut.
+
+#[path = "common/component.rs"]
+mod component;
+
+use component::{conforms, delete, put, survives};
+use manx::txn::postgres::{self, Address};
+use manx::txn::{
+    Batch, Change, Data, DataError, Isolation, Options, Outcome, Recovered, Remote, RemoteOptions, Store,
+    Value,
+};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+use testing::postgres::{Access, Postgres};
+use testing::{Direction, Proxy, Stop, eventually, until};
+
+const QUICK: RemoteOptions = RemoteOptions::new().lease_s(1);
+/// For a server that is started again meanwhile.
+const PATIENT: RemoteOptions = QUICK.patience(testing::LONG);
+
+fn address(text: &str) -> Address {
+    text.parse().expect("an address")
+}
+
+/// A store in the server's table `manx`.
+fn open(server: &Postgres, options: RemoteOptions) -> Remote {
+    postgres::open(&address(&server.address()), options).expect("opened")
+}
+
+fn open_at(server: &Postgres, proxy: &Proxy, options: RemoteOptions) -> Remote {
+    postgres::open(&address(&server.address_at(&proxy.endpoint())), options).expect("opened")
+}
+
+fn apply(it: &Remote, owner: Recovered, id: u64, changes: &[Change]) -> Result<(), DataError> {
+    it.apply(Batch { epoch: owner.epoch, id, ..Batch::new(changes, true) })
+}
+
+fn get(it: &Remote, key: &str) -> Result<Option<String>, DataError> {
+    let found = it.get(key.as_bytes())?;
+    Ok(found.map(|value| String::from_utf8_lossy(&value).into_owned()))
+}
+
+fn some(text: &str) -> Result<Option<String>, DataError> {
+    Ok(Some(text.into()))
+}
+
+/// All entries.
+fn all(it: &Remote) -> BTreeMap<Value, Value> {
+    it.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX).expect("scanned").into_iter().collect()
+}
+
+#[test]
+fn it_does_what_every_component_does() {
+    let Some(server) = Postgres::start() else { return };
+    let stores = AtomicU32::new(0);
+    let in_table =
+        |name: &str| postgres::open(&address(&format!("{}?table={name}", server.address())), QUICK);
+    let next = || in_table(&format!("new_{}", stores.fetch_add(1, Ordering::Relaxed))).expect("opened");
+    conforms(next);
+    server.sql("CREATE SCHEMA shop");
+    survives(|| in_table("shop.kept").expect("opened"));
+    assert_eq!(server.sql("SELECT count(*) FROM shop.kept"), "2");
+}
+
+#[test]
+fn keys_are_ordered_by_their_bytes_and_large_timestamps_survive() {
+    let Some(server) = Postgres::start() else { return };
+    let it = open(&server, QUICK);
+    let owner = it.recover().expect("taken over");
+    let keys: Vec<Vec<u8>> =
+        (0..=255).flat_map(|byte| [vec![byte], vec![byte, 0], vec![byte; 2600]]).collect();
+    let change = |key: &Vec<u8>| Change::Put { key: key[..].into(), value: key[..].into() };
+    let changes: Vec<Change> = keys.iter().map(change).collect();
+    let batch = Batch { epoch: owner.epoch, id: u64::MAX, timestamp: u64::MAX, ..Batch::new(&changes, true) };
+    it.apply(batch).expect("applied");
+    let error = it.append(Batch::new(&[change(&vec![0; 2601])], true)).expect_err("too long");
+    assert!(error.to_string().contains("PostgreSQL takes keys of 2600 bytes"), "{error}");
+    let expected = all(&it);
+    drop(it);
+    let again = open(&server, QUICK);
+    let found = again.recover().expect("taken over");
+    assert_eq!((found.last_id, found.timestamp), (u64::MAX, u64::MAX));
+    assert!(all(&again) == expected, "the same entries");
+    let ordered = server.sql("SELECT encode(key, 'hex') FROM manx ORDER BY key");
+    let ours: Vec<String> =
+        expected.keys().map(|key| key.iter().map(|byte| format!("{byte:02x}")).collect()).collect();
+    assert!(ordered.lines().eq(ours), "the same order");
+}
+
+#[test]
+fn a_batch_beyond_a_statement_is_one_batch() {
+    let Some(server) = Postgres::start() else { return };
+    let first = open(&server, QUICK);
+    let owner = first.recover().expect("taken over");
+    apply(&first, owner, 1, &[put("gone", "1"), put("stays", "1")]).expect("applied");
+    let mut changes: Vec<Change> = (0..10_000_u32)
+        .map(|number| {
+            let bytes = if number == 500 { 5 << 20 } else { 500 };
+            Change::Put {
+                key: number.to_be_bytes().into(),
+                value: vec![number.to_be_bytes()[3]; bytes].into(),
+            }
+        })
+        .collect();
+    changes.push(delete("gone"));
+    let place =
+        first.append(Batch { epoch: owner.epoch, id: 2, ..Batch::new(&changes, true) }).expect("appended");
+    // What comes behind it is behind it.
+    apply(&first, owner, 3, &[put("stays", "2")]).expect("applied");
+    assert!(first.durable() > place);
+    let expected = all(&first);
+    assert_eq!((expected.len(), get(&first, "gone"), get(&first, "stays")), (10_001, Ok(None), some("2")));
+    drop(first);
+    let second = open(&server, QUICK);
+    assert_eq!(second.recover().expect("taken over").last_id, 3);
+    assert!(all(&second) == expected, "the same entries");
+}
+
+#[test]
+fn a_server_waits_for_the_one_before_or_fences_it() {
+    let Some(server) = Postgres::start() else { return };
+    let first = open(&server, QUICK);
+    let owner = first.recover().expect("taken over");
+    apply(&first, owner, 1, &[put("a", "1")]).expect("applied");
+    // The second one waits, the third one does not.
+    static WAITS: AtomicBool = AtomicBool::new(false);
+    let waiting = QUICK.when_waiting(|place| WAITS.store(place.ends_with("/postgres"), Ordering::SeqCst));
+    let (second, third) = (open(&server, waiting), open(&server, QUICK.at_once(true)));
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| second.recover().expect("taken over"));
+        until("it waits", || WAITS.load(Ordering::SeqCst));
+        apply(&first, owner, 2, &[put("a", "2")]).expect("the store is still the first one's");
+        let later = third.recover().expect("taken over");
+        assert!(later.epoch > owner.epoch && later.last_id == 2);
+        assert_eq!(get(&third, "a"), some("2"));
+        let refused = apply(&first, owner, 3, &[put("a", "3")]).expect_err("fenced");
+        assert_eq!(refused.outcome(), Outcome::Fenced, "{refused}");
+        assert!(refused.to_string().contains("another server"), "{refused}");
+        assert_eq!(get(&first, "a").expect_err("fenced").outcome(), Outcome::Fenced);
+        apply(&third, later, 3, &[put("b", "1")]).expect("applied");
+        // The end of an owner gives the store free at once.
+        drop(third);
+        let last = waits.join().expect("no panic");
+        assert!(last.epoch > later.epoch && last.last_id == 3);
+    });
+    assert_eq!((get(&second, "a"), get(&second, "b")), (some("2"), some("1")));
+    // One that only reads finds out too.
+    let fourth = open(&server, QUICK.at_once(true));
+    fourth.recover().expect("taken over");
+    eventually("it is fenced", || second.get(b"a").err().filter(|error| error.outcome() == Outcome::Fenced));
+}
+
+/// Two servers on one table never both write: also what was sent before, and arrives late.
+#[test]
+fn what_a_fenced_owner_has_sent_changes_nothing() {
+    let Some(server) = Postgres::start() else { return };
+    let proxy = Proxy::to(&server.endpoint());
+    let first = open_at(&server, &proxy, QUICK);
+    let owner = first.recover().expect("taken over");
+    apply(&first, owner, 1, &[put("a", "1"), put("b", "1")]).expect("applied");
+    let second = open(&server, QUICK.at_once(true));
+    proxy.hold(Direction::Requests);
+    thread::scope(|scope| {
+        let late = scope.spawn(|| apply(&first, owner, 2, &[put("a", "late"), delete("b")]));
+        until("it is on its way", || proxy.held() > 0);
+        let later = second.recover().expect("taken over");
+        apply(&second, later, 2, &[put("a", "2")]).expect("applied");
+        proxy.mend();
+        let refused = late.join().expect("no panic").expect_err("fenced");
+        assert_eq!(refused.outcome(), Outcome::Fenced, "{refused}");
+        apply(&second, later, 3, &[put("c", "1")]).expect("applied");
+    });
+    assert_eq!(
+        server.sql("SELECT string_agg(convert_from(key || value, 'UTF8'), ' ') FROM manx"),
+        "b1 a2 c1"
+    );
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_made_once() {
+    let Some(server) = Postgres::start() else { return };
+    let proxy = Proxy::to(&server.endpoint());
+    let it = open_at(&server, &proxy, PATIENT);
+    let owner = it.recover().expect("taken over");
+    // The connection is there, and its statement.
+    apply(&it, owner, 1, &[put("count", "1")]).expect("applied");
+    let step = || server.sql("SELECT step FROM manx_record").parse::<u64>().expect("a number");
+    let large: Vec<Change> = (0..9000).map(|number| put(&number.to_string(), "1")).collect();
+    for id in 2..=6 {
+        let before = step();
+        let changes = if id == 3 { &large[..] } else { &[put("count", &id.to_string())] };
+        proxy.hold(Direction::Answers);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| apply(&it, owner, id, changes));
+            until("its answer is held", || proxy.held() > 0);
+            if id != 3 {
+                until("it is made", || step() == before + 1);
+            }
+            proxy.reset();
+            proxy.mend();
+            waits.join().expect("no panic").expect("applied");
+        });
+        assert_eq!(step(), before + if id == 3 { 3 } else { 1 }, "once");
+    }
+    assert_eq!(get(&it, "count"), some("6"));
+    drop(it);
+    let again = open(&server, QUICK);
+    assert_eq!(again.recover().expect("taken over").last_id, 6);
+    assert_eq!((all(&again).len(), get(&again, "count")), (9001, some("6")));
+}
+
+/// What happened to a batch comes out also if another server has taken over meanwhile.
+#[test]
+fn a_commit_that_the_next_owner_has_found_is_not_called_fenced() {
+    let Some(server) = Postgres::start() else { return };
+    let proxy = Proxy::to(&server.endpoint());
+    let first = open_at(&server, &proxy, PATIENT);
+    let owner = first.recover().expect("taken over");
+    apply(&first, owner, 1, &[put("a", "1")]).expect("applied");
+    proxy.hold(Direction::Answers);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| apply(&first, owner, 2, &[put("a", "2")]));
+        until("it is made", || server.sql("SELECT last_id FROM manx_record") == "2");
+        let second = open(&server, QUICK.at_once(true));
+        assert_eq!(second.recover().expect("taken over").last_id, 2);
+        assert_eq!(get(&second, "a"), some("2"));
+        proxy.reset();
+        proxy.mend();
+        let error = waits.join().expect("no panic").expect_err("another has the store");
+        assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    });
+}
+
+/// Writers go on while something is done to the server; nothing that they were told is lost.
+fn commits_go_on(server: &mut Postgres, options: RemoteOptions, mut disturb: impl FnMut(&mut Postgres)) {
+    let it = open(server, options);
+    let owner = it.recover().expect("taken over");
+    let (ids, over) = (AtomicU64::new(owner.last_id), AtomicBool::new(false));
+    let counts: Vec<u64> = thread::scope(|scope| {
+        let write = |writer: u64| {
+            for count in 1.. {
+                let id = ids.fetch_add(1, Ordering::Relaxed) + 1;
+                let change = [put(&writer.to_string(), &count.to_string())];
+                apply(&it, owner, id, &change).expect("applied");
+                if over.load(Ordering::SeqCst) {
+                    return count;
+                }
+            }
+            unreachable!("it ends by the flag")
+        };
+        let threads: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
+        let stop = Stop(&over);
+        disturb(server);
+        drop(stop);
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    for (writer, count) in counts.iter().enumerate() {
+        assert_eq!(get(&it, &writer.to_string()), some(&count.to_string()));
+    }
+    drop(it);
+    server.restart();
+    let again = open(server, PATIENT);
+    again.recover().expect("taken over");
+    for (writer, count) in counts.iter().enumerate() {
+        assert_eq!(get(&again, &writer.to_string()), some(&count.to_string()));
+    }
+}
+
+#[test]
+fn commits_survive_the_kill_of_the_server() {
+    let Some(mut server) = Postgres::start() else { return };
+    commits_go_on(&mut server, PATIENT, |server| {
+        for _ in 0..4 {
+            thread::sleep(Duration::from_millis(fastrand::u64(..300)));
+            server.restart();
+        }
+    });
+}
+
+/// A role may have asked for less.
+#[test]
+fn commits_are_synchronous_whatever_the_users_settings_are() {
+    let Some(mut server) = Postgres::start() else { return };
+    server.sql("ALTER ROLE manx SET synchronous_commit = off");
+    server.sql("ALTER ROLE manx SET default_transaction_isolation = serializable");
+    let it = open(&server, PATIENT);
+    let owner = it.recover().expect("taken over");
+    for id in 1..=20 {
+        apply(&it, owner, id, &[put("a", &id.to_string())]).expect("applied");
+        if id % 5 == 0 {
+            server.restart();
+            let kept = server.sql("SELECT convert_from(value, 'UTF8') FROM manx");
+            assert_eq!(kept, id.to_string());
+        }
+    }
+}
+
+#[test]
+fn commits_survive_the_end_of_their_connections() {
+    let Some(mut server) = Postgres::start() else { return };
+    commits_go_on(&mut server, PATIENT, |server| {
+        for _ in 0..40 {
+            thread::sleep(Duration::from_millis(fastrand::u64(..30)));
+            server.sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'manx'",
+            );
+        }
+    });
+}
+
+#[test]
+fn commits_go_on_after_a_stop_of_the_server() {
+    let Some(mut server) = Postgres::start() else { return };
+    commits_go_on(&mut server, PATIENT, |server| {
+        for time_ms in [20, 1500, 300] {
+            server.stop();
+            thread::sleep(Duration::from_millis(time_ms));
+            server.go_on();
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+}
+
+#[test]
+fn without_an_answer_nothing_is_changed_any_more() {
+    let Some(server) = Postgres::start() else { return };
+    let it = open(&server, QUICK.patience(Duration::from_secs(2)));
+    let owner = it.recover().expect("taken over");
+    apply(&it, owner, 1, &[put("a", "1")]).expect("applied");
+    server.stop();
+    let change = [put("a", "2")];
+    let batch = Batch { epoch: owner.epoch, id: 2, ..Batch::new(&change, true) };
+    let error = it.apply(batch).expect_err("no answer");
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    assert!(error.to_string().contains("start again"), "{error}");
+    assert_eq!(it.append(batch).expect_err("still unknown").outcome(), Outcome::Unknown);
+    assert_eq!(apply(&it, owner, 3, &[put("b", "1")]).expect_err("broken").outcome(), Outcome::NotApplied);
+    get(&it, "a").expect_err("it may not be there");
+    server.go_on();
+    get(&it, "a").expect_err("it may not be there");
+    drop(it);
+    let again = open(&server, PATIENT);
+    let found = again.recover().expect("taken over");
+    assert_eq!(get(&again, "a"), some(&found.last_id.to_string()), "the record and the entries agree");
+    assert_eq!(get(&again, "b"), Ok(None));
+}
+
+#[test]
+fn an_error_of_the_database_is_told_and_has_changed_nothing() {
+    let Some(server) = Postgres::start() else { return };
+    let it = open(&server, QUICK);
+    let owner = it.recover().expect("taken over");
+    apply(&it, owner, 1, &[put("a", "1")]).expect("applied");
+    server.sql("ALTER TABLE manx ADD CHECK (length(value) < 5)");
+    let error = apply(&it, owner, 2, &[put("a", "12345")]).expect_err("refused");
+    assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+    assert!(error.to_string().contains("check constraint"), "{error}");
+    get(&it, "a").expect_err("what is in memory is not there");
+    drop(it);
+    let again = open(&server, QUICK);
+    assert_eq!(again.recover().expect("taken over").last_id, 1);
+    assert_eq!(get(&again, "a"), some("1"));
+}
+
+#[test]
+fn a_transaction_that_only_reads_finds_out_that_the_store_is_lost() {
+    let Some(server) = Postgres::start() else { return };
+    let store = Store::open(Options::new(), Box::new(open(&server, QUICK))).expect("opened");
+    store.run(Isolation::Snapshot, |it| it.put(b"a", b"1")).expect("committed");
+    let next = open(&server, QUICK.at_once(true));
+    let owner = next.recover().expect("taken over");
+    apply(&next, owner, owner.last_id + 1, &[put("a", "3")]).expect("applied");
+    eventually("it is told", || store.run(Isolation::Snapshot, |it| it.get(b"a")).err());
+}
+
+#[test]
+fn what_is_no_store_is_told() {
+    let Some(server) = Postgres::start_with(Access { password: Some("secret"), identity: None }) else {
+        return;
+    };
+    let hasty = QUICK.patience(Duration::from_millis(500));
+    let error = |address: &Address| postgres::open(address, hasty).expect_err("refused").to_string();
+    let none = error(&address("postgres://me@127.0.0.1:1/x"));
+    assert!(none.starts_with("postgres://me@127.0.0.1:1/x: ") && none.contains("refused"), "{none}");
+    let known = address(&server.address()).with_password("secret");
+    let wrong = error(&known.clone().with_password("guess"));
+    assert!(wrong.contains("password authentication failed") && !wrong.contains("guess"), "{wrong}");
+    let missing = error(&address(&server.address()));
+    assert!(missing.contains("password missing"), "{missing}");
+    let elsewhere = address(&server.address().replace("/postgres", "/other"));
+    let elsewhere = error(&elsewhere.with_password("secret"));
+    assert!(elsewhere.contains("database \"other\" does not exist"), "{elsewhere}");
+    let secure = error(&address(&format!("{}?sslmode=require", server.address())));
+    assert!(secure.contains("which servers to trust"), "{secure}");
+    assert!(error(&known.clone().with_ca("nothing")).contains("no certificate"));
+
+    server.sql("CREATE TABLE manx (price int)");
+    let foreign = error(&known);
+    assert!(foreign.contains("table `manx`") && foreign.contains("another with ?table="), "{foreign}");
+    server.sql("DROP TABLE manx");
+    let it = postgres::open(&known, QUICK).expect("opened");
+    assert!(it.append(Batch::default()).expect_err("refused").to_string().contains("recover"));
+    it.recover().expect("taken over");
+    drop(it);
+    for (setting, is_fine) in [("off", false), ("on", true)] {
+        server.sql(&format!("ALTER SYSTEM SET fsync = {setting}"));
+        server.sql("SELECT pg_reload_conf()");
+        until(setting, || match postgres::open(&known, hasty) {
+            Ok(_) => is_fine,
+            Err(error) => error.to_string().contains("fsync is off") && !is_fine,
+        });
+    }
+    server.sql("UPDATE manx_record SET title = 'manx 2'");
+    assert!(error(&known).contains("another version"));
+    server.sql("DELETE FROM manx_record");
+    assert!(error(&known).contains("its record is gone"));
+}

@@ -1,0 +1,104 @@
+//! `manx-serve --data postgres://…`: two servers on one table. One serves, and the other one waits.
+
+#[path = "common/served.rs"]
+mod served;
+
+use served::Served;
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::time::Instant;
+use testing::postgres::{Access, Postgres};
+use testing::until;
+
+#[test]
+fn a_server_that_waits_takes_over() {
+    let Some(mut database) = Postgres::start() else { return };
+    let place = database.address();
+    let first = Served::start(&[&place]);
+    assert_eq!(first.ask("SET tea 1"), "+OK");
+    assert!(first.has_said(&format!("data in {place}")));
+    // A restart of the database is a pause.
+    database.restart();
+    assert_eq!(first.ask("INCR tea"), ":2");
+    let second = Served::waiting(&[&place]);
+    first.signal("-KILL");
+    let began = Instant::now();
+    assert_eq!(second.ask("GET tea"), "2");
+    println!("after kill -9 it took {:.1} s", began.elapsed().as_secs_f64());
+    drop(first);
+
+    // One that is stopped finds out when it goes on.
+    let mut third = Served::waiting(&[&place]);
+    second.signal("-STOP");
+    let began = Instant::now();
+    assert_eq!(third.ask("INCR tea"), ":3");
+    println!("after a stop it took {:.1} s", began.elapsed().as_secs_f64());
+    second.signal("-CONT");
+    let mut second = second;
+    assert_eq!(second.end().code(), Some(125));
+    until("it says why", || second.has_said("another server has taken it over"));
+
+    // One that ends gives the store free.
+    let fourth = Served::waiting(&[&place]);
+    third.signal("-TERM");
+    assert_eq!(third.end().code(), Some(0));
+    assert_eq!(fourth.ask("GET tea"), "3");
+
+    // One that waits ends at once.
+    let mut fifth = Served::waiting(&[&place]);
+    fifth.signal("-TERM");
+    assert_eq!(fifth.end().code(), Some(0));
+
+    // Without the database there is nothing to serve.
+    let mut fourth = fourth;
+    database.kill();
+    let mut client = TcpStream::connect(fourth.address()).unwrap();
+    client.write_all(b"INCR tea\r\n").unwrap();
+    assert_eq!(fourth.end().code(), Some(125));
+    until("it says why", || fourth.has_said("nothing is changed any more"));
+}
+
+#[test]
+fn the_database_is_reached_by_tls_and_with_a_password() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    let authority = |name: &str| {
+        let mut authority = rcgen::CertificateParams::new([]).unwrap();
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        write(name, &authority.self_signed(&key).unwrap().pem());
+        rcgen::Issuer::new(authority, key)
+    };
+    let (known, _) = (authority("ca.pem"), authority("stranger.pem"));
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    write("server.pem", &params.signed_by(&key, &known).unwrap().pem());
+    write("server.key", &key.serialize_pem());
+    write("password", "open sesame\n");
+    write("wrong", "abracadabra\n");
+    let identity = (folder.path().join("server.pem"), folder.path().join("server.key"));
+    let access = Access { password: Some("open sesame"), identity: Some((&identity.0, &identity.1)) };
+    let Some(database) = Postgres::start_with(access) else { return };
+    let (place, ca, password) = (database.address(), file("ca.pem"), file("password"));
+
+    let server = Served::start(&[&place, "--postgres-ca", &ca, "--postgres-password-file", &password]);
+    assert_eq!(server.ask("SET tea 1"), "+OK");
+    assert!(server.has_said(&format!("data in {place}")));
+    let is_secure = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+        WHERE application_name = 'manx'";
+    assert_eq!(database.sql(is_secure), "t");
+    drop(server);
+
+    let refused = |arguments: &[&str], why: &str| {
+        let mut server = Served::start(&[&[&*place][..], arguments].concat());
+        assert_eq!(server.end().code(), Some(2), "{arguments:?}");
+        until(why, || server.has_said(why));
+    };
+    let wrong = file("wrong");
+    refused(&["--postgres-ca", &ca, "--postgres-password-file", &wrong], "password authentication failed");
+    let stranger = file("stranger.pem");
+    refused(&["--postgres-ca", &stranger, "--postgres-password-file", &password], "invalid peer certificate");
+    refused(&["--postgres-ca", &ca], "password missing");
+}
