@@ -12,8 +12,8 @@ use owners::{OPTIONS, Servers, serve};
 use std::fs::File;
 use std::thread;
 use std::time::Duration;
-use testing::etcd::{Cluster, Setting, can_mount};
-use testing::{Proxy, full, setting};
+use testing::etcd::{Cluster, Setting};
+use testing::{Proxy, can_mount, full, setting};
 
 /// What a member writes its data to: as large as its log, which it makes in advance, and some more.
 const DISK_BYTES: u64 = 192 << 20;

@@ -11,12 +11,13 @@ use manx::txn::{
     Value,
 };
 use std::collections::BTreeMap;
+use std::fs;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testing::postgres::{Access, Postgres};
-use testing::{Direction, Proxy, Stop, eventually, until};
+use testing::{Direction, Proxy, Stop, can_mount, eventually, until};
 
 const QUICK: RemoteOptions = RemoteOptions::new().lease_s(1);
 /// For a server that is started again meanwhile.
@@ -364,6 +365,52 @@ fn an_error_of_the_database_is_told_and_has_changed_nothing() {
     let again = open(&server, QUICK);
     assert_eq!(again.recover().expect("taken over").last_id, 1);
     assert_eq!(get(&again, "a"), some("1"));
+}
+
+/// The database's disk is full: writes are refused, reads go on, and so do writes when there is
+/// room.
+#[test]
+fn without_room_on_its_disk_reads_go_on_and_writes_do_when_there_is_room() {
+    let Some(server) = Postgres::start() else { return };
+    if !can_mount() {
+        return;
+    }
+    let disk = server.small_disk("small", 8 << 20);
+    let it = open(&server, QUICK);
+    let owner = it.recover().expect("taken over");
+    server.sql("ALTER TABLE manx SET TABLESPACE small");
+    fs::write(disk.join("filler"), vec![0; 4 << 20]).expect("there is room");
+    // Dice: PostgreSQL compresses what repeats.
+    let large = |id: u64| {
+        let mut dice = fastrand::Rng::with_seed(id);
+        let value: Vec<u8> = std::iter::repeat_with(|| dice.u8(..)).take(100_000).collect();
+        Change::Put { key: Value::from(id.to_string().as_bytes()), value: Value::from(value) }
+    };
+    let (last, error) = (1_u64..)
+        .find_map(|id| Some((id, apply(&it, owner, id, &[large(id)]).err()?)))
+        .expect("there is an end");
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    assert!(error.to_string().contains("make room on its disk"), "{error}");
+    let second = open(&server, QUICK);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| second.recover());
+        // For longer than the lease: it is still the owner.
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(3) {
+            assert!(it.get(b"1").expect("read").is_some());
+            let error = apply(&it, owner, last + 1, &[delete("1")]).expect_err("refused");
+            assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
+        }
+        assert!(!waits.is_finished());
+        fs::remove_file(disk.join("filler")).expect("it is there");
+        eventually("writes go on", || apply(&it, owner, last + 1, &[put("after", "1")]).ok());
+        // What was not known is made: it came before.
+        assert!(it.get(last.to_string().as_bytes()).expect("read").is_some());
+        let expected = all(&it);
+        drop(it);
+        assert_eq!(waits.join().expect("no panic").expect("taken over").last_id, last + 1);
+        assert!(all(&second) == expected, "the same entries");
+    });
 }
 
 #[test]

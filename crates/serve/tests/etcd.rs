@@ -7,7 +7,6 @@ use served::Served;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::Instant;
 use testing::etcd::{Cluster, Setting, Tls};
 use testing::process::is_installed;

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::time::Instant;
 use testing::postgres::{Access, Postgres};
-use testing::until;
+use testing::{make_certificates, until};
 
 #[test]
 fn a_server_that_waits_takes_over() {
@@ -64,21 +64,14 @@ fn the_database_is_reached_by_tls_and_with_a_password() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    let authority = |name: &str| {
-        let mut authority = rcgen::CertificateParams::new([]).unwrap();
-        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let key = rcgen::KeyPair::generate().unwrap();
-        write(name, &authority.self_signed(&key).unwrap().pem());
-        rcgen::Issuer::new(authority, key)
-    };
-    let (known, _) = (authority("ca.pem"), authority("stranger.pem"));
-    let key = rcgen::KeyPair::generate().unwrap();
-    let params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-    write("server.pem", &params.signed_by(&key, &known).unwrap().pem());
-    write("server.key", &key.serialize_pem());
+    let stranger = folder.path().join("stranger");
+    fs::create_dir(&stranger).unwrap();
+    if !make_certificates(folder.path()) || !make_certificates(&stranger) {
+        return;
+    }
     write("password", "open sesame\n");
     write("wrong", "abracadabra\n");
-    let identity = (folder.path().join("server.pem"), folder.path().join("server.key"));
+    let identity = (folder.path().join("member.pem"), folder.path().join("member.key"));
     let access = Access { password: Some("open sesame"), identity: Some((&identity.0, &identity.1)) };
     let Some(database) = Postgres::start_with(access) else { return };
     let (place, ca, password) = (database.address(), file("ca.pem"), file("password"));
@@ -98,7 +91,7 @@ fn the_database_is_reached_by_tls_and_with_a_password() {
     };
     let wrong = file("wrong");
     refused(&["--postgres-ca", &ca, "--postgres-password-file", &wrong], "password authentication failed");
-    let stranger = file("stranger.pem");
+    let stranger = file("stranger/ca.pem");
     refused(&["--postgres-ca", &stranger, "--postgres-password-file", &password], "invalid peer certificate");
     refused(&["--postgres-ca", &ca], "password missing");
 }

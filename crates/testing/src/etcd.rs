@@ -10,9 +10,9 @@
 //! cluster is started again with others.
 
 use crate::keeper::{Keeper, ports, signal};
+use crate::mount::mount;
 use crate::process::is_installed;
 use crate::proxy::Proxy;
-use crate::skip::skip;
 use crate::until::LONG;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -368,35 +368,6 @@ impl Drop for Cluster {
 
 fn pair(one: u16, other: u16) -> [u16; 2] {
     [one.min(other), one.max(other)]
-}
-
-/// Mounts a file system in memory.
-fn mount(place: &Path, bytes: u64) {
-    let mut command = Command::new("mount");
-    command.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "manx-etcd"]).arg(place);
-    let output = command.output().expect("mount");
-    assert!(output.status.success(), "{command:?}: {output:?}");
-}
-
-/// Whether this process may mount file systems. If not, the test was told to be skipped, and
-/// returns.
-///
-/// # Panics
-/// If there is no folder for temporary files.
-pub fn can_mount() -> bool {
-    let place = std::env::temp_dir().join(format!("manx-mount-{}", std::process::id()));
-    fs::create_dir_all(&place).expect("a folder");
-    let run = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).arg(&place).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let can = run("mount", &["-t", "tmpfs", "-o", "size=1m", "manx-etcd"]) && run("umount", &[]);
-    let _ = fs::remove_dir(&place);
-    if !can {
-        skip("a disk that becomes full must be mounted, which root may do");
-    }
-    can
 }
 
 /// Whether a variable is one by which etcd takes options.

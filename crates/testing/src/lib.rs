@@ -5,6 +5,7 @@ pub mod etcd;
 pub mod future;
 mod fuzz;
 mod keeper;
+mod mount;
 pub mod postgres;
 pub mod process;
 mod proxy;
@@ -14,6 +15,7 @@ mod until;
 
 pub use certificates::make_certificates;
 pub use fuzz::{fuzz, mutate};
+pub use mount::can_mount;
 pub use proxy::{Direction, Proxy};
 pub use settings::{full, setting};
 pub use skip::{SKIPS, skip};

@@ -8,6 +8,7 @@
 //! killed. If another process takes its port meanwhile, it is started again with another one.
 
 use crate::keeper::{Keeper, ports, signal};
+use crate::mount::mount;
 use crate::process::succeed;
 use crate::skip;
 use crate::until::{LONG, eventually};
@@ -124,6 +125,20 @@ impl Postgres {
         let said = self.psql(statement).output().expect("psql starts");
         assert!(said.status.success(), "{statement}: {said:?}");
         String::from_utf8_lossy(&said.stdout).trim_end().to_owned()
+    }
+
+    /// A disk of its own for data: a folder, to which a tablespace with this name belongs.
+    ///
+    /// # Panics
+    /// If it cannot be mounted, see [`can_mount`](crate::can_mount); or as [`Postgres::sql`].
+    #[track_caller]
+    pub fn small_disk(&self, name: &str, bytes: u64) -> PathBuf {
+        let folder = self.file(name);
+        fs::create_dir(&folder).expect("a folder");
+        mount(&folder, bytes);
+        give_away(&folder);
+        self.sql(&format!("CREATE TABLESPACE {name} LOCATION '{}'", folder.display()));
+        folder
     }
 
     fn psql(&self, statement: &str) -> Command {

@@ -197,7 +197,10 @@ impl Shared {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_struct("Shared").field("target", &self.target).field("held", &self.held).finish_non_exhaustive()
+        to.debug_struct("Shared")
+            .field("target", &self.target)
+            .field("held", &self.held)
+            .finish_non_exhaustive()
     }
 }
 

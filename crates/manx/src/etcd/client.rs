@@ -20,8 +20,8 @@ use super::messages::{
     AUTHENTICATE, AuthenticateRequest, AuthenticateResponse, LEASE_KEEP_ALIVE, LeaseRequest, LeaseResponse,
     WATCH, WatchRequest, WatchResponse,
 };
+use crate::causes::with_causes;
 use crate::lock::Mutex;
-use crate::txn::remote::causes::with_causes;
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::fmt;

@@ -49,10 +49,7 @@ use crate::txn::remote::queue::{Broken, Group, Queue, Size};
 use crate::txn::{Outcome, Recovered};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// How often an owner looks whether etcd has room again.
-const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(500);
+use tokio::time::Instant;
 
 /// What is one transaction: etcd allows 128 operations by default, and one of them changes the
 /// record. It allows 1.5 MiB a request by default.
@@ -118,13 +115,8 @@ impl Site {
 
     /// Tells that etcd has no room, and waits a little; not if the store is closed.
     pub(super) async fn waits_for_room(&self, why: &Failed) -> bool {
-        if self.queue.is_closing() {
-            return false;
-        }
         let what = "compact it, defragment its members and disarm the alarm; until then nothing is changed";
-        self.queue.refuse(self.error(format!("{why}: {what}")));
-        sleep(LOOK_FOR_ROOM_EVERY).await;
-        true
+        self.queue.waits_for_room(self.error(format!("{why}: {what}"))).await
     }
 
     async fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Failed> {

@@ -1,5 +1,6 @@
 //! Where a database is, how it is reached, and the name of the table there.
 
+use crate::causes::with_causes;
 use std::fmt;
 use std::str::FromStr;
 use tokio_postgres::Config;
@@ -111,9 +112,8 @@ impl FromStr for Address {
             return Err(AddressError(format!("`{table}` {what}")));
         }
         let rest = if others.is_empty() { rest.to_owned() } else { format!("{rest}?{}", others.join("&")) };
-        let config: Config = rest.parse().map_err(|error| {
-            wrong(format!("it cannot be read: {}", crate::txn::remote::causes::with_causes(&error)))
-        })?;
+        let config: Config =
+            rest.parse().map_err(|error| wrong(format!("it cannot be read: {}", with_causes(&error))))?;
         if config.get_hosts().is_empty() {
             return Err(wrong("no host".into()));
         }

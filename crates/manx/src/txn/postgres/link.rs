@@ -11,7 +11,7 @@
 //! (`idle_in_transaction_session_timeout`).
 
 use super::address::Address;
-use crate::txn::remote::causes::with_causes;
+use crate::causes::with_causes;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -58,6 +58,8 @@ pub(super) struct Failed {
     pub(super) text: String,
     /// Whether a commit may have been carried out, or may yet.
     pub(super) may_be_done: bool,
+    /// PostgreSQL has no room for it.
+    pub(super) is_full: bool,
 }
 
 /// Why an attempt failed.
@@ -125,7 +127,9 @@ fn tls(pem: &[u8]) -> Result<MakeRustlsConnect, String> {
         roots.add(certificate).map_err(|error| unfit(&error))?;
     }
     if roots.is_empty() {
-        return Err("there is no certificate of an authority: it begins with -----BEGIN CERTIFICATE-----".into());
+        return Err(
+            "there is no certificate of an authority: it begins with -----BEGIN CERTIFICATE-----".into()
+        );
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -199,15 +203,19 @@ impl Link {
                 Err(trouble) => trouble,
             };
             let has_sent = self.session.take().is_some_and(|session| session.has_sent.get());
+            let mut is_full = false;
             let (is_over, text) = match trouble {
-                Trouble::Said(error) => (!may_pass(&error), text_of(&error)),
+                Trouble::Said(error) => {
+                    is_full = error.code() == Some(&SqlState::DISK_FULL);
+                    (!may_pass(&error), text_of(&error))
+                }
                 Trouble::Silence => (false, "no answer".into()),
                 Trouble::Wrong(text) => (true, text),
             };
             // After a refusal nothing was changed.
             may_be_done |= has_sent && !is_over;
             if is_over || Instant::now() + backoff >= until {
-                return Err(Failed { text, may_be_done });
+                return Err(Failed { text, may_be_done, is_full });
             }
             sleep(backoff).await;
             backoff = (backoff * 2).min(BACKOFF_MAX);

@@ -55,8 +55,9 @@ static KIND: Kind = Kind {
 pub fn open(address: &Address, options: RemoteOptions) -> Result<Remote, DataError> {
     let place = address.to_string();
     let runtime = runtime(&place)?;
-    let site = Site::new(address, options.patience)
+    let queue = Arc::new(Queue::new(table::SIZE));
+    let site = Site::new(address, options.patience, Arc::clone(&queue))
         .map_err(|what| DataError::new(format!("{place}: {what}")))?;
     runtime.block_on(site.find()).map_err(DataError::new)?;
-    Remote::start(&KIND, runtime, site, Arc::new(Queue::new(table::SIZE)), options)
+    Remote::start(&KIND, runtime, site, queue, options)
 }

@@ -30,6 +30,10 @@
 //! A group that is too large for one statement is cut into pieces, between `BEGIN` and `COMMIT`.
 //! Each piece is a statement of the same form, and a step.
 //!
+//! A group for which PostgreSQL has no room is sent again until it has; meanwhile batches are
+//! refused, and reads go on (`txn/remote/queue.rs`). A log without room ends PostgreSQL, as a crash
+//! does.
+//!
 //! Invariants:
 //! 1. `epoch` and `step` are those of the record after this owner's last commit.
 //! 2. Whatever changes the record holds the lock of its row, and compares the epoch.
@@ -38,7 +42,7 @@
 use super::address::Address;
 use super::link::{Failed, Link, Route, Session, Trouble};
 use crate::txn::remote::owner::Entries;
-use crate::txn::remote::queue::{Broken, Group, Size};
+use crate::txn::remote::queue::{Broken, Group, Queue, Size};
 use crate::txn::{Outcome, Recovered, Value};
 use std::pin::pin;
 use std::sync::Arc;
@@ -76,6 +80,7 @@ pub(super) struct Site {
     pub(super) place: Arc<str>,
     /// For how long a call is repeated.
     patience: Duration,
+    queue: Arc<Queue>,
     route: Route,
     statements: Arc<Statements>,
     /// For everything but entries: a long commit does not keep the lease from being renewed.
@@ -168,11 +173,12 @@ impl Statements {
 }
 
 impl Site {
-    pub(super) fn new(address: &Address, patience: Duration) -> Result<Site, String> {
+    pub(super) fn new(address: &Address, patience: Duration, queue: Arc<Queue>) -> Result<Site, String> {
         let route = Route::new(address)?;
         Ok(Site {
             place: address.to_string().into(),
             patience,
+            queue,
             statements: Arc::new(Statements::new(&address.table)),
             link: Arc::new(Mutex::new(Link::new(&route))),
             route,
@@ -205,7 +211,9 @@ impl Site {
     async fn find_in(&self, session: &Session) -> Result<Option<Found>, Trouble> {
         let (client, statements) = (&session.client, &*self.statements);
         let foreign = |name: &str| {
-            Trouble::Wrong(format!("the table `{name}` is there, but it is no store of this version: name another with ?table=NAME"))
+            Trouble::Wrong(format!(
+                "the table `{name}` is there, but it is no store of this version: name another with ?table=NAME"
+            ))
         };
         let asked = session.timely(client.query_opt(&*statements.find, &[])).await;
         let row = match asked {
@@ -323,10 +331,8 @@ impl Table {
             Ok(entries)
         };
         let read = self.link.call(self.site.until(), attempt).await;
-        read.map(|entries| entries.into_iter().collect()).map_err(|failed| Broken {
-            text: self.site.error(failed.text),
-            flying: Outcome::NotApplied,
-        })
+        read.map(|entries| entries.into_iter().collect())
+            .map_err(|failed| Broken { text: self.site.error(failed.text), flying: Outcome::NotApplied })
     }
 
     /// Commits a group.
@@ -363,8 +369,22 @@ impl Table {
             }
             Ok(true)
         };
-        let changed = self.link.call(self.site.until(), attempt).await;
-        let changed = changed.map_err(|failed| self.broken(failed))?;
+        let (mut was_full, mut may_be_done) = (false, false);
+        let changed = loop {
+            match self.link.call(self.site.until(), &attempt).await {
+                Ok(changed) => break changed,
+                Err(failed) => {
+                    may_be_done |= failed.may_be_done;
+                    if !failed.is_full || !self.waits_for_room(&failed).await {
+                        return Err(self.broken(Failed { may_be_done, ..failed }));
+                    }
+                    was_full = true;
+                }
+            }
+        };
+        if was_full {
+            self.site.queue.admit();
+        }
         let wanted = first + i64::try_from(pieces.len()).unwrap_or(i64::MAX);
         if !changed {
             let now = self.look().await?;
@@ -374,6 +394,12 @@ impl Table {
         }
         (self.step, self.known) = (wanted, group.known);
         Ok(())
+    }
+
+    /// Tells that PostgreSQL has no room, and waits a little; not if the store is closed.
+    async fn waits_for_room(&self, why: &Failed) -> bool {
+        let text = format!("{}: make room on its disk; until then nothing is changed", why.text);
+        self.site.queue.waits_for_room(self.site.error(text)).await
     }
 
     /// The same owner's next epoch.

@@ -11,7 +11,6 @@
 //! | `queue.rs` | groups of batches, and what threads wait for |
 //! | `owner.rs` | the thread that takes a store over and commits; what it asks of a backend |
 //! | `lease.rs` | until when reads are answered |
-//! | `causes.rs` | errors of others in words |
 //!
 //! One server at a time owns a store, by a lease of a few seconds. All entries are in its memory:
 //! they are read when it takes over, and reads ask nobody. Nothing here replicates or votes: that
@@ -28,7 +27,6 @@
 //!    may not be there. Opening the store again finds out what is. Only a lack of room there, if
 //!    the backend tells it apart (`etcd/chain.rs`), is waited for.
 
-pub(crate) mod causes;
 pub(super) mod lease;
 pub(super) mod options;
 pub(super) mod owner;

@@ -32,7 +32,9 @@ use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::futex;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 /// How much of a group is one transaction at most.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,9 @@ pub(in crate::txn) struct Size {
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 /// As many ids of transactions are known to have been appended.
 const REMEMBERED: usize = 4096;
+
+/// How often an owner looks whether there is room again.
+const LOOK_FOR_ROOM_EVERY: Duration = Duration::from_millis(500);
 
 /// What each change costs beside its key and value.
 const CHANGE_BYTES: usize = 64;
@@ -222,8 +227,18 @@ impl Queue {
         self.room.notify_all();
     }
 
-    /// There is no room on the other side, and this is said about it: Invariant 4.
-    pub(in crate::txn) fn refuse(&self, full: String) {
+    /// There is no room on the other side, and this is said about it (Invariant 4): waits a little
+    /// before the next attempt. Not if the store is closed.
+    pub(in crate::txn) async fn waits_for_room(&self, full: String) -> bool {
+        if self.is_closing() {
+            return false;
+        }
+        self.refuse(full);
+        sleep(LOOK_FOR_ROOM_EVERY).await;
+        true
+    }
+
+    fn refuse(&self, full: String) {
         let mut state = self.state.lock();
         state.full = Some(full);
         let State { groups, flying, .. } = &mut *state;
@@ -261,7 +276,7 @@ impl Queue {
         self.call.notify_one();
     }
 
-    pub(in crate::txn) fn is_closing(&self) -> bool {
+    pub(super) fn is_closing(&self) -> bool {
         self.state.lock().is_closing
     }
 }
