@@ -111,12 +111,12 @@ fn simulated(setup: &Setup, pattern: Pattern, is_traced: bool) -> Result<Histogr
 }
 
 /// The waits that a thread would have seen, too: shorter ones are interrupts and other noise,
-/// unless the pattern is about short ones.
+/// unless the pattern is about short ones. A woken thread may have its CPU at once.
 fn of_waits(pattern: Pattern, waits_ns: Vec<u64>) -> Histogram {
     let is_short = pattern.is_of_wake_ups() || pattern == Pattern::Yields;
     let least_ns = if is_short { 0 } else { contend::schedule::GAP_NS };
     let mut times = Histogram::new();
-    waits_ns.into_iter().filter(|ns| *ns > least_ns).for_each(|ns| times.record(ns));
+    waits_ns.into_iter().filter(|ns| *ns >= least_ns).for_each(|ns| times.record(ns));
     times
 }
 
@@ -180,6 +180,13 @@ fn distance(one: &Histogram, other: &Histogram, factor: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_wake_up_counts_and_short_waits_of_threads_that_work_do_not() {
+        let waits_ns = || vec![0, 811, contend::schedule::GAP_NS, 4_000_000];
+        assert_eq!(of_waits(Pattern::Near, waits_ns()).count(), 4);
+        assert_eq!(of_waits(Pattern::Turns, waits_ns()).count(), 2);
+    }
 
     #[test]
     fn a_distribution_is_near_itself_and_far_from_another_one() {
