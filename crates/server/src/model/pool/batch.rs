@@ -1,8 +1,8 @@
 //! Connections that are served together, by one thread or by several.
 //!
 //! The thread that has a batch may be preempted in the middle of it. Then a thread that sees it
-//! (see `watch.rs`) sends the answers that are ready, and serves the rest; also several do. A cursor
-//! says which connection is the next. Each connection says whether it is owed its answers
+//! (see `watch.rs`) sends the answers that are ready, and serves the rest; also several do. A
+//! cursor says which connection is the next. Each connection says whether it is owed its answers
 //! (`served.rs`).
 //!
 //! Invariant: the cursor only grows, so each connection is taken once.
