@@ -68,8 +68,9 @@ impl Batches {
     /// locked is about to get another batch.
     pub(super) fn unfinished(&self, event_loop: usize) -> Option<Arc<Batch>> {
         let is_open = |batch: &Batch| batch.event_loop == Some(event_loop) && batch.has_more();
+        // Looked at without the lock, which the slot's own thread may be about to take.
         let open = |slot: &Mutex<Arc<Batch>>| {
-            slot.try_lock().ok().filter(|it| is_open(it)).map(|it| Arc::clone(&it))
+            slot.try_lock().ok().map(|it| Arc::clone(&it)).filter(|it| is_open(it))
         };
         self.0.iter().find_map(open)
     }
