@@ -7,7 +7,7 @@
 //! | what happens | what begins |
 //! | --- | --- |
 //! | a switch away from a thread that could go on (`prev_state=R`) | a wait of a thread that has lost its CPU |
-//! | a wake-up of a thread | a wait of a thread that has slept |
+//! | a thread begins to wake another one (`sched_waking`; `sched_wakeup` comes only when the other one's CPU knows) | a wait of a thread that has slept |
 //! | a switch to the thread | nothing: the wait is over |
 //!
 //! It needs root, and an x86 CPU.
@@ -53,7 +53,7 @@ impl Tracer {
         tracer.write("trace_clock", "x86-tsc")?;
         tracer.write("buffer_size_kb", BUFFER_KIB)?;
         tracer.write("events/sched/sched_switch/enable", "1")?;
-        tracer.write("events/sched/sched_wakeup/enable", "1")?;
+        tracer.write("events/sched/sched_waking/enable", "1")?;
         Ok(tracer)
     }
 
@@ -100,7 +100,7 @@ fn waits(text: &str, ns_per_cycle: f64, threads: &HashSet<u32>) -> Waits {
         let Some(at) = head.split(' ').next_back().and_then(|at| at.parse::<u64>().ok()) else { continue };
         let ns = |since: u64| (at.saturating_sub(since) as f64 * ns_per_cycle) as u64;
         let of = |words: &str| number(what, words).filter(|thread| threads.contains(thread));
-        if what.starts_with("wakeup") {
+        if what.starts_with("waking") {
             woken.extend(of(" pid=").map(|thread| (thread, at)));
         } else if what.starts_with("switch") {
             if let Some(thread) = of(" next_pid=") {
@@ -127,8 +127,8 @@ mod tests {
         let text = "# tracer: nop\n\
             a b-7 [001] d..2. 1000: sched_switch: prev_comm=a b prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=c next_pid=8 next_prio=120\n\
             c-8 [001] d..2. 1500: sched_switch: prev_comm=c prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a b next_pid=7 next_prio=120\n\
-            a b-7 [001] d..4. 1600: sched_wakeup: comm=c pid=8 prio=120 target_cpu=000\n\
-            a b-7 [001] d..4. 1650: sched_wakeup: comm=d pid=9 prio=120 target_cpu=000\n\
+            a b-7 [001] d..4. 1600: sched_waking: comm=c pid=8 prio=120 target_cpu=000\n\
+            a b-7 [001] d..4. 1650: sched_waking: comm=d pid=9 prio=120 target_cpu=000\n\
             <idle>-0 [000] d..2. 1700: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=c next_pid=8 next_prio=120\n";
         let found = waits(text, 0.5, &HashSet::from([7, 8]));
         assert_eq!(found, Waits { lost: vec![250], slept: vec![50] });

@@ -323,6 +323,8 @@ impl Kernel {
     pub fn wake_waiters(&mut self, address: usize, count: u32, wanted: impl Fn(&Waiter) -> bool) -> usize {
         let woken = self.waiters.take(address, count, wanted);
         for id in &woken {
+            let now = self.now_ns();
+            self.schedule.trace.add(now, *id, Does::IsWoken);
             self.work(self.schedule.machine.cost.wake_ns);
             if self.schedule.wake(*id, Awake::Woken, self.running, self.now_ns()) {
                 self.work(self.schedule.machine.cost.kick_ns);

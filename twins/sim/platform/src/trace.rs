@@ -18,6 +18,8 @@ use std::fmt::Write;
 pub enum Does {
     /// It runs on this CPU.
     Runs(usize),
+    /// Another thread has begun to wake it.
+    IsWoken,
     /// It could run, and has no CPU.
     Waits,
     /// It sleeps.
@@ -42,7 +44,7 @@ struct Event {
 pub struct Waits {
     /// Each time that a thread had lost its CPU
     pub lost: Vec<u64>,
-    /// Each time that it had slept
+    /// Each time that it had slept, from the moment when another thread began to wake it
     pub slept: Vec<u64>,
 }
 
@@ -81,8 +83,8 @@ impl Trace {
         let program = self.events.iter().filter(|event| (1..NEIGHBOUR).contains(&event.id));
         for Event { at_ns, id, does } in program.copied() {
             match does {
-                Does::Waits => {
-                    since.insert(id, (at_ns, asleep.remove(&id)));
+                Does::IsWoken | Does::Waits => {
+                    since.entry(id).or_insert_with(|| (at_ns, asleep.remove(&id)));
                 }
                 Does::Runs(_) => match since.remove(&id) {
                     Some((began_ns, true)) => waits.slept.push(at_ns - began_ns),
@@ -127,6 +129,7 @@ impl Trace {
                     open.insert((CPUS, cpu), (at_ns, format!("thread {id}")));
                     format!("runs on CPU {cpu}")
                 }
+                Does::IsWoken => "is woken".into(),
                 Does::Waits => "has no CPU".into(),
                 Does::Sleeps => "sleeps".into(),
                 Does::SleepsAt(address) => format!("sleeps at {address:#x}"),
@@ -180,10 +183,14 @@ mod tests {
             (60, 1, Does::SleepsAt(64)),
             (70, 1, Does::Waits),
             (75, 1, Does::Runs(0)),
+            (80, 1, Does::Sleeps),
+            (90, 1, Does::IsWoken),
+            (93, 1, Does::Waits),
+            (93, 1, Does::Runs(0)),
         ] {
             trace.add(at_ns, id, does);
         }
-        assert_eq!(trace.waits(), Waits { lost: vec![30], slept: vec![5] });
+        assert_eq!(trace.waits(), Waits { lost: vec![30], slept: vec![5, 3] });
     }
 
     #[test]

@@ -193,3 +193,40 @@ fn a_thread_that_panics_ends_the_run_and_the_next_one_begins_anew() {
     assert!(failed.is_err() && !simulation::is_inside());
     assert_eq!(run(&here(), 1, cpu::count).value, 2);
 }
+
+/// Two threads wake each other in turn on these CPUs: how many threads the calls woke, and how many
+/// waits of woken threads the timeline has.
+fn chain(cpus: [usize; 2]) -> (usize, usize) {
+    const ROUNDS: u32 = 500;
+    let (outcome, trace) = simulation::run_traced(&here(), 5, usize::MAX, move || {
+        let turn = Arc::new(AtomicU32::new(0));
+        let side = |own: u32| {
+            let turn = Arc::clone(&turn);
+            thread::spawn_on(&[cpus[own as usize]], move || {
+                let mut woken = 0;
+                for _ in 0..ROUNDS {
+                    while turn.load(Ordering::Acquire) != own {
+                        futex::wait(&turn, 1 - own);
+                    }
+                    turn.store(1 - own, Ordering::Release);
+                    woken += futex::wake(&raw const *turn, 1);
+                }
+                woken
+            })
+        };
+        [side(0), side(1)].map(|thread| thread.join().unwrap()).iter().sum::<usize>()
+    });
+    (outcome.value, trace.waits().slept.len())
+}
+
+#[test]
+fn a_timeline_has_each_wake_up() {
+    let (woken, seen) = chain([0, 1]);
+    assert_eq!(woken, seen, "on two CPUs");
+    // The first turn may be taken, and the last wake-up made, when the other one does not sleep.
+    assert!((998..=1_000).contains(&woken), "{woken}: one each turn");
+    // A woken thread takes its waker's CPU at once, and the waker sleeps only every other turn.
+    let (woken, seen) = chain([0, 0]);
+    assert_eq!(woken, seen, "on one CPU");
+    assert!((498..=1_000).contains(&woken), "{woken}");
+}
