@@ -9,7 +9,9 @@
 //! it: how the shapes differ, and how far one is shifted.
 //!
 //! Where the kernel's tracer can be used (`tracer.rs`), each pattern is run once more under it: how
-//! long the kernel says that threads wait for a CPU, and what the simulated timeline says.
+//! long the kernel says that threads wait for a CPU, and what the simulated timeline says. The
+//! tracer costs time itself: how much is seen by comparing the threads' own times with those of the
+//! run without it.
 
 mod tracer;
 
@@ -18,6 +20,7 @@ use crate::harness::{Bench, Case, Sample};
 use crate::place::Place;
 use crate::pool::group::{Hierarchy, Limits};
 use contention::schedule::Pattern;
+use platform_sim::trace::Waits;
 use report::{Counts, Histogram, Report, Sheet};
 use std::collections::HashSet;
 use std::fs;
@@ -67,8 +70,10 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
                     0 => here(pattern, [first, second], setup.time, is_traced),
                     _ => simulated(setup, pattern, is_traced),
                 };
-                let times = times.map_err(|what| Error::Failed { what, stderr: String::new() })?;
-                let mut sample = Sample::of([("times", times.count() as f64)]);
+                let Found { times, own } =
+                    times.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+                let own_p50_ns = own.summary().p50_ns as f64;
+                let mut sample = Sample::of([("times", times.count() as f64), ("own_p50_ns", own_p50_ns)]);
                 sample.add_tail("", &times);
                 Ok(sample.with(&times))
             })?;
@@ -77,8 +82,26 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
-/// The times of a pattern on this machine: as the threads saw them, or as the tracer did.
-fn here(pattern: Pattern, cpus: [usize; 2], time: Duration, is_traced: bool) -> Result<Histogram, String> {
+/// The times of a run.
+struct Found {
+    /// As the threads saw them, or as the tracer or the timeline did
+    times: Histogram,
+    /// As the threads saw them: in a traced run, with what the tracer costs
+    own: Histogram,
+}
+
+impl Found {
+    fn of(pattern: Pattern, own: Histogram, waits: Option<Waits>) -> Found {
+        let times = waits.map_or_else(
+            || own.clone(),
+            |waits| of_waits(pattern, if pattern.is_of_wake_ups() { waits.slept } else { waits.lost }),
+        );
+        Found { times, own }
+    }
+}
+
+/// The times of a pattern on this machine.
+fn here(pattern: Pattern, cpus: [usize; 2], time: Duration, is_traced: bool) -> Result<Found, String> {
     let limited = |cpus| {
         let limits = Limits { quota_cpus: Some(cpus), weight: None };
         Hierarchy::find(cpus)?.make("schedule", limits)
@@ -95,19 +118,16 @@ fn here(pattern: Pattern, cpus: [usize; 2], time: Duration, is_traced: bool) -> 
         files.iter().try_for_each(join)
     };
     let tracer = is_traced.then(Tracer::begin).transpose()?;
-    let times = contend::schedule::measure(pattern, cpus, time, joins)?;
-    let Some(tracer) = tracer else { return Ok(times) };
-    let waits = tracer.end(&threads.into_inner().unwrap_or_else(PoisonError::into_inner))?;
-    Ok(of_waits(pattern, if pattern.is_of_wake_ups() { waits.slept } else { waits.lost }))
+    let own = contend::schedule::measure(pattern, cpus, time, joins)?;
+    let threads = threads.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let waits = tracer.map(|tracer| tracer.end(&threads)).transpose()?;
+    Ok(Found::of(pattern, own, waits))
 }
 
 /// The same on the simulated machine.
-fn simulated(setup: &Setup, pattern: Pattern, is_traced: bool) -> Result<Histogram, String> {
-    let (times, waits) = setup.place.schedule(pattern, setup.time)?;
-    if !is_traced {
-        return Ok(times);
-    }
-    Ok(of_waits(pattern, if pattern.is_of_wake_ups() { waits.slept } else { waits.lost }))
+fn simulated(setup: &Setup, pattern: Pattern, is_traced: bool) -> Result<Found, String> {
+    let (own, waits) = setup.place.schedule(pattern, setup.time)?;
+    Ok(Found::of(pattern, own, is_traced.then_some(waits)))
 }
 
 /// The waits that a thread would have seen, too: shorter ones are interrupts and other noise,
@@ -121,7 +141,8 @@ fn of_waits(pattern: Pattern, waits_ns: Vec<u64>) -> Histogram {
 }
 
 const TABLE: &str = "
-    what = case | where = version | times [] = sum times | p50 = p50_ns | p99 = p99_ns | max = worst max_ns";
+    what = case | where = version | times [] = sum times | p50 = p50_ns | p99 = p99_ns
+    max = worst max_ns | threads' own p50 = own_p50_ns";
 
 /// Adds the table, and the distances.
 pub fn conclude(report: &mut Report) {

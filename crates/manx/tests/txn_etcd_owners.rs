@@ -15,8 +15,10 @@ use std::time::Duration;
 use testing::etcd::{Cluster, Setting};
 use testing::{Proxy, can_mount, full, setting};
 
-/// What a member writes its data to: as large as its log, which it makes in advance, and some more.
+/// What a member writes its data to: as large as its log, which it makes in advance, and some more;
+/// and what each round leaves, since nothing is compacted.
 const DISK_BYTES: u64 = 192 << 20;
+const ROUND_BYTES: u64 = 3 << 20;
 
 /// It is no test unless it is started as a server.
 #[test]
@@ -26,10 +28,10 @@ fn server() {
 
 #[test]
 fn what_was_acknowledged_stays_and_what_was_fenced_does_not_come() {
-    let disk_bytes = can_mount().then_some(DISK_BYTES);
+    let rounds = setting("MANX_ETCD_ROUNDS", if full() { 500 } else { 12 });
+    let disk_bytes = can_mount().then_some(DISK_BYTES + rounds * ROUND_BYTES);
     let faulty = Setting { can_be_cut: true, disk_bytes, ..Setting::default() };
     let Some(mut cluster) = Cluster::start_with(3, faulty) else { return };
-    let rounds = setting("MANX_ETCD_ROUNDS", if full() { 500 } else { 12 });
     let seed = setting("MANX_SEED", fastrand::u32(..).into());
     println!("{rounds} rounds, MANX_SEED={seed}");
     let mut dice = fastrand::Rng::with_seed(seed);

@@ -2,6 +2,11 @@
 //!
 //! Each write that finds too little room evicts until there is enough, up to a number of keys. So a
 //! client that writes pays for what it writes, and no command waits for long.
+//!
+//! What is already about to be deleted (members of dead collections, and keys from before FLUSHALL)
+//! goes first: the housekeeping would do it a moment later, and a key that is evicted before that
+//! is one too many. One thread at a time deletes it, since two would conflict; the writes of others
+//! go on meanwhile.
 
 use crate::ops::{Enough, Ops};
 use crate::options::Eviction;
@@ -32,15 +37,42 @@ fn evict(shared: &Shared, session: &mut Session) -> bool {
     }
     for _ in 0..EVICTED_MAX {
         // What the store refuses now, it refuses the write too.
-        let Ok(has_evicted) = evict_one(shared, session, policy) else { return true };
-        if !has_evicted {
-            return false;
+        match purge(shared, session) {
+            Ok(Purged::Some) => {}
+            Ok(Purged::Nothing) => match evict_one(shared, session, policy) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(_) => return true,
+            },
+            Ok(Purged::ByAnother) | Err(_) => return true,
         }
         if !shared.memory.is_full(&shared.store) {
             return true;
         }
     }
     true
+}
+
+/// What was deleted of the entries that no client sees any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purged {
+    Some,
+    /// There are none.
+    Nothing,
+    /// Another thread is deleting them.
+    ByAnother,
+}
+
+/// Deletes some of the entries that no client sees any more.
+fn purge(shared: &Shared, session: &mut Session) -> Result<Purged, Error> {
+    let keyspace = &shared.keyspace;
+    if keyspace.generation() == 0 && !keyspace.may_have_collections() {
+        return Ok(Purged::Nothing);
+    }
+    let Some(_alone) = shared.purge.try_lock() else { return Ok(Purged::ByAnother) };
+    let has_purged =
+        transact(shared, session, &mut Replies::new(0), |ops, _| Ok(ops.purge_keys()? || ops.purge()?))?;
+    Ok(if has_purged { Purged::Some } else { Purged::Nothing })
 }
 
 /// Returns whether there was a key to evict.

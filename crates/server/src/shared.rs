@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) buffers: Buffers,
     /// What may be evicted.
     pub(crate) candidates: Mutex<Candidates>,
+    /// Held while a write deletes what no client sees any more.
+    pub(crate) purge: Mutex<()>,
     pub(crate) retry_locks: RetryLocks,
     pub(crate) turn: Turn,
     pub(crate) acl: Acl,
@@ -54,6 +56,7 @@ impl Shared {
             memory: Memory::new(&options),
             buffers: Buffers::new(options.buffers_bytes_max),
             candidates: Mutex::default(),
+            purge: Mutex::default(),
             retry_locks: RetryLocks::new(),
             turn: Turn::default(),
             acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),

@@ -197,6 +197,34 @@ fn clients_that_overfill_it_at_once_stay_within_the_limit() {
     }
 }
 
+/// A collection's members are deleted after its key. Keys that were evicted meanwhile would be too
+/// many.
+#[test]
+fn as_few_large_collections_go_as_are_needed() {
+    const MEMBERS: usize = 200;
+    for model in MODELS {
+        let server = limited(model, Eviction::AllKeysLru);
+        let it = &mut Client::to(&server);
+        // Each of them has an eighth of the room, or a sixth.
+        let fill = |it: &mut Client, of: usize| {
+            let fields: String = (0..MEMBERS).map(|n| format!(" f{n} {}", "x".repeat(50))).collect();
+            it.expect(&format!("HSET collection{of}{fields}"), int(MEMBERS as i64));
+        };
+        const COLLECTIONS: usize = 20;
+        (0..COLLECTIONS).for_each(|of| fill(it, of));
+        // Strings make further room necessary, little by little.
+        for n in 0..20 {
+            assert_eq!(set(it, &format!("k{n}"), ""), ok());
+        }
+        let evicted = info(it, "stats", "evicted_keys");
+        let server::resp::Reply::Integer(left) = it.ask("DBSIZE") else { panic!() };
+        assert_eq!(left as u64 + evicted, COLLECTIONS as u64 + 20);
+        assert!(left >= 24, "{left} keys are left, and {evicted} are gone");
+        let used = info(it, "memory", "used_memory");
+        assert!(used < BYTES_MAX + BYTES_MAX / 4, "{used}");
+    }
+}
+
 /// Each of them is below its own limit.
 #[test]
 fn the_client_with_the_largest_buffers_goes_if_all_together_have_too_much() {

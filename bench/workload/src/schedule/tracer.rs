@@ -7,10 +7,8 @@
 //! | what happens | what begins |
 //! | --- | --- |
 //! | a switch away from a thread that could go on (`prev_state=R`) | a wait of a thread that has lost its CPU |
-//! | a thread begins to wake another one (`sched_waking`) | a wait of a thread that has slept |
+//! | a thread begins to wake another one (`sched_waking`; `sched_wakeup` comes only when the other one's CPU knows) | a wait of a thread that has slept |
 //! | a switch to the thread | nothing: the wait is over |
-//!
-//! `sched_wakeup` would be too late: it comes only when the CPU of the woken thread knows.
 //!
 //! It needs root, and an x86 CPU.
 

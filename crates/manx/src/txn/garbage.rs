@@ -7,7 +7,8 @@
 //!
 //! There are as many bins as threads are likely to end transactions at once. Each session has one,
 //! so a lock is hardly ever contended. A thread that holds one may not run, so a thread that finds
-//! its bin locked takes the next one. The collector (`collector.rs`) cleans what no commit cleans.
+//! its bin locked takes the next one. The collector (`collector.rs`) cleans what no commit cleans;
+//! a commit that leaves many bytes makes it look at once, and not at the end of its period.
 //!
 //! Invariants:
 //! 1. A bin that has something is looked at by the collector, or `sleeps` is set and the thread
@@ -87,7 +88,7 @@ impl VersionStore {
     }
 
     /// A transaction of this id has changed the keys, and has ended. Wakes the collector, if it
-    /// would not find them.
+    /// would not find them, or would keep many bytes for long.
     #[inline]
     pub(super) fn discard(
         self: &Arc<Self>,
@@ -97,8 +98,8 @@ impl VersionStore {
         collector: &Collector,
     ) {
         let mut bin = self.bin(session);
-        bin.add(id, keys, self);
-        if std::mem::take(&mut bin.sleeps) {
+        let is_much = bin.add(id, keys, self);
+        if std::mem::take(&mut bin.sleeps) || is_much {
             drop(bin);
             let its = Arc::clone(self);
             collector.wake(move || its.collect());
@@ -140,6 +141,7 @@ impl VersionStore {
         }
         match (has_more, has_some || !self.sleep()) {
             (true, _) => Look::More,
+            (false, true) if self.left().bytes > BYTES => Look::Soon,
             (false, true) => Look::Later,
             (false, false) => Look::Done,
         }
@@ -199,7 +201,9 @@ impl Default for Garbage {
 }
 
 impl Garbage {
-    fn add(&mut self, id: u64, keys: &mut Vec<Written>, store: &VersionStore) {
+    /// Returns whether much has come since the last such look and much is left: large values are
+    /// worth a look of the collector as soon as the readers that need them are over.
+    fn add(&mut self, id: u64, keys: &mut Vec<Written>, store: &VersionStore) -> bool {
         let added = keys.len();
         for key in keys.drain(..) {
             self.keys_bytes += key.before_bytes;
@@ -220,6 +224,7 @@ impl Garbage {
             pass_epochs();
             self.retired.free(SOME);
         }
+        is_much && self.bytes() > BYTES
     }
 
     fn is_empty(&self) -> bool {

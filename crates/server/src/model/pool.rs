@@ -9,8 +9,8 @@
 //!
 //! A few further jobs watch, as *followers*, that each leader goes on (`watch.rs`). If the kernel
 //! has preempted a leader, a follower leads, and serves what the leader has left of its batch
-//! (`batch.rs`): only the clients wait whose answers the leader has and has not sent. To the pool,
-//! followers are blocked too, so they take no place either.
+//! (`batch.rs`), also answers that it has not sent: so only the one client waits whose commands the
+//! leader was doing. To the pool, followers are blocked too, so they take no place either.
 //!
 //! The pool has as many active workers as CPUs and does not shrink beside busy neighbours
 //! ([`Control::Fixed`]): work that a server postpones is not less later, and its clients have
@@ -52,8 +52,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
-/// The number of followers.
-const FOLLOWERS: usize = 3;
+/// The number of followers. Most of them are parked, unless leaders are preempted.
+const FOLLOWERS: usize = 8;
 /// Answers are sent when the first of them has this age, even if there are others to serve.
 const DELAY: Duration = Duration::from_micros(50);
 /// Answers that are sent together, usually.
@@ -189,7 +189,7 @@ impl PoolState {
         }
         // These have waited for longest.
         while let Some(batch) = left {
-            self.serve(&batch, notified);
+            self.serve_left(&batch, notified);
             left = self.batches.unfinished(*event_loop);
         }
     }
@@ -234,20 +234,36 @@ impl PoolState {
             if let Some(event_loop) = batch.event_loop {
                 self.watch.step(event_loop);
             }
-            let mut late = Vec::new();
-            for served in answered.drain(..) {
-                if served.awaits_disk() {
-                    late.push(Arc::clone(served));
-                    continue;
-                }
-                match self.deliver(served) {
-                    Left::Late => late.push(Arc::clone(served)),
-                    Left::More => again.push(Arc::clone(served)),
-                    Left::Idle | Left::Over => {}
-                }
-            }
-            self.deliver_later(late);
+            self.answer(answered.drain(..), again);
         }
+    }
+
+    /// Serves what another thread has left of its batch: the answers that it has not sent, which
+    /// have waited for longest, and the rest.
+    fn serve_left(self: &Arc<PoolState>, batch: &Batch, again: &mut Vec<Arc<Served>>) {
+        self.answer(batch.owed(), again);
+        self.serve(batch, again);
+    }
+
+    /// Sends the answers of these connections, as far as no other thread does.
+    fn answer<'s>(
+        self: &Arc<PoolState>,
+        some: impl Iterator<Item = &'s Arc<Served>>,
+        again: &mut Vec<Arc<Served>>,
+    ) {
+        let mut late = Vec::new();
+        for served in some.filter(|served| served.claim()) {
+            if served.awaits_disk() {
+                late.push(Arc::clone(served));
+                continue;
+            }
+            match self.deliver(served) {
+                Left::Late => late.push(Arc::clone(served)),
+                Left::More => again.push(Arc::clone(served)),
+                Left::Idle | Left::Over => {}
+            }
+        }
+        self.deliver_later(late);
     }
 
     fn deliver(&self, served: &Served) -> Left {

@@ -216,9 +216,7 @@ fn chain(cpus: [usize; 2]) -> (usize, usize) {
         };
         [side(0), side(1)].map(|thread| thread.join().unwrap()).iter().sum::<usize>()
     });
-    let slept = trace.waits().slept;
-    assert!(slept.iter().all(|ns| *ns > 0), "a wake-up takes time, also of a thread that runs at once");
-    (outcome.value, slept.len())
+    (outcome.value, trace.waits().slept.len())
 }
 
 #[test]

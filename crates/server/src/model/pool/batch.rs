@@ -1,7 +1,9 @@
 //! Connections that are served together, by one thread or by several.
 //!
 //! The thread that has a batch may be preempted in the middle of it. Then a thread that sees it
-//! (see `watch.rs`) serves the rest, also several do. A cursor says which connection is the next.
+//! (see `watch.rs`) sends the answers that are ready, and serves the rest; also several do. A
+//! cursor says which connection is the next. Each connection says whether it is owed its answers
+//! (`served.rs`).
 //!
 //! Invariant: the cursor only grows, so each connection is taken once.
 
@@ -30,8 +32,15 @@ impl Batch {
         self.all.get(self.next.fetch_add(1, Relaxed))
     }
 
+    /// The connections that were taken and are owed answers: a hint, since a connection may be in
+    /// another batch by now.
+    pub(super) fn owed(&self) -> impl Iterator<Item = &Arc<Served>> {
+        let taken = self.next.load(Relaxed).min(self.all.len());
+        self.all[..taken].iter().filter(|served| served.is_owed())
+    }
+
     fn has_more(&self) -> bool {
-        self.next.load(Relaxed) < self.all.len()
+        self.next.load(Relaxed) < self.all.len() || self.owed().next().is_some()
     }
 }
 
@@ -59,8 +68,9 @@ impl Batches {
     /// locked is about to get another batch.
     pub(super) fn unfinished(&self, event_loop: usize) -> Option<Arc<Batch>> {
         let is_open = |batch: &Batch| batch.event_loop == Some(event_loop) && batch.has_more();
+        // Looked at without the lock, which the slot's own thread may be about to take.
         let open = |slot: &Mutex<Arc<Batch>>| {
-            slot.try_lock().ok().filter(|it| is_open(it)).map(|it| Arc::clone(&it))
+            slot.try_lock().ok().map(|it| Arc::clone(&it)).filter(|it| is_open(it))
         };
         self.0.iter().find_map(open)
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SHARDS: u64 = 64;
 
-type Shard = HashMap<u64, Arc<Served>>;
+type Shard = HashMap<u64, Arc<Served>, foldhash::fast::RandomState>;
 
 /// See [the module](self).
 pub(super) struct Connections(Box<[Mutex<Shard>]>);

@@ -12,8 +12,8 @@
 //!    so one thread at a time serves it.
 //! 2. A connection becomes IDLE only from RUNNING, after a turn that found nothing to read or could
 //!    not write. What came since made it AGAIN.
-//! 3. Between [`Served::receive`] and [`Served::deliver`], by the same thread or by one to which it
-//!    hands it over, it stays RUNNING or AGAIN.
+//! 3. Between [`Served::receive`] and [`Served::deliver`] it stays RUNNING or AGAIN. The thread to
+//!    which [`Served::claim`] returns true delivers, or hands that over; it may be another one.
 //! 4. A panic inside a connection ends that connection and no other.
 
 use super::loops::{EventLoops, Place};
@@ -36,6 +36,8 @@ pub(super) struct Served {
     state: AtomicU8,
     /// The client sends no more. Kept here, because epoll reports it only once.
     is_ending: AtomicBool,
+    /// Something was received, and no thread has claimed to deliver.
+    is_owed: AtomicBool,
     inner: Mutex<Inner>,
 }
 
@@ -79,8 +81,8 @@ pub(super) enum Left {
 impl Served {
     pub(super) fn new(number: u64, connection: Connection, place: Place) -> Served {
         let inner = Inner { connection: Some(connection), received: Turn::Read, place };
-        let (state, is_ending) = (AtomicU8::new(IDLE), AtomicBool::new(false));
-        Served { number, state, is_ending, inner: Mutex::new(inner) }
+        let [is_ending, is_owed] = [false; 2].map(AtomicBool::new);
+        Served { number, state: AtomicU8::new(IDLE), is_ending, is_owed, inner: Mutex::new(inner) }
     }
 
     /// No thread ever waits for it (Invariant 1).
@@ -119,6 +121,20 @@ impl Served {
         if let Some(connection) = connection {
             loops.settle(place, &connection.peer().socket, self.number);
         }
+        drop(inner);
+        // Release: a thread that claims it sees what was done. (The mutex says so too.)
+        self.is_owed.store(true, Ordering::Release);
+    }
+
+    /// Whether answers may be there that no thread has claimed.
+    pub(super) fn is_owed(&self) -> bool {
+        // Relaxed: a hint.
+        self.is_owed.load(Ordering::Relaxed)
+    }
+
+    /// Whether the caller is to deliver; to one thread it says so (Invariant 3).
+    pub(super) fn claim(&self) -> bool {
+        self.is_owed.swap(false, Ordering::Acquire)
     }
 
     /// Whether its answers wait for a disk.
