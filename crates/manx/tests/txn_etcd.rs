@@ -2,15 +2,13 @@
 
 #[path = "common/component.rs"]
 mod component;
+#[path = "common/remote.rs"]
+mod remote;
 
 use component::{conforms, delete, put, survives};
 use manx::etcd::Address;
-use manx::txn::{
-    Batch, Change, Data, DataError, Isolation, Options, Outcome, Recovered, Remote, RemoteOptions, Store,
-    Value, etcd,
-};
-use std::collections::BTreeMap;
-use std::ops::Bound;
+use manx::txn::{Batch, Change, Data, Isolation, Options, Outcome, Remote, RemoteOptions, Store, etcd};
+use remote::{all, apply, get, some};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -27,24 +25,6 @@ fn address(cluster: &Cluster, prefix: &str) -> Address {
 
 fn open(cluster: &Cluster, prefix: &str, options: RemoteOptions) -> Remote {
     etcd::open(&address(cluster, prefix), options).expect("opened")
-}
-
-fn apply(it: &Remote, owner: Recovered, id: u64, changes: &[Change]) -> Result<(), DataError> {
-    it.apply(Batch { epoch: owner.epoch, id, ..Batch::new(changes, true) })
-}
-
-fn get(it: &Remote, key: &str) -> Result<Option<String>, DataError> {
-    let found = it.get(key.as_bytes())?;
-    Ok(found.map(|value| String::from_utf8_lossy(&value).into_owned()))
-}
-
-fn some(text: &str) -> Result<Option<String>, DataError> {
-    Ok(Some(text.into()))
-}
-
-/// All entries.
-fn all(it: &Remote) -> BTreeMap<Value, Value> {
-    it.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX).expect("scanned").into_iter().collect()
 }
 
 #[test]

@@ -3,16 +3,14 @@
 
 #[path = "common/component.rs"]
 mod component;
+#[path = "common/remote.rs"]
+mod remote;
 
 use component::{conforms, delete, put, survives};
 use manx::txn::postgres::{self, Address};
-use manx::txn::{
-    Batch, Change, Data, DataError, Isolation, Options, Outcome, Recovered, Remote, RemoteOptions, Store,
-    Value,
-};
-use std::collections::BTreeMap;
+use manx::txn::{Batch, Change, Data, Isolation, Options, Outcome, Remote, RemoteOptions, Store, Value};
+use remote::{all, apply, get, some};
 use std::fs;
-use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,24 +32,6 @@ fn open(server: &Postgres, options: RemoteOptions) -> Remote {
 
 fn open_at(server: &Postgres, proxy: &Proxy, options: RemoteOptions) -> Remote {
     postgres::open(&address(&server.address_at(&proxy.endpoint())), options).expect("opened")
-}
-
-fn apply(it: &Remote, owner: Recovered, id: u64, changes: &[Change]) -> Result<(), DataError> {
-    it.apply(Batch { epoch: owner.epoch, id, ..Batch::new(changes, true) })
-}
-
-fn get(it: &Remote, key: &str) -> Result<Option<String>, DataError> {
-    let found = it.get(key.as_bytes())?;
-    Ok(found.map(|value| String::from_utf8_lossy(&value).into_owned()))
-}
-
-fn some(text: &str) -> Result<Option<String>, DataError> {
-    Ok(Some(text.into()))
-}
-
-/// All entries.
-fn all(it: &Remote) -> BTreeMap<Value, Value> {
-    it.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX).expect("scanned").into_iter().collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Several tables in one store: each is like a map of its own, beside a simple model.
 
-use manx::txn::{Error, Isolation, Options, Store, Tables, TablesError};
+use manx::txn::{Error, Isolation, Options, Store, TableStats, Tables, TablesError};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -162,6 +162,14 @@ proptest! {
                 })
             }).expect("readable");
             prop_assert_eq!(found, entries.clone().into_iter().collect::<Vec<_>>());
+            let bytes = |all: &mut dyn Iterator<Item = &Vec<u8>>| all.map(|it| it.len() as u64).sum();
+            let expected = TableStats {
+                entries: entries.len() as u64,
+                key_bytes: bytes(&mut entries.keys()),
+                value_bytes: bytes(&mut entries.values()),
+            };
+            let stats = tables.store().run(Isolation::Snapshot, |it| table.stats(it));
+            prop_assert_eq!(stats.expect("readable"), expected);
         }
     }
 }

@@ -61,6 +61,6 @@ platform::os_only! {
     pub use scan::Scan;
     pub use session::Session;
     pub use store::{Options, Stats, Store};
-    pub use tables::{Table, TableScan, Tables, TablesError};
+    pub use tables::{Table, TableScan, TableStats, Tables, TablesError};
     pub use transaction::{Isolation, Transaction};
 }

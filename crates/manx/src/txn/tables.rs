@@ -454,6 +454,52 @@ impl Table {
     ) -> TableScan<'t, 's> {
         TableScan(it.scan::<Vec<u8>, _>(self.range(&range)))
     }
+
+    /// Counts what the table has for this transaction. It walks all of it: no write pays for the
+    /// figures.
+    ///
+    /// ```
+    /// use manx::txn::{Isolation, Options, Store, TableStats, Tables};
+    ///
+    /// let tables = Tables::open(Store::in_memory(Options::default()))?;
+    /// let users = tables.create("users")?;
+    /// let stats = tables.store().run(Isolation::Snapshot, |it| {
+    ///     users.put(it, b"7", b"Ada")?;
+    ///     users.stats(it)
+    /// })?;
+    /// assert_eq!(stats, TableStats { entries: 1, key_bytes: 1, value_bytes: 3 });
+    /// # Ok::<(), manx::txn::TablesError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Transaction::scan`].
+    pub fn stats(&self, it: &mut Transaction<'_>) -> Result<TableStats, Error> {
+        let mut stats = TableStats::default();
+        self.scan::<[u8], _>(it, ..).visit(|key, value| {
+            stats.entries += 1;
+            stats.key_bytes += key.len() as u64;
+            stats.value_bytes += value.len() as u64;
+            ControlFlow::Continue(())
+        })?;
+        Ok(stats)
+    }
+}
+
+/// What a table has: [`Table::stats`] counts it.
+///
+/// ```
+/// use manx::txn::TableStats;
+///
+/// assert_eq!(TableStats::default(), TableStats { entries: 0, key_bytes: 0, value_bytes: 0 });
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    /// The number of entries.
+    pub entries: u64,
+    /// The bytes of their keys, as the table's users know these.
+    pub key_bytes: u64,
+    /// The bytes of their values.
+    pub value_bytes: u64,
 }
 
 /// An iterator over entries of a table: [`Table::scan`] makes it. As [`Scan`], with the table's
