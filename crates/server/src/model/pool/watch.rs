@@ -10,7 +10,9 @@
 //! its loop.
 //!
 //! A follower needs a CPU too, and beside busy neighbours the kernel gives one soonest to a thread
-//! that has slept. With three followers the 99.9th percentile was twice that with eight.
+//! that has slept. With three followers the 99.9th percentile was twice that with eight, if the
+//! neighbours were of the same session. Otherwise the kernel divides the CPUs by session
+//! (autogroup), and more threads get no more.
 //!
 //! But an idle server must not wake up a thousand times a second, and an undisturbed one not many
 //! thousand times. Followers that have seen no step for a while park, as long as a thread waits in
