@@ -29,6 +29,8 @@
 pub mod cpu;
 platform::os_only! {
     #[cfg(any(feature = "cluster", feature = "etcd", feature = "postgres"))]
+    mod address_error;
+    #[cfg(any(feature = "cluster", feature = "etcd", feature = "postgres"))]
     mod causes;
     #[cfg(any(feature = "cluster", feature = "etcd"))]
     pub mod etcd;

@@ -8,16 +8,18 @@ mod remote;
 
 use component::{conforms, delete, put, survives};
 use manx::txn::postgres::{self, Address};
-use manx::txn::{Batch, Change, Data, Isolation, Options, Outcome, Remote, RemoteOptions, Store, Value};
-use remote::{all, apply, get, some};
+use manx::txn::{Batch, Change, Data, Outcome, Remote, RemoteOptions, Value};
+use remote::{
+    QUICK, a_large_batch_is_one, all, apply, get, it_goes_on_when_there_is_room, owners_wait_or_fence,
+    readers_find_out, silence_ends_it, some,
+};
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use testing::postgres::{Access, Postgres};
-use testing::{Direction, Proxy, Stop, can_mount, eventually, until};
+use testing::{Direction, Proxy, Stop, can_mount, until};
 
-const QUICK: RemoteOptions = RemoteOptions::new().lease_s(1);
 /// For a server that is started again meanwhile.
 const PATIENT: RemoteOptions = QUICK.patience(testing::LONG);
 
@@ -75,64 +77,13 @@ fn keys_are_ordered_by_their_bytes_and_large_timestamps_survive() {
 #[test]
 fn a_batch_beyond_a_statement_is_one_batch() {
     let Some(server) = Postgres::start() else { return };
-    let first = open(&server, QUICK);
-    let owner = first.recover().expect("taken over");
-    apply(&first, owner, 1, &[put("gone", "1"), put("stays", "1")]).expect("applied");
-    let mut changes: Vec<Change> = (0..10_000_u32)
-        .map(|number| {
-            let bytes = if number == 500 { 5 << 20 } else { 500 };
-            Change::Put {
-                key: number.to_be_bytes().into(),
-                value: vec![number.to_be_bytes()[3]; bytes].into(),
-            }
-        })
-        .collect();
-    changes.push(delete("gone"));
-    let place =
-        first.append(Batch { epoch: owner.epoch, id: 2, ..Batch::new(&changes, true) }).expect("appended");
-    // What comes behind it is behind it.
-    apply(&first, owner, 3, &[put("stays", "2")]).expect("applied");
-    assert!(first.durable() > place);
-    let expected = all(&first);
-    assert_eq!((expected.len(), get(&first, "gone"), get(&first, "stays")), (10_001, Ok(None), some("2")));
-    drop(first);
-    let second = open(&server, QUICK);
-    assert_eq!(second.recover().expect("taken over").last_id, 3);
-    assert!(all(&second) == expected, "the same entries");
+    a_large_batch_is_one(|| open(&server, QUICK), 10_000, 500, 5 << 20);
 }
 
 #[test]
 fn a_server_waits_for_the_one_before_or_fences_it() {
     let Some(server) = Postgres::start() else { return };
-    let first = open(&server, QUICK);
-    let owner = first.recover().expect("taken over");
-    apply(&first, owner, 1, &[put("a", "1")]).expect("applied");
-    // The second one waits, the third one does not.
-    static WAITS: AtomicBool = AtomicBool::new(false);
-    let waiting = QUICK.when_waiting(|place| WAITS.store(place.ends_with("/postgres"), Ordering::SeqCst));
-    let (second, third) = (open(&server, waiting), open(&server, QUICK.at_once(true)));
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| second.recover().expect("taken over"));
-        until("it waits", || WAITS.load(Ordering::SeqCst));
-        apply(&first, owner, 2, &[put("a", "2")]).expect("the store is still the first one's");
-        let later = third.recover().expect("taken over");
-        assert!(later.epoch > owner.epoch && later.last_id == 2);
-        assert_eq!(get(&third, "a"), some("2"));
-        let refused = apply(&first, owner, 3, &[put("a", "3")]).expect_err("fenced");
-        assert_eq!(refused.outcome(), Outcome::Fenced, "{refused}");
-        assert!(refused.to_string().contains("another server"), "{refused}");
-        assert_eq!(get(&first, "a").expect_err("fenced").outcome(), Outcome::Fenced);
-        apply(&third, later, 3, &[put("b", "1")]).expect("applied");
-        // The end of an owner gives the store free at once.
-        drop(third);
-        let last = waits.join().expect("no panic");
-        assert!(last.epoch > later.epoch && last.last_id == 3);
-    });
-    assert_eq!((get(&second, "a"), get(&second, "b")), (some("2"), some("1")));
-    // One that only reads finds out too.
-    let fourth = open(&server, QUICK.at_once(true));
-    fourth.recover().expect("taken over");
-    eventually("it is fenced", || second.get(b"a").err().filter(|error| error.outcome() == Outcome::Fenced));
+    owners_wait_or_fence(|options| open(&server, options), "/postgres");
 }
 
 /// Two servers on one table never both write: also what was sent before, and arrives late.
@@ -309,25 +260,7 @@ fn commits_go_on_after_a_stop_of_the_server() {
 #[test]
 fn without_an_answer_nothing_is_changed_any_more() {
     let Some(server) = Postgres::start() else { return };
-    let it = open(&server, QUICK.patience(Duration::from_secs(2)));
-    let owner = it.recover().expect("taken over");
-    apply(&it, owner, 1, &[put("a", "1")]).expect("applied");
-    server.stop();
-    let change = [put("a", "2")];
-    let batch = Batch { epoch: owner.epoch, id: 2, ..Batch::new(&change, true) };
-    let error = it.apply(batch).expect_err("no answer");
-    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
-    assert!(error.to_string().contains("start again"), "{error}");
-    assert_eq!(it.append(batch).expect_err("still unknown").outcome(), Outcome::Unknown);
-    assert_eq!(apply(&it, owner, 3, &[put("b", "1")]).expect_err("broken").outcome(), Outcome::NotApplied);
-    get(&it, "a").expect_err("it may not be there");
-    server.go_on();
-    get(&it, "a").expect_err("it may not be there");
-    drop(it);
-    let again = open(&server, PATIENT);
-    let found = again.recover().expect("taken over");
-    assert_eq!(get(&again, "a"), some(&found.last_id.to_string()), "the record and the entries agree");
-    assert_eq!(get(&again, "b"), Ok(None));
+    silence_ends_it(|options| open(&server, options), || server.stop(), || server.go_on());
 }
 
 #[test]
@@ -355,53 +288,30 @@ fn without_room_on_its_disk_reads_go_on_and_writes_do_when_there_is_room() {
     if !can_mount() {
         return;
     }
-    let disk = server.small_disk("small", 8 << 20);
+    let filler = server.small_disk("small", 8 << 20).join("filler");
     let it = open(&server, QUICK);
     let owner = it.recover().expect("taken over");
     server.sql("ALTER TABLE manx SET TABLESPACE small");
-    fs::write(disk.join("filler"), vec![0; 4 << 20]).expect("there is room");
+    fs::write(&filler, vec![0; 4 << 20]).expect("there is room");
     // Dice: PostgreSQL compresses what repeats.
     let large = |id: u64| {
         let mut dice = fastrand::Rng::with_seed(id);
         let value: Vec<u8> = std::iter::repeat_with(|| dice.u8(..)).take(100_000).collect();
-        Change::Put { key: Value::from(id.to_string().as_bytes()), value: Value::from(value) }
+        (id.to_string(), Value::from(value))
     };
-    let (last, error) = (1_u64..)
-        .find_map(|id| Some((id, apply(&it, owner, id, &[large(id)]).err()?)))
-        .expect("there is an end");
-    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
-    assert!(error.to_string().contains("make room on its disk"), "{error}");
-    let second = open(&server, QUICK);
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| second.recover());
-        // For longer than the lease: it is still the owner.
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(3) {
-            assert!(it.get(b"1").expect("read").is_some());
-            let error = apply(&it, owner, last + 1, &[delete("1")]).expect_err("refused");
-            assert_eq!(error.outcome(), Outcome::NotApplied, "{error}");
-        }
-        assert!(!waits.is_finished());
-        fs::remove_file(disk.join("filler")).expect("it is there");
-        eventually("writes go on", || apply(&it, owner, last + 1, &[put("after", "1")]).ok());
-        // What was not known is made: it came before.
-        assert!(it.get(last.to_string().as_bytes()).expect("read").is_some());
-        let expected = all(&it);
-        drop(it);
-        assert_eq!(waits.join().expect("no panic").expect("taken over").last_id, last + 1);
-        assert!(all(&second) == expected, "the same entries");
-    });
+    it_goes_on_when_there_is_room(
+        |options| open(&server, options),
+        (it, owner),
+        large,
+        &["make room on its disk"],
+        || fs::remove_file(&filler).expect("it is there"),
+    );
 }
 
 #[test]
 fn a_transaction_that_only_reads_finds_out_that_the_store_is_lost() {
     let Some(server) = Postgres::start() else { return };
-    let store = Store::open(Options::new(), Box::new(open(&server, QUICK))).expect("opened");
-    store.run(Isolation::Snapshot, |it| it.put(b"a", b"1")).expect("committed");
-    let next = open(&server, QUICK.at_once(true));
-    let owner = next.recover().expect("taken over");
-    apply(&next, owner, owner.last_id + 1, &[put("a", "3")]).expect("applied");
-    eventually("it is told", || store.run(Isolation::Snapshot, |it| it.get(b"a")).err());
+    readers_find_out(|options| open(&server, options));
 }
 
 #[test]

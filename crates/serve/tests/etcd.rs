@@ -3,11 +3,10 @@
 #[path = "common/served.rs"]
 mod served;
 
-use served::Served;
+use served::{Served, hand_on};
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::Instant;
 use testing::etcd::{Cluster, Setting, Tls};
 use testing::process::is_installed;
 use testing::{make_certificates, until};
@@ -30,38 +29,7 @@ fn a_server_that_waits_takes_over() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("-ERR") && answer.contains("1048576 at most"), "{answer}");
-    let waiting = || Served::waiting(&[&place]);
-    let second = waiting();
-    first.signal("-KILL");
-    let began = Instant::now();
-    assert_eq!(second.ask("GET tea"), "1");
-    println!("after kill -9 it took {:.1} s", began.elapsed().as_secs_f64());
-    assert_eq!(second.ask("INCR tea"), ":2");
-    drop(first);
-
-    // One that is stopped finds out when it goes on.
-    let mut third = waiting();
-    second.signal("-STOP");
-    let began = Instant::now();
-    assert_eq!(third.ask("INCR tea"), ":3");
-    println!("after a stop it took {:.1} s", began.elapsed().as_secs_f64());
-    second.signal("-CONT");
-    let mut second = second;
-    assert_eq!(second.end().code(), Some(125));
-    until("it says why", || second.has_said("another server has taken it over"));
-
-    // One that ends gives the store free.
-    let fourth = waiting();
-    third.signal("-TERM");
-    assert_eq!(third.end().code(), Some(0));
-    let began = Instant::now();
-    assert_eq!(fourth.ask("GET tea"), "3");
-    println!("after an orderly end it took {:.1} s", began.elapsed().as_secs_f64());
-
-    // One that waits ends at once.
-    let mut fifth = waiting();
-    fifth.signal("-TERM");
-    assert_eq!(fifth.end().code(), Some(0));
+    hand_on(first, || Served::waiting(&[&place]));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A folder and processes of which nothing stays behind a test.
+//! When a test ends, its processes end, and its folder is deleted.
 //!
 //! What owns a [`Keeper`] kills its processes when it is dropped, also while a panic unwinds. A
 //! test that is killed runs no drop, nor does a static. So beside the processes there is the

@@ -1,5 +1,6 @@
 //! Which members an etcd cluster has, how they are reached, and the prefix of the keys there.
 
+use crate::address_error::AddressError;
 use std::fmt;
 use std::str::FromStr;
 
@@ -230,23 +231,6 @@ impl fmt::Debug for Address {
         to.debug_tuple("Address").field(&self.to_string()).finish()
     }
 }
-
-/// What is wrong with the text of an address.
-///
-/// ```
-/// let error = "etcd://localhost".parse::<manx::etcd::Address>().unwrap_err();
-/// assert!(error.to_string().starts_with("no prefix"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressError(String);
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for AddressError {}
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,8 @@ pub(crate) mod client;
 pub(crate) mod messages;
 mod plain;
 
-pub use address::{Address, AddressError};
+pub use crate::address_error::AddressError;
+pub use address::Address;
 // For the examples `etcd_commits` and `range_cluster`, and for tests.
 #[doc(hidden)]
 pub use plain::Plain;

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testing::process::succeed;
 use testing::{eventually, until};
 
@@ -73,6 +73,43 @@ impl Served {
         let first = lines.next().unwrap_or_default();
         if first.starts_with('$') { lines.next().unwrap_or(first) } else { first }.to_owned()
     }
+}
+
+/// The store goes from `first`, which has set `tea` to 1, to one after the other of those that wait.
+/// Returns the last one.
+pub fn hand_on(first: Served, waiting: impl Fn() -> Served) -> Served {
+    let second = waiting();
+    first.signal("-KILL");
+    let began = Instant::now();
+    assert_eq!(second.ask("GET tea"), "1");
+    println!("after kill -9 it took {:.1} s", began.elapsed().as_secs_f64());
+    assert_eq!(second.ask("INCR tea"), ":2");
+    drop(first);
+
+    // One that is stopped finds out when it goes on.
+    let mut third = waiting();
+    second.signal("-STOP");
+    let began = Instant::now();
+    assert_eq!(third.ask("INCR tea"), ":3");
+    println!("after a stop it took {:.1} s", began.elapsed().as_secs_f64());
+    second.signal("-CONT");
+    let mut second = second;
+    assert_eq!(second.end().code(), Some(125));
+    until("it says why", || second.has_said("another server has taken it over"));
+
+    // One that ends gives the store free.
+    let fourth = waiting();
+    third.signal("-TERM");
+    assert_eq!(third.end().code(), Some(0));
+    let began = Instant::now();
+    assert_eq!(fourth.ask("GET tea"), "3");
+    println!("after an orderly end it took {:.1} s", began.elapsed().as_secs_f64());
+
+    // One that waits ends at once.
+    let mut fifth = waiting();
+    fifth.signal("-TERM");
+    assert_eq!(fifth.end().code(), Some(0));
+    fourth
 }
 
 impl Drop for Served {

@@ -1,5 +1,6 @@
 //! Where a database is, how it is reached, and the name of the table there.
 
+use crate::address_error::AddressError;
 use crate::causes::with_causes;
 use std::fmt;
 use std::str::FromStr;
@@ -163,23 +164,6 @@ impl fmt::Debug for Address {
         to.debug_tuple("Address").field(&self.to_string()).finish()
     }
 }
-
-/// What is wrong with the text of an address.
-///
-/// ```
-/// let error = "postgres://localhost".parse::<manx::txn::postgres::Address>().unwrap_err();
-/// assert!(error.to_string().starts_with("no database"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AddressError(String);
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for AddressError {}
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,8 @@ mod link;
 mod owner;
 mod table;
 
-pub use address::{Address, AddressError};
+pub use crate::address_error::AddressError;
+pub use address::Address;
 
 use super::remote::options::RemoteOptions;
 use super::remote::queue::Queue;
