@@ -197,19 +197,8 @@ impl<'o, 's> Ops<'o, 's> {
 
     /// Gives the key a string, whatever it had.
     pub(crate) fn put(&mut self, key: &[u8], bytes: &[u8], expires_ms: Option<u64>) -> Result<(), Error> {
-        let value = value::string(bytes, self.keyspace.stamp(), expires_ms);
-        self.put_value(key, expires_ms, value)
-    }
-
-    /// Gives the key this string, which expires or not.
-    #[inline]
-    pub(crate) fn put_value(
-        &mut self,
-        key: &[u8],
-        expires_ms: Option<u64>,
-        value: Value,
-    ) -> Result<(), Error> {
         let name = self.name(key);
+        let value = value::string(bytes, self.keyspace.stamp(), expires_ms);
         let before = self.write_value(&name, expires_ms, value)?;
         self.drop_members(before)
     }

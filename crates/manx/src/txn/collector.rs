@@ -3,10 +3,7 @@
 //! Commits clean as much as they add (`garbage.rs`), so under load little is left to do here. What
 //! a reader kept, or the last commits before a pause left, waits for the next commit, which may
 //! never come. So once a commit leaves something, this thread looks at it each period, until
-//! nothing is left. Then it sleeps, and costs nothing. If much is left, the period would let
-//! garbage grow to many times the live data: it looks after [`SOON`], then after twice that, and so
-//! on up to the period. So a reader that stays costs few looks, and memory stays for twice the time
-//! that a short one needs it. Each commit that leaves much begins this anew.
+//! nothing is left. Then it sleeps, and costs nothing.
 //!
 //! It starts with the first commit that needs it, and ends with the store. If the system has no
 //! thread for it, the commits clean alone.
@@ -18,16 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The first pause while much is left.
-const SOON: Duration = Duration::from_millis(1);
-
 /// How far a look has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// There is more to do now.
     More,
-    /// What is left is still needed, or read; and it is much.
-    Soon,
     /// What is left is still needed, or read.
     Later,
     /// Nothing is left, and whatever comes wakes the collector.
@@ -62,7 +54,7 @@ impl Collector {
     }
 
     /// There is something to do: from now on `look` is called each period until it says
-    /// [`Look::Done`]. A thread that waits for the end of the period looks at once.
+    /// [`Look::Done`].
     #[cold]
     pub(super) fn wake(&self, look: impl FnMut() -> Look + Send + 'static) {
         let Some(period) = self.period else { return };
@@ -89,19 +81,14 @@ impl Signals {
                 }
                 thread::park();
             }
-            let (mut looked, mut soon) = (Look::Later, SOON);
+            let mut looked = Look::Later;
             while looked != Look::Done {
-                match looked {
-                    Look::Soon => thread::park_timeout(soon.min(period)),
-                    Look::Later => thread::park_timeout(period),
-                    Look::More | Look::Done => {}
+                if looked == Look::Later {
+                    thread::park_timeout(period);
                 }
                 if self.is_over.load(Ordering::Acquire) {
                     return;
                 }
-                // Before the look, which finds what the caller of `wake` left.
-                soon = if self.is_woken.swap(false, Ordering::Acquire) { SOON } else { soon * 2 };
-                soon = soon.min(period);
                 looked = look();
             }
         }
@@ -148,24 +135,6 @@ mod tests {
         }
         drop(collector);
         assert!(seen.recv().is_err(), "it looks no more, and has nothing any more");
-    }
-
-    /// The period is longer than any test.
-    #[test]
-    fn much_is_looked_at_before_the_period_is_over() {
-        let collector = Collector::new(Some(Duration::from_secs(100_000)));
-        let (looks, seen) = mpsc::channel();
-        let mut answers = [Look::Soon, Look::Soon, Look::Done].into_iter();
-        collector.wake(move || {
-            let answer = answers.next().expect("endless");
-            looks.send(answer).expect("the test listens");
-            answer
-        });
-        // More has come.
-        collector.wake(|| unreachable!("there is a thread"));
-        for expected in [Look::Soon, Look::Soon, Look::Done] {
-            assert_eq!(seen.recv(), Ok(expected));
-        }
     }
 
     #[test]

@@ -7,8 +7,7 @@
 //!
 //! There are as many bins as threads are likely to end transactions at once. Each session has one,
 //! so a lock is hardly ever contended. A thread that holds one may not run, so a thread that finds
-//! its bin locked takes the next one. The collector (`collector.rs`) cleans what no commit cleans;
-//! a commit that leaves many bytes makes it look at once, and not at the end of its period.
+//! its bin locked takes the next one. The collector (`collector.rs`) cleans what no commit cleans.
 //!
 //! Invariants:
 //! 1. A bin that has something is looked at by the collector, or `sleeps` is set and the thread
@@ -88,7 +87,7 @@ impl VersionStore {
     }
 
     /// A transaction of this id has changed the keys, and has ended. Wakes the collector, if it
-    /// would not find them, or would keep many bytes for long.
+    /// would not find them.
     #[inline]
     pub(super) fn discard(
         self: &Arc<Self>,
@@ -98,8 +97,8 @@ impl VersionStore {
         collector: &Collector,
     ) {
         let mut bin = self.bin(session);
-        let is_much = bin.add(id, keys, self);
-        if std::mem::take(&mut bin.sleeps) || is_much {
+        bin.add(id, keys, self);
+        if std::mem::take(&mut bin.sleeps) {
             drop(bin);
             let its = Arc::clone(self);
             collector.wake(move || its.collect());
@@ -141,7 +140,6 @@ impl VersionStore {
         }
         match (has_more, has_some || !self.sleep()) {
             (true, _) => Look::More,
-            (false, true) if self.left().bytes > BYTES => Look::Soon,
             (false, true) => Look::Later,
             (false, false) => Look::Done,
         }
@@ -201,9 +199,7 @@ impl Default for Garbage {
 }
 
 impl Garbage {
-    /// Returns whether much has come since the last such look and much is left: large values are
-    /// worth a look of the collector as soon as the readers that need them are over.
-    fn add(&mut self, id: u64, keys: &mut Vec<Written>, store: &VersionStore) -> bool {
+    fn add(&mut self, id: u64, keys: &mut Vec<Written>, store: &VersionStore) {
         let added = keys.len();
         for key in keys.drain(..) {
             self.keys_bytes += key.before_bytes;
@@ -224,7 +220,6 @@ impl Garbage {
             pass_epochs();
             self.retired.free(SOME);
         }
-        is_much && self.bytes() > BYTES
     }
 
     fn is_empty(&self) -> bool {

@@ -3,7 +3,7 @@
 use super::definition::{AT_ONCE, Call, GROWS, NO_AUTH, Run, perform, takes};
 use super::syntax::{NO_MEMORY, is, unknown_subcommand, wrong_number};
 use super::table::find;
-use super::{multi, permission, set};
+use super::{multi, permission};
 use crate::eviction::make_room;
 use crate::resp::{Args, Replies};
 use crate::shared::count;
@@ -51,7 +51,6 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
     match command.run {
         Run::Plain(run) => run(call, args, out),
         Run::Outer(run) => run(call, session, args, out),
-        Run::Data(_) if set::is_large(command, args) => set::set_large(call, session, args, out),
         Run::Data(run) => {
             if let Err(error) = transact(call.shared, session, out, |ops, out| perform(run, ops, args, out)) {
                 out.error(&failed(&error));

@@ -1,13 +1,9 @@
 //! SET with its options, and the commands that are SET with one of them.
 
-use super::definition::{Call, Command};
 use super::syntax::{SYNTAX, integer, is};
 use crate::fault::Fault;
 use crate::ops::Ops;
 use crate::resp::{Args, Replies};
-use crate::transact::{failed, transact};
-use crate::value;
-use manx::txn::{Session, Value};
 
 /// What is asked for behind key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,29 +88,6 @@ pub(super) fn set(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> R
         return Ok(());
     }
     with(ops, args, &args[2], Options::read(args).ok_or(SYNTAX)?, out)
-}
-
-/// A value of this number of bytes takes longer to copy than all else that SET does.
-const LARGE: usize = 64 * 1024;
-
-/// Whether the command is SET of a large value, without options.
-#[inline]
-pub(super) fn is_large(command: &Command, args: Args<'_>) -> bool {
-    args.len() == 3 && args[2].len() >= LARGE && command.name == "set"
-}
-
-/// SET of a large value, which is copied before the transaction begins: while a transaction is
-/// open, no version that others write over can be freed, and a retry would copy once more.
-pub(super) fn set_large(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut Replies) {
-    let value = value::string(&args[2], call.shared.keyspace.stamp(), None);
-    let done = transact(call.shared, session, out, |ops, out| {
-        ops.put_value(&args[1], None, Value::clone(&value))?;
-        out.ok();
-        Ok(())
-    });
-    if let Err(error) = done {
-        out.error(&failed(&error));
-    }
 }
 
 pub(super) fn invalid_time(command: &[u8]) -> String {
