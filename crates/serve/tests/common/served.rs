@@ -75,8 +75,8 @@ impl Served {
     }
 }
 
-/// The store goes from `first`, which has set `tea` to 1, to one after the other of those that wait.
-/// Returns the last one.
+/// The store goes from `first`, which has set `tea` to 1, to the servers that wait, one after the
+/// other. Returns the last one.
 pub fn hand_on(first: Served, waiting: impl Fn() -> Served) -> Served {
     let second = waiting();
     first.signal("-KILL");
