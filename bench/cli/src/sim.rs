@@ -1,17 +1,19 @@
 //! `manx bench sim`: benches on a simulated machine.
 
 use super::asl::{self, AslArgs};
-use super::conduct::{Common, conduct};
+use super::conduct::{Common, conduct, number};
 use super::plots;
 use clap::builder::PossibleValuesParser;
 use command::failure::{Failure, USAGE, reason};
 use command::sigpipe::print;
 use command::table::Table;
+use contention::jobs::Rules;
 use contention::lock::Lock;
 use platform_sim::machine::Machine;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use workload::constants::{self, Varied};
+use workload::jobs;
 use workload::mutex::{self, LOCKS};
 use workload::place::Place;
 use workload::schedule;
@@ -22,6 +24,10 @@ const QUICK_TIME_MS: u64 = 5;
 /// The same for what the scheduler does: a turn of two threads takes some milliseconds.
 const SCHEDULE_TIME: Duration = Duration::from_secs(1);
 const SCHEDULE_QUICK_TIME: Duration = Duration::from_millis(50);
+/// The same for pools, which look at neighbours some times a second.
+const POOL_TIME_MS: u64 = 4_000;
+const POOL_QUICK_TIME_MS: u64 = 100;
+const POOL_ROUNDS: u32 = 3;
 /// The seed of the first run, unless another one is asked for: a simulation is the same each time.
 const SEED: u64 = 1;
 /// How many threads, unless it is said.
@@ -53,12 +59,36 @@ enum Bench {
     Asl(AslArgs),
     /// One critical section and more and more threads: throughput, latency and fairness of locks
     Mutex(MutexArgs),
+    /// Pools of threads that have jobs to do: how many, and how long jobs take
+    Pool(PoolArgs),
     /// What each constant of Manx's default mutex costs and gains, with one of them varied at a
     /// time; here the machine may also be `all`
     Constants(ConstantsArgs),
     /// What the scheduler does to two threads, beside this machine's: how far the distributions of
     /// times are apart
     Schedule(ScheduleArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct PoolArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many workers a pool has; several with commas between [default: as many as CPUs]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: Vec<u32>,
+    /// How much there is to do, of what the CPUs or the quota could do alone; several with commas
+    /// between
+    #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.6,1.2", value_parser = number("times", 0.01, 100.0))]
+    load: Vec<f64>,
+    /// The pools; several with commas between [default: all]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = PossibleValuesParser::new(Rules::ALL.map(Rules::name)))]
+    kind: Vec<String>,
+    /// How long a job takes on a CPU of speed 1
+    #[arg(long, value_name = "US", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    job_us: u64,
+    /// For how long jobs come [default: 4000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    time_ms: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -160,7 +190,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         None => Err(Failure::new(
             USAGE,
             format!("bench sim {name}: which bench?"),
-            "name one: `asl`, `mutex`, `constants` or `schedule`; `manx bench sim --help` says more",
+            "name one: `asl`, `mutex`, `pool`, `constants` or `schedule`; `manx bench sim --help` says more",
         )),
         Some(Bench::Asl(args)) => {
             let (common, seed) = seeded(&args.common);
@@ -171,6 +201,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         Some(Bench::Constants(args)) => constants(args, name),
         Some(Bench::Schedule(args)) => schedule(args, name, machine),
         Some(Bench::Mutex(args)) => mutex(args, name, machine),
+        Some(Bench::Pool(args)) => pool(args, name, machine),
     }
 }
 
@@ -213,6 +244,30 @@ fn seeded(common: &Common) -> (Common, u64) {
     let mut common = common.clone();
     common.seed = Some(seed);
     (common, seed)
+}
+
+fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
+    let (common, seed) = seeded(&args.common);
+    let named: Vec<Rules> = args.kind.iter().filter_map(|name| Rules::named(name)).collect();
+    let time_ms = args.time_ms.unwrap_or(if common.quick { POOL_QUICK_TIME_MS } else { POOL_TIME_MS });
+    let setup = jobs::Setup {
+        place: Place::simulated(name, machine, seed),
+        workers: args.threads.iter().map(|threads| *threads as usize).collect(),
+        loads: args.load.clone(),
+        rules: if named.is_empty() { Rules::ALL.to_vec() } else { named },
+        rounds: common.repeats.unwrap_or(POOL_ROUNDS) as usize,
+        job_ns: args.job_us * 1_000,
+        time: Duration::from_millis(time_ms),
+    };
+    conduct(
+        "sim",
+        &common,
+        |bench| {
+            setup.place.describe(bench);
+            jobs::measure(&setup, bench)
+        },
+        jobs::conclude,
+    )
 }
 
 fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Failure> {

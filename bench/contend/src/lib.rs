@@ -1,5 +1,5 @@
-//! Makes runs of threads that contend for locks ([`contention`] says what a run is), on the machine
-//! that `platform` is: this one, or by the twin `contend-sim` a simulated one.
+//! Makes runs of threads that contend for locks, or are a pool ([`contention`] says what a run is),
+//! on the machine that `platform` is: this one, or by the twin `contend-sim` a simulated one.
 //!
 //! ```
 //! use contention::length::Length;
@@ -34,9 +34,11 @@
 //! | [`burn`] | how threads spend time |
 //! | [`workers`] | threads, and the phases of a run |
 //! | [`play`] | the threads' loop |
+//! | [`jobs`] | a pool of threads and its jobs |
 //! | [`schedule`] | what the scheduler does to two threads |
 
 pub mod burn;
+pub mod jobs;
 pub mod peer;
 pub mod play;
 pub mod schedule;

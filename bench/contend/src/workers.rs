@@ -138,22 +138,14 @@ pub fn run_on<R: Send>(
     })
 }
 
-platform::os_only! {
-    /// Keeps the calling thread on one CPU.
-    fn stay_on(cpu: usize) -> Result<(), String> {
-        let mut mask = [0; platform::cpu::COUNT_MAX / 64];
-        if let Some(word) = mask.get_mut(cpu / 64) {
-            *word = 1 << (cpu % 64);
-        }
-        if platform::cpu::bind(&mask) { Ok(()) } else { Err(format!("no thread of this process may run on CPU {cpu}")) }
+/// Keeps the calling thread on one CPU.
+fn stay_on(cpu: usize) -> Result<(), String> {
+    let mut mask = [0; platform::cpu::COUNT_MAX / 64];
+    if let Some(word) = mask.get_mut(cpu / 64) {
+        *word = 1 << (cpu % 64);
     }
-}
-platform::twins_only! {
-    /// Keeps the calling thread on one CPU.
-    fn stay_on(cpu: usize) -> Result<(), String> {
-        platform::cpu::bind(&[cpu]);
-        Ok(())
-    }
+    let is_bound = platform::cpu::bind(&mask);
+    if is_bound { Ok(()) } else { Err(format!("no thread of this process may run on CPU {cpu}")) }
 }
 
 /// The smallest count as a share of the mean: 1 if all counts are equal, 0 if all are 0.

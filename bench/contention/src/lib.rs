@@ -1,4 +1,5 @@
-//! What threads do at locks, and what is measured of it: plain data, which knows no machine.
+//! What threads do at locks and in pools, and what is measured of it: plain data, which knows no
+//! machine.
 //!
 //! The package `contend` makes a run of it, on the machine that its `platform` is: the real one, or
 //! a simulated one (`twins/sim`).
@@ -8,9 +9,11 @@
 //! | [`lock`] | the locks by name |
 //! | [`run`] | threads, their epochs, CPUs and time |
 //! | [`schedule`] | what two threads do on a CPU or two, for those that look at the scheduler |
+//! | [`jobs`] | jobs for a pool of threads, and what came of them |
 //! | [`length`] | how long epochs are |
 //! | [`measurement`], [`timeline`] | what was measured: as a whole, and over time |
 
+pub mod jobs;
 pub mod length;
 pub mod lock;
 pub mod measurement;

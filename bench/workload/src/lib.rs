@@ -39,6 +39,7 @@ pub mod guard;
 pub mod harness;
 pub mod interrupt;
 pub mod inversion;
+pub mod jobs;
 pub mod machine;
 pub mod mutex;
 mod parts;

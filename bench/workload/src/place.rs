@@ -4,6 +4,7 @@
 //! options, a run with the same number has the same seed, and does the same to the nanosecond.
 
 use crate::harness::Bench;
+use contention::jobs::{Jobs, Served};
 use contention::lock::Lock;
 use contention::measurement::Measurement;
 use contention::run::Run;
@@ -94,6 +95,16 @@ impl Place {
         let run = move || contend_sim::schedule::measure(pattern, [0, 1], time, || Ok(()));
         let (outcome, timeline) = simulation::run_traced(&machine, self.next_seed(), EVENTS_MAX, run);
         outcome.value.map(|times| (times, timeline.waits()))
+    }
+
+    /// Lets a pool do jobs.
+    ///
+    /// # Errors
+    /// As [`contend::jobs::serve`].
+    pub fn serve(&self, jobs: &Jobs) -> Result<Served, String> {
+        let Some(machine) = &self.machine else { return contend::jobs::serve(jobs) };
+        let jobs = jobs.clone();
+        simulation::run(machine, self.next_seed(), move || contend_sim::jobs::serve(&jobs)).value
     }
 
     /// Makes a run.

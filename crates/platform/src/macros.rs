@@ -73,7 +73,8 @@ macro_rules! twins_only {
     ($($item:item)*) => {};
 }
 
-/// Items that need time that passes: they exist on the machine and on the simulated one.
+/// Items that need a whole machine, time that passes and the files of a kernel: they exist on the
+/// machine and on the simulated one.
 ///
 /// ```
 /// platform::timed! { const LATENCY: &str = "is measured"; }

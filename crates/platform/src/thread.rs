@@ -46,6 +46,24 @@ pub fn id() -> u32 {
     unsafe { syscall0(libc::SYS_gettid) as u32 }
 }
 
+/// The number by which the kernel knows the process.
+///
+/// ```
+/// assert_eq!(platform::thread::process_id(), std::process::id());
+/// ```
+pub fn process_id() -> u32 {
+    std::process::id()
+}
+
+/// Whether this is the calling thread.
+///
+/// ```
+/// assert!(!platform::thread::is_current(&std::thread::spawn(|| ())));
+/// ```
+pub fn is_current<T>(handle: &JoinHandle<T>) -> bool {
+    handle.thread().id() == std::thread::current().id()
+}
+
 /// The calling thread's class.
 ///
 /// ```

@@ -175,8 +175,9 @@ fn unused(tree: &Tree, package: &Value, root: &str) -> Vec<Finding> {
         path.strip_prefix(root).unwrap_or(path).trim_start_matches('/').to_owned()
     };
     let manifest = inside(&package["manifest_path"]);
-    let targets =
-        package["targets"].as_array().into_iter().flatten().map(|target| inside(&target["src_path"]));
+    let targets = package["targets"].as_array().into_iter().flatten();
+    // A twin's source is another package's: `twins/sim/manx/../../../crates/manx/src/lib.rs`.
+    let targets = targets.filter_map(|target| resolve("", &inside(&target["src_path"])));
     let files = sources(tree, targets.chain([manifest.clone()]));
     let is_named = |name: &str| files.iter().any(|file| names(file, &name.replace('-', "_")));
     let needs = package["dependencies"].as_array().into_iter().flatten();

@@ -49,24 +49,22 @@ mod split;
 platform::os_only! {
     mod detect;
     mod table;
+
+    pub use table::{class_of_this_cpu, set_classes};
+}
+platform::timed! {
     pub(crate) mod text;
     mod thread_pressure;
 
-    pub use table::{class_of_this_cpu, set_classes};
+    pub use shortage::{ShortageKeeper, keep_shortage};
     pub use thread_pressure::{ThreadPressure, ThreadTimes};
 }
-platform::timed! {
-    pub use shortage::{ShortageKeeper, keep_shortage};
-}
 #[cfg(feature = "cpu")]
-platform::os_only! {
+platform::timed! {
     pub(crate) mod budget;
-    mod calibrate;
     pub(crate) mod fields;
-    mod measured;
-    pub(crate) mod pressure;
+    pub(crate) mod machine_ticks;
     mod runnable;
-    mod siblings;
 
     pub use budget::{
         BackgroundWatch, BudgetWatch, CpuBudget, Group, Limit, LimitKind, ParseRoundingError, Quota, Rounding,
@@ -74,10 +72,20 @@ platform::os_only! {
     };
     #[doc(hidden)]
     pub use budget::{GroupLevel, ProcessGroups};
+    pub use machine_ticks::MachineTicks;
+    pub use runnable::Runnable;
+}
+#[cfg(feature = "cpu")]
+platform::os_only! {
+    mod calibrate;
+    mod measured;
+    pub(crate) mod pressure;
+    mod siblings;
+
     pub use measured::Samples;
     pub use numa::NumaNodes;
-    pub use pressure::{MachineTicks, Pressure, PressureDelta, PressureWatch, ThreadsTimes};
-    pub use runnable::{Runnable, runnable};
+    pub use pressure::{Pressure, PressureDelta, PressureWatch, ThreadsTimes};
+    pub use runnable::runnable;
     pub use siblings::Cores;
 }
 

@@ -17,17 +17,17 @@
 //! A [`PressureWatch`] keeps the files open, but those of threads.
 
 mod delta;
-pub(crate) mod machine;
 mod sources;
 mod threads;
 
 pub use delta::PressureDelta;
-pub use machine::MachineTicks;
 pub use threads::ThreadsTimes;
 
 use super::budget::membership::{self, Membership};
 use super::detect::Machine;
-use super::{BudgetWatch, Runnable, Throttled};
+use super::fields::lines;
+use super::machine_ticks::line;
+use super::{BudgetWatch, MachineTicks, Runnable, Throttled};
 use platform::file::File;
 use platform::{clock, usage};
 use sources::{in_root, read_into};
@@ -162,7 +162,7 @@ impl PressureWatch {
         let mut text = [0; sources::BYTES];
         let mut stall = |file: &Option<File>| sources::stalled(read_into(file.as_ref()?, &mut text)?);
         let (stalled, group_stalled) = (stall(&self.stalls), stall(&self.group_stalls));
-        let machine = |file: &File| machine::of_all(read_into(file, &mut text)?);
+        let machine = |file: &File| of_all(read_into(file, &mut text)?);
         Pressure {
             read_at: Duration::from_nanos(clock::now_ns()),
             machine: self.stat.as_ref().and_then(machine),
@@ -190,4 +190,9 @@ impl PressureWatch {
             self.group = group;
         }
     }
+}
+
+/// What `/proc/stat` says of all CPUs.
+fn of_all(text: &[u8]) -> Option<MachineTicks> {
+    line(lines(text).next()?).filter(|(name, _)| *name == b"cpu").map(|(_, ticks)| ticks)
 }

@@ -20,10 +20,8 @@
 //!    waits; [`ThreadPressure`](super::ThreadPressure) does.
 
 use super::text::{number, words};
-use platform::atomic::{AtomicI32, Ordering};
 use platform::file::File;
-use std::ffi::{CStr, CString};
-use std::path::Path;
+use std::ffi::CStr;
 
 const PATH: &CStr = c"/proc/loadavg";
 /// The longest such file: three averages, two counts and a process.
@@ -48,12 +46,6 @@ impl Runnable {
     /// Opens the machine's file; `None` where `/proc` is missing or masked. Allocates nothing.
     pub fn open() -> Option<Runnable> {
         Some(Runnable { file: File::open(PATH).ok()? })
-    }
-
-    /// Opens `proc/loadavg` below `root`, a folder that looks like `/`; `None` if it is missing.
-    pub(super) fn open_below(root: &Path) -> Option<Runnable> {
-        let path = CString::new(root.join("proc/loadavg").into_os_string().into_encoded_bytes()).ok()?;
-        Some(Runnable { file: File::open(&path).ok()? })
     }
 
     /// How many threads of the machine are runnable, the caller included; `None` if the file has
@@ -88,54 +80,70 @@ fn parse(text: &[u8]) -> Option<u32> {
     u32::try_from(running).ok().filter(|_| running <= all)
 }
 
-/// No file has been opened yet.
-const NOT_OPEN: i32 = -1;
-/// There is no such file.
-const NOWHERE: i32 = -2;
+platform::os_only! {
+    use std::ffi::CString;
+    use std::path::Path;
 
-/// The process's descriptor of the file. It stays open until the process ends; a child of a fork
-/// reads the same file by it.
-static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
-
-/// How many threads of the whole machine are runnable at this moment, the caller included; `None`
-/// where `/proc` does not tell. A call costs about 1 µs. The first call costs a little more,
-/// because it opens the file, which then stays open. Allocates nothing.
-///
-/// ```
-/// let cpus = std::thread::available_parallelism()?.get();
-/// if manx::cpu::runnable().is_some_and(|threads| threads as usize > cpus) {
-///     println!("some thread waits for a CPU");
-/// }
-/// # assert_ne!(manx::cpu::runnable(), Some(0), "the caller runs");
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub fn runnable() -> Option<u32> {
-    // Relaxed: the descriptor names something of the kernel's, and no memory comes with it.
-    match DESCRIPTOR.load(Ordering::Relaxed) {
-        NOWHERE => None,
-        NOT_OPEN => open(NOT_OPEN),
-        // If the read fails, other code has closed all descriptors that it did not know. The number
-        // may be another file's by now, so this function must not close it.
-        known => threads_in(&File::borrowed(known)).or_else(|| open(known)),
+    impl Runnable {
+        /// Opens `proc/loadavg` below `root`, a folder that looks like `/`; `None` if it is
+        /// missing.
+        pub(super) fn open_below(root: &Path) -> Option<Runnable> {
+            let path = CString::new(root.join("proc/loadavg").into_os_string().into_encoded_bytes()).ok()?;
+            Some(Runnable { file: File::open(&path).ok()? })
+        }
     }
-}
 
-/// Opens the file, reads it, and puts its descriptor in the place of `before`.
-#[cold]
-fn open(before: i32) -> Option<u32> {
-    let opened = File::open(PATH).ok().and_then(|file| threads_in(&file).map(|threads| (file, threads)));
-    let Some((file, threads)) = opened else {
-        // A file that cannot be read the first time never can.
-        let _ = DESCRIPTOR.compare_exchange(before, NOWHERE, Ordering::Relaxed, Ordering::Relaxed);
-        return None;
-    };
-    // If several threads open the file at the same time, the first keeps its descriptor; the others
-    // close theirs.
-    let ours = file.descriptor();
-    if DESCRIPTOR.compare_exchange(before, ours, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        file.into_descriptor();
+    use platform::atomic::{AtomicI32, Ordering};
+
+    /// No file has been opened yet.
+    const NOT_OPEN: i32 = -1;
+    /// There is no such file.
+    const NOWHERE: i32 = -2;
+
+    /// The process's descriptor of the file. It stays open until the process ends; a child of a
+    /// fork reads the same file by it.
+    static DESCRIPTOR: AtomicI32 = AtomicI32::new(NOT_OPEN);
+
+    /// How many threads of the whole machine are runnable at this moment, the caller included;
+    /// `None` where `/proc` does not tell. A call costs about 1 µs. The first call costs a little
+    /// more, because it opens the file, which then stays open. Allocates nothing.
+    ///
+    /// ```
+    /// let cpus = std::thread::available_parallelism()?.get();
+    /// if manx::cpu::runnable().is_some_and(|threads| threads as usize > cpus) {
+    ///     println!("some thread waits for a CPU");
+    /// }
+    /// # assert_ne!(manx::cpu::runnable(), Some(0), "the caller runs");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn runnable() -> Option<u32> {
+        // Relaxed: the descriptor names something of the kernel's, and no memory comes with it.
+        match DESCRIPTOR.load(Ordering::Relaxed) {
+            NOWHERE => None,
+            NOT_OPEN => open(NOT_OPEN),
+            // If the read fails, other code has closed all descriptors that it did not know. The
+            // number may be another file's by now, so this function must not close it.
+            known => threads_in(&File::borrowed(known)).or_else(|| open(known)),
+        }
     }
-    Some(threads)
+
+    /// Opens the file, reads it, and puts its descriptor in the place of `before`.
+    #[cold]
+    fn open(before: i32) -> Option<u32> {
+        let opened = File::open(PATH).ok().and_then(|file| threads_in(&file).map(|threads| (file, threads)));
+        let Some((file, threads)) = opened else {
+            // A file that cannot be read the first time never can.
+            let _ = DESCRIPTOR.compare_exchange(before, NOWHERE, Ordering::Relaxed, Ordering::Relaxed);
+            return None;
+        };
+        // If several threads open the file at the same time, the first keeps its descriptor; the
+        // others close theirs.
+        let ours = file.descriptor();
+        if DESCRIPTOR.compare_exchange(before, ours, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            file.into_descriptor();
+        }
+        Some(threads)
+    }
 }
 
 #[cfg(test)]

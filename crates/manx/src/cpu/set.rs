@@ -175,7 +175,7 @@ impl CpuSet {
     }
 }
 
-platform::os_only! {
+platform::timed! {
     impl CpuSet {
         /// The CPUs that the calling thread may run on: its affinity.
         ///

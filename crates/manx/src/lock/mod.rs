@@ -50,6 +50,9 @@ pub use raw::{Fifo, RawLock};
 pub use reorderable::Reorderable;
 pub use rwlock::RawRwLock;
 platform::twins_only! {
+    mod mutex_of_twins;
+
+    pub use mutex_of_twins::{Mutex, MutexGuard};
     /// The constants of the default mutex that a bench may vary.
     #[doc(hidden)]
     pub const CONSTANTS: &[platform::constant::Constant] = &[

@@ -163,8 +163,10 @@ impl Controller<'_> {
             Rules::Pressure(pressure) => {
                 let decided = pressure.decide(&seen);
                 steering.waited.store(pressure.is_waiting(), Ordering::Relaxed);
-                if pressure.is_waiting() {
-                    match self.fair.look(now_ns, seen.target, seen.limit) {
+                if pressure.gives_way(&seen) {
+                    let limit_cpus = steering.budget_cpus().min(f64::from(seen.limit));
+                    let may_correct = pressure.may_correct(&seen);
+                    match self.fair.look(now_ns, seen.target, limit_cpus, may_correct) {
                         Some(fair::Verdict::Unfair(unfair)) => pressure.correct(&seen, unfair).or(decided),
                         Some(fair::Verdict::Ineffective) => {
                             pressure.withdraw();

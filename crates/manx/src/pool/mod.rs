@@ -43,7 +43,7 @@ pub mod registry;
 pub mod control;
 #[doc(hidden)]
 pub mod workers;
-platform::os_only! {
+platform::timed! {
     mod builder;
     mod controller;
     mod error;

@@ -47,6 +47,11 @@ platform::os_only! {
     pub use division::Share;
     pub use member::{Member, SILENCE_MS};
 }
+platform::twins_only! {
+    mod alone;
+
+    pub use alone::Member;
+}
 
 pub use error::{MembershipError, RegistryError};
 pub use slots::PLACES;

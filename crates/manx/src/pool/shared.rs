@@ -23,9 +23,9 @@ use crate::lock::Mutex;
 use platform::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use platform::clock::ticks;
 use platform::futex::{self, Deadline};
+use platform::thread::JoinHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
 /// Takes jobs.
 const OPEN: u8 = 0;
@@ -332,8 +332,7 @@ impl Shared {
         let threads = std::mem::take(&mut *self.threads.lock());
         let mut left = Vec::new();
         // A handler of the program's that waits for the end does not wait for its own thread.
-        let own = std::thread::current().id();
-        for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
+        for thread in threads.into_iter().filter(|thread| !platform::thread::is_current(thread)) {
             // It has hardly anything to do any more, but that may be anything: what is queued late,
             // the exit handler, or destructors of its variables.
             while !thread.is_finished() && deadline.is_none_or(|deadline| deadline.remaining_ns() > 0) {

@@ -47,9 +47,9 @@ pub(super) struct Current {
     fresh_ticks: Cell<u64>,
 }
 
-std::thread_local! {
-    static CURRENT: Cell<*const Current> = const { Cell::new(std::ptr::null()) };
-    static SHEDDING: Cell<bool> = const { Cell::new(false) };
+platform::thread_local! {
+    static CURRENT: Cell<*const Current> = Cell::new(std::ptr::null());
+    static SHEDDING: Cell<bool> = Cell::new(false);
 }
 
 /// Calls `look` with the worker that runs on the calling thread; with `None` on other threads.
@@ -66,14 +66,14 @@ struct CurrentGuard;
 
 impl CurrentGuard {
     fn new(current: *const Current) -> CurrentGuard {
-        CURRENT.set(current);
+        CURRENT.with(|it| it.set(current));
         CurrentGuard
     }
 }
 
 impl Drop for CurrentGuard {
     fn drop(&mut self) {
-        CURRENT.set(std::ptr::null());
+        CURRENT.with(|it| it.set(std::ptr::null()));
     }
 }
 

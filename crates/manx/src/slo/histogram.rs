@@ -179,8 +179,19 @@ impl Histogram {
     }
 }
 
-// For rooms that are on the machine only.
 platform::os_only! {
+    impl Histogram {
+        /// Forgets everything.
+        pub(crate) fn clear(&self) {
+            for count in self.counts.iter().chain([&self.missed, &self.max_ns]) {
+                count.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+// For rooms that need a whole machine.
+platform::timed! {
     impl Histogram {
         /// Records an epoch that was in time, as [`Histogram::record`] does, if no other thread
         /// records: without an atomic addition.
@@ -191,13 +202,6 @@ platform::os_only! {
             count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             if ns > self.max_ns.load(Ordering::Relaxed) {
                 self.max_ns.store(ns, Ordering::Relaxed);
-            }
-        }
-
-        /// Forgets everything.
-        pub(crate) fn clear(&self) {
-            for count in self.counts.iter().chain([&self.missed, &self.max_ns]) {
-                count.store(0, Ordering::Relaxed);
             }
         }
 

@@ -79,7 +79,9 @@ fn a_socket_is_a_node() {
     let nodes = |name: &str, cpus: [usize; 2]| {
         simulation::run(&known(name), 1, move || {
             cpus.map(|cpu| {
-                cpu::bind(&[cpu]);
+                let mut mask = [0; cpu::COUNT_MAX / 64];
+                mask[cpu / 64] = 1 << (cpu % 64);
+                assert!(cpu::bind(&mask) && cpu::allowed() == mask);
                 numa_node()
             })
         })

@@ -1,145 +1,120 @@
-//! The pool's rules on simulated machines: a control thread that decides, at each tick, how many
-//! workers are active, by how long they waited for CPUs.
-//!
-//! The workers do jobs of a millisecond, and there are always more. The control thread is that of
-//! `controller.rs` without what reads files: the budget, neighbours' clocks, idle CPUs.
+//! The pool on simulated machines: its workers, its queue, its control thread, and what these read
+//! of the kernel: the budget, how long workers waited for CPUs, neighbours' clocks.
 
-use manx_sim::pool::control::pressure::Pressure;
-use manx_sim::pool::control::{DEFAULT_TICK, Seen};
-use manx_sim::pool::workers::{Call, Signal, Workers};
+use manx_sim::pool::{Control, FriendlyPool, Stats};
 use platform::machine::{Machine, Neighbour};
 use platform::memory::Allocator;
-use platform::{clock, cpu, simulation, thread};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use platform::simulation::{self, Outcome};
+use platform::task::Times;
+use platform::{clock, cpu, thread};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-const JOB_NS: u64 = 1_000_000;
-const TICKS: u32 = 200;
+const JOB_NS: u64 = 2_000_000;
+/// Long enough for the first looks at neighbours.
+const TIME_NS: u64 = 4_000_000_000;
 
-/// What a worker says of itself, and what the pool has done.
-#[derive(Default)]
-struct Sums {
-    run_ns: AtomicU64,
-    wait_ns: AtomicU64,
-    jobs: AtomicU64,
-    is_over: AtomicBool,
+fn pool(workers: usize, control: Control) -> FriendlyPool {
+    let pool = FriendlyPool::builder().num_threads(workers).queue_capacity(2 * workers).control(control);
+    pool.build().expect("a pool")
 }
 
-struct Pool {
-    workers: Workers,
-    sums: Sums,
-}
-
-impl Pool {
-    fn offer(self: &Arc<Pool>) -> Option<thread::JoinHandle<()>> {
-        let Call::Start(slot) = self.workers.offer(self.workers.target()) else { return None };
-        let pool = Arc::clone(self);
-        Some(thread::spawn(move || pool.work(slot)))
-    }
-
-    fn work(self: Arc<Pool>, slot: usize) {
-        let (mut started, mut before) = (Vec::new(), simulation::times());
-        loop {
-            if self.sums.is_over.load(Ordering::Relaxed) {
-                self.workers.rest(slot);
-            } else {
-                if self.workers.found() {
-                    started.extend(self.offer());
-                }
-                cpu::work(JOB_NS);
-                let now = simulation::times();
-                self.sums.run_ns.fetch_add(now.run_ns - before.run_ns, Ordering::Relaxed);
-                self.sums.wait_ns.fetch_add(now.wait_ns - before.wait_ns, Ordering::Relaxed);
-                self.sums.jobs.fetch_add(1, Ordering::Relaxed);
-                before = now;
-                if !self.workers.retire(slot, self.workers.target()) {
-                    self.workers.search();
-                    continue;
-                }
-            }
-            if self.workers.wait(slot) == Signal::Exit {
-                break;
-            }
-            before = simulation::times();
+/// What came of a pool that has always jobs queued: at the end, and for how long its threads waited
+/// for a CPU of the time in which they wished to run.
+fn busy(machine: &Machine, workers: usize, control: Control) -> (Stats, f64) {
+    let outcome = simulation::run(machine, 1, move || {
+        let pool = pool(workers, control);
+        while clock::now_ns() < TIME_NS {
+            pool.execute(|| cpu::work(JOB_NS)).expect("it is open");
         }
-        started.into_iter().for_each(|thread| thread.join().unwrap());
-    }
-}
-
-/// What came of a run: how many workers are active at the end, of all jobs how many there were in a
-/// second, and the part of the time for which workers waited for a CPU.
-#[derive(Debug)]
-struct Found {
-    target: u32,
-    jobs_per_s: f64,
-    waiting: f64,
-}
-
-/// Runs a pool of at most this number of workers; without `rules` all are active.
-fn run(machine: &Machine, limit: u32, has_rules: bool) -> Found {
-    simulation::run(machine, 1, move || {
-        let workers = Workers::new(limit as usize, limit);
-        let pool = Arc::new(Pool { workers, sums: Sums::default() });
-        let mut started: Vec<_> = pool.offer().into_iter().collect();
-        let (mut rules, began_ns) = (Pressure::default(), clock::now_ns());
-        let (mut seen_ns, mut seen) = (began_ns, [0; 2]);
-        for _ in 0..TICKS {
-            thread::sleep_ns(clock::duration_ns(DEFAULT_TICK));
-            let now_ns = clock::now_ns();
-            let sums = [&pool.sums.run_ns, &pool.sums.wait_ns].map(|sum| sum.load(Ordering::Relaxed));
-            let seen_now = Seen {
-                target: pool.workers.target(),
-                limit,
-                run_ns: sums[0] - seen[0],
-                wait_ns: sums[1] - seen[1],
-                elapsed_ns: now_ns - seen_ns,
-                ticks: 1,
-                queued: true,
-                cpu_idle: None,
-            };
-            (seen_ns, seen) = (now_ns, sums);
-            if let Some((to, _)) = rules.decide(&seen_now).filter(|_| has_rules) {
-                pool.workers.set_target(to);
-            }
-            started.extend(pool.offer());
-        }
-        let elapsed_s = (clock::now_ns() - began_ns) as f64 / 1e9;
-        pool.sums.is_over.store(true, Ordering::Relaxed);
-        let found = Found {
-            target: pool.workers.target(),
-            jobs_per_s: pool.sums.jobs.load(Ordering::Relaxed) as f64 / elapsed_s,
-            waiting: seen[1] as f64 / (seen[0] + seen[1]) as f64,
-        };
-        pool.workers.close();
-        started.into_iter().for_each(|thread| thread.join().unwrap());
-        found
-    })
-    .value
+        pool.stats()
+    });
+    let sum = |of: fn(&Times) -> u64| outcome.threads.iter().map(of).sum::<u64>() as f64;
+    let (run_ns, wait_ns) = (sum(|times| times.run_ns), sum(|times| times.wait_ns));
+    (outcome.value, wait_ns / (run_ns + wait_ns))
 }
 
 fn known(name: &str) -> Machine {
     Machine::known(name).expect("a machine")
 }
 
-#[test]
-fn a_pool_in_a_container_has_fewer_workers_that_wait_less() {
-    let container = known("container");
-    let (all, ruled) = (run(&container, 4, false), run(&container, 4, true));
-    assert!(ruled.target < 4 && ruled.waiting < all.waiting, "{all:?}, {ruled:?}");
-    // It gives way to neighbours that never do: what corrects that reads their clocks, and is not
-    // here.
-    assert!(ruled.jobs_per_s > 0.6 * all.jobs_per_s, "{all:?}, {ruled:?}");
+/// Processes with this number of threads each, which never sleep.
+fn beside(machine: &Machine, processes: usize, threads: u32) -> Machine {
+    let neighbour = Neighbour { count: threads, nice: 0, cpus: Vec::new(), busy_ns: 0, idle_ns: 0 };
+    Machine { neighbour: vec![neighbour; processes], ..machine.clone() }
 }
 
 #[test]
-fn a_pool_on_a_large_machine_has_all_its_workers_while_it_is_alone() {
-    let xeon = known("xeon-2x28x2");
-    assert_eq!(run(&xeon, 16, true).target, 16);
-    let neighbour = Neighbour { count: 112, nice: 0, cpus: Vec::new(), busy_ns: 0, idle_ns: 0 };
-    let crowded = Machine { neighbour: vec![neighbour], ..xeon };
-    let (all, ruled) = (run(&crowded, 16, false), run(&crowded, 16, true));
-    assert!(ruled.target < 16 && ruled.waiting < all.waiting, "{all:?}, {ruled:?}");
+fn a_quota_is_used_up_without_being_throttled() {
+    let container = Machine { neighbour: Vec::new(), ..known("container") };
+    let ((all, all_wait), (paced, paced_wait)) =
+        (busy(&container, 4, Control::Fixed), busy(&container, 4, Control::default()));
+    assert_eq!((paced.limit, paced.budget_cpus), (2, 1.5));
+    assert!(paced.paced > 0 && paced.completed * 20 > all.completed * 19, "{all:?}, {paced:?}");
+    // A throttled job takes what is left of a period of 100 ms.
+    assert!(all.service.max.as_nanos() > 30_000_000, "{all:?}");
+    assert!(paced.service.max.as_nanos() < 10_000_000 && paced_wait < all_wait, "{paced:?}");
+}
+
+#[test]
+fn a_pool_takes_its_part_beside_a_process_of_more_threads() {
+    // Three threads of one process have three of four CPUs; 1.5 are allowed.
+    let container = beside(&known("container"), 1, 3);
+    let (manx, _) = busy(&container, 4, Control::default());
+    let (share, _) = busy(&container, 4, Control::SHARE);
+    assert!(manx.completed * 2 > share.completed * 5 / 2, "{manx:?}, {share:?}");
+    // A process of as many threads as there are CPUs; half of them would be fair.
+    let epyc = beside(&known("epyc-64"), 1, 64);
+    let (manx, _) = busy(&epyc, 32, Control::default());
+    assert!(manx.target == 32 && manx.completed > 20_000, "{manx:?}");
+}
+
+#[test]
+fn a_pool_gives_way_to_many_processes() {
+    let crowded = beside(&known("epyc-64"), 64, 1);
+    let ((all, all_wait), (ruled, ruled_wait)) =
+        (busy(&crowded, 16, Control::Fixed), busy(&crowded, 16, Control::default()));
+    assert!(ruled.target < 16 && ruled_wait < all_wait, "{all:?}, {ruled:?}");
+}
+
+#[test]
+fn a_pool_alone_has_all_its_workers() {
+    for control in [Control::default(), Control::SHARE] {
+        let (stats, _) = busy(&known("xeon-2x28x2"), 16, control);
+        assert_eq!((stats.target, stats.active, stats.limit), (16, 16, 16), "{control:?}");
+    }
+}
+
+#[test]
+fn a_pool_that_has_nothing_to_do_costs_nothing() {
+    let times = |rest_ns| {
+        let outcome = simulation::run(&known("m1"), 1, move || {
+            let pool = pool(8, Control::default());
+            for _ in 0..64 {
+                pool.execute(|| cpu::work(JOB_NS)).expect("it is open");
+            }
+            while pool.stats().completed < 64 {
+                thread::sleep_ns(1_000_000);
+            }
+            thread::sleep_ns(rest_ns);
+        });
+        outcome.threads[1..].iter().map(|times| (times.run_ns, times.voluntary)).collect::<Vec<_>>()
+    };
+    // By a second all threads sleep, and the rest is as long as one likes.
+    assert_eq!(times(1_000_000_000), times(60_000_000_000));
+}
+
+#[test]
+fn a_run_is_the_same_each_time() {
+    let run = || -> Outcome<u64> {
+        simulation::run(&beside(&known("container"), 1, 3), 7, || {
+            let pool = pool(4, Control::default());
+            let jobs: Vec<_> = (0..400).map(|_| pool.submit(|| cpu::work(JOB_NS)).expect("open")).collect();
+            jobs.into_iter().for_each(|job| job.join().expect("it ended"));
+            pool.stats().completed
+        })
+    };
+    let (first, second) = (run(), run());
+    assert_eq!((first.value, first.hash, first.now_ns), (400, second.hash, second.now_ns));
 }

@@ -1,5 +1,6 @@
 //! CPUs: those of the simulated machine.
 
+use crate::fair::Id;
 use crate::kernel::Kernel;
 use crate::simulation;
 
@@ -11,9 +12,30 @@ pub fn pause() {
     simulation::pass(Kernel::pause);
 }
 
+/// CPUs, a bit for each.
+pub type Mask = [u64; COUNT_MAX / 64];
+
 /// How many CPUs the calling thread may run on.
 pub fn count() -> usize {
-    if simulation::is_inside() { simulation::kernel(|kernel| kernel.allowed(kernel.current())) } else { 1 }
+    if simulation::is_inside() {
+        simulation::kernel(|kernel| kernel.allowed(kernel.current()).count())
+    } else {
+        1
+    }
+}
+
+/// The calling thread's affinity, a bit for each CPU.
+pub fn allowed() -> Mask {
+    simulation::make(|kernel| {
+        kernel.call();
+        mask_of(kernel, kernel.current())
+    })
+}
+
+fn mask_of(kernel: &Kernel, id: Id) -> Mask {
+    let mut mask = [0; COUNT_MAX / 64];
+    kernel.allowed(id).for_each(|cpu| mask[cpu / 64] |= 1 << (cpu % 64));
+    mask
 }
 
 /// The CPU that the calling thread runs on.
@@ -26,12 +48,28 @@ pub fn numa_node() -> u32 {
     if simulation::is_inside() { simulation::make(|kernel| kernel.current_socket()) } else { 0 }
 }
 
-/// Lets the calling thread run on these CPUs only.
-pub fn bind(cpus: &[usize]) {
+/// Binds the calling thread to these CPUs, as [`allowed`] gives them; returns whether the machine
+/// has one of them. If not, nothing changes.
+pub fn bind(mask: &Mask) -> bool {
+    let mut is_done = false;
     simulation::make_and_stop(|kernel| {
         kernel.call();
-        kernel.allow(cpus)
+        let cpus: Vec<usize> =
+            (0..kernel.machine().cpus().len()).filter(|cpu| mask[cpu / 64] & 1 << (cpu % 64) != 0).collect();
+        is_done = !cpus.is_empty();
+        is_done && kernel.allow(&cpus)
     });
+    is_done
+}
+
+/// From now on the calling thread may run where the thread of this number may.
+pub fn join_affinity_of(thread: u32) {
+    let Some(id) = thread.checked_sub(1) else { return };
+    let mask = simulation::make(|kernel| {
+        kernel.call();
+        mask_of(kernel, id as usize)
+    });
+    bind(&mask);
 }
 
 /// The calling thread makes NOPs, for as long as a CPU of speed 1 takes `ns` nanoseconds for.

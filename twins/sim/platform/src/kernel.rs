@@ -95,9 +95,9 @@ impl Kernel {
         if self.is_stepping { self.schedule.processors[self.running].at } else { self.now }
     }
 
-    /// How many CPUs a thread may run on.
-    pub fn allowed(&self, id: Id) -> usize {
-        self.schedule.tasks[id].cpus().count()
+    /// The CPUs that a thread may run on.
+    pub fn allowed(&self, id: Id) -> impl Iterator<Item = usize> + '_ {
+        self.schedule.tasks[id].cpus()
     }
 
     /// What a thread has got and lost until now.
@@ -107,6 +107,27 @@ impl Kernel {
         let is_current = processor.current == Some(id);
         let running_ns = if is_current { self.now_ns().saturating_sub(processor.began) } else { 0 };
         Times { run_ns: task.times.run_ns + running_ns, ..task.times }
+    }
+
+    /// What a thread does.
+    pub fn state(&self, id: Id) -> State {
+        self.schedule.tasks[id].state
+    }
+
+    /// How many threads are in the queues of all CPUs, with those that run.
+    pub fn queued(&self) -> usize {
+        self.schedule.processors.iter().map(|processor| processor.queue.queued()).sum()
+    }
+
+    /// How many threads neighbours have.
+    pub fn neighbours(&self) -> usize {
+        self.schedule.tasks.neighbours.len()
+    }
+
+    /// For each CPU, how long it has run threads.
+    pub fn busy_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        let now = self.now_ns();
+        self.schedule.processors.iter().map(move |processor| processor.busy_ns(now))
     }
 
     /// A number that is the same for two runs only if the same has happened in both.

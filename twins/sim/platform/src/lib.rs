@@ -12,6 +12,7 @@
 //! | [`fair`], [`eevdf`], `cfs.rs`, `realtime.rs` | which thread a CPU runs next |
 //! | [`kernel`] | virtual time; threads that run, wait and sleep on CPUs; its table has the files of its parts |
 //! | [`simulation`] | runs a program: threads are coroutines |
+//! | `procfs.rs`, [`mod@file`], [`folder`], [`usage`] | what the kernel says in `/proc` and `/sys` |
 //! | [`atomic`], [`cell`], [`clock`], [`cpu`], [`futex`], [`thread`], [`mod@global`] and the macros | the interface |
 //!
 //! What is not modelled: weak memory orders (loom checks these), the depth of caches, memory
@@ -36,6 +37,8 @@ mod duration;
 pub mod eevdf;
 mod events;
 pub mod fair;
+pub mod file;
+pub mod folder;
 #[path = "../../../loom/platform/src/fork.rs"]
 pub mod fork;
 pub mod futex;
@@ -49,6 +52,7 @@ mod macros;
 pub mod memory;
 mod placement;
 mod processor;
+mod procfs;
 mod queue;
 mod realtime;
 mod schedule;
@@ -64,6 +68,7 @@ mod ticks;
 mod timed;
 mod timers;
 pub mod trace;
+pub mod usage;
 mod waiters;
 
 /// How often a loop may spin that would like to spin `wanted` times: as often as it likes.

@@ -45,6 +45,8 @@ pub struct Processor {
     pub reschedule: bool,
     /// Since when the run time of the current thread is not counted
     pub began: u64,
+    /// How long it has run threads, as far as that is counted
+    counted_ns: u64,
     /// The thread that ran last
     pub last: Option<Id>,
     /// When the CPU comes back that was taken from its threads
@@ -71,6 +73,7 @@ impl Processor {
             tick_at: NEVER,
             reschedule: false,
             began: 0,
+            counted_ns: 0,
             last: None,
             stopped_until: 0,
         };
@@ -142,8 +145,14 @@ impl Processor {
         let id = self.current?;
         let ns = now.saturating_sub(self.began);
         self.began = self.began.max(now);
+        self.counted_ns += ns;
         self.queue.ran(ns);
         Some((id, ns))
+    }
+
+    /// How long it has run threads.
+    pub fn busy_ns(&self, now: u64) -> u64 {
+        self.counted_ns + self.current.map_or(0, |_| now.saturating_sub(self.began))
     }
 
     /// The CPU is taken from its threads for so long. `is_counted`: this is run time of its thread.

@@ -1,6 +1,7 @@
 //! Starting threads of the program, and waiting for their ends.
 
 use crate::simulation;
+use crate::task::State;
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +16,11 @@ impl<T> JoinHandle<T> {
     /// The thread's number.
     pub(crate) fn id(&self) -> usize {
         self.id
+    }
+
+    /// Whether the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        simulation::make(|kernel| kernel.state(self.id) == State::Ended)
     }
 
     /// Sleeps until the thread has ended.

@@ -1,5 +1,6 @@
 //! Threads of the program that is run.
 
+use crate::procfs::OWN_PROCESS;
 pub use crate::scheduling_class::SchedulingClass;
 pub use crate::scope::{Scope, ScopedJoinHandle, scope};
 use crate::simulation;
@@ -19,6 +20,28 @@ where
         set_timer_slack_ns(PUNCTUAL_SLACK_NS);
         run()
     })
+}
+
+/// The same. A thread has no name here, and its stack is as large as all.
+///
+/// # Errors
+/// None.
+pub fn spawn_named<F, T>(_name: &str, _stack_bytes: usize, run: F) -> std::io::Result<JoinHandle<T>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    Ok(spawn_punctual(run))
+}
+
+/// Whether this is the calling thread.
+pub fn is_current<T>(handle: &JoinHandle<T>) -> bool {
+    simulation::kernel(|kernel| kernel.current() == handle.id())
+}
+
+/// The number of the process.
+pub fn process_id() -> u32 {
+    OWN_PROCESS
 }
 
 /// Lets other threads go first, as far as the scheduler thinks that it is their turn.

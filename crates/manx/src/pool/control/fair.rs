@@ -3,8 +3,10 @@
 //! The scheduler is fair to threads. Within a group a process with one thread gets half of what a
 //! neighbour with two gets; so a process that gives way to neighbours that never do, as the paper's
 //! pool does, gives its part away. The waiting of threads does not tell the two cases apart: one
-//! worker beside an ignorant neighbour waits as one of many friendly pools does. So, as long as
-//! workers wait, this counts each [`INTERVAL_NS`] how much each other process in the group used.
+//! worker beside an ignorant neighbour waits as one of many friendly pools does; on a CPU of its
+//! own it waits for nothing, while the neighbour has all others. So, as long as workers wait, or
+//! jobs do and no CPU is idle, this counts each [`INTERVAL_NS`] how much each other process in the
+//! group used.
 //!
 //! Less than that part is unfair only if a neighbour that gets more of it has more threads that
 //! wish to run than we have: if each has one, the kernel has placed them badly, and will change
@@ -26,8 +28,9 @@ use crate::cpu::budget::membership::{self, Membership};
 use crate::cpu::text::number;
 use platform::clock::{now_ns, process_cpu_ns};
 use platform::file::File;
+use platform::thread::process_id;
 use platform::{folder, usage};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 
 /// The shortest time between two readings: the scheduler's own corrections take some tens of
@@ -60,34 +63,52 @@ pub(in crate::pool) struct Fair {
     at_ns: u64,
     own_ns: u64,
     next_ns: u64,
-    used_ns: HashMap<u32, u64>,
-    /// How many CPUs the process got before the last correction. A correction that gains nothing is
-    /// not repeated for a while.
-    before: Option<f64>,
+    used_ns: BTreeMap<u32, u64>,
+    /// What the last correction gains. One that gains nothing is not repeated for a while.
+    trial: Option<Trial>,
     suspended_looks: u32,
     /// CPU time that was not received.
     owed_ns: f64,
 }
 
+/// A correction that is not judged yet.
+#[derive(Debug)]
+struct Trial {
+    /// How many CPUs the process got before …
+    before_cpus: f64,
+    /// … and in the looks since, added up.
+    cpus: f64,
+    looks: u32,
+}
+
+/// A correction is judged by this number of looks: for some of them the kernel may let two of
+/// our threads share a CPU.
+const LOOKS_JUDGED: u32 = 10;
 /// The number of looks that are left out after a correction that gained nothing.
 const LOOKS_LEFT_OUT: u32 = 300;
 /// A correction must multiply the CPUs that the process gets by this factor.
 const GAIN: f64 = 1.05;
 
 impl Fair {
-    /// Looks, if it is time to. Of `workers` threads of ours that wish to run, `limit` could run at
-    /// once.
-    pub(in crate::pool) fn look(&mut self, now: u64, workers: u32, limit: u32) -> Option<Verdict> {
+    /// Looks, if it is time to. `workers` threads of ours wish to run, and the process could use
+    /// `limit_cpus` CPUs. Unless it `may_correct`, only the last correction is judged.
+    pub(in crate::pool) fn look(
+        &mut self,
+        now: u64,
+        workers: u32,
+        limit_cpus: f64,
+        may_correct: bool,
+    ) -> Option<Verdict> {
         if now < self.next_ns {
             return None;
         }
-        let verdict = self.compare(now, workers, limit);
+        let verdict = self.compare(now, workers, limit_cpus, may_correct);
         let took_ns = now_ns().saturating_sub(now);
         self.next_ns = now + INTERVAL_NS.max(took_ns * COST_PART);
         verdict
     }
 
-    fn compare(&mut self, now: u64, workers: u32, limit: u32) -> Option<Verdict> {
+    fn compare(&mut self, now: u64, workers: u32, limit_cpus: f64, may_correct: bool) -> Option<Verdict> {
         let (own_before_ns, at_before_ns, next_ns) = (self.own_ns, self.at_ns, self.next_ns);
         let before = std::mem::replace(&mut self.used_ns, used_by_others());
         (self.own_ns, self.at_ns) = (process_cpu_ns(), now);
@@ -103,19 +124,40 @@ impl Fair {
         };
         let others: Vec<(u32, f64)> = self.used_ns.iter().filter_map(used).collect();
         let received_cpus = cpus(self.own_ns.saturating_sub(own_before_ns));
-        let fair_cpus = fair_part(received_cpus, others.iter().map(|&(_, cpus)| cpus).collect(), limit);
+        let fair_cpus = fair_part(received_cpus, others.iter().map(|&(_, cpus)| cpus).collect(), limit_cpus);
         let is_greedy = |&(pid, cpus): &(u32, f64)| cpus > fair_cpus && has_more_that_run(pid, workers);
         if received_cpus < fair_cpus && !others.iter().any(is_greedy) {
             return None;
         }
-        self.judge(received_cpus, fair_cpus, elapsed_ns)
+        self.say(received_cpus, fair_cpus, elapsed_ns, may_correct)
     }
 
-    fn judge(&mut self, received_cpus: f64, fair_cpus: f64, elapsed_ns: u64) -> Option<Verdict> {
-        if self.before.take().is_some_and(|before| received_cpus < before * GAIN) {
-            (self.suspended_looks, self.owed_ns) = (LOOKS_LEFT_OUT, 0.0);
-            return Some(Verdict::Ineffective);
+    fn say(&mut self, received: f64, fair: f64, elapsed_ns: u64, may_correct: bool) -> Option<Verdict> {
+        match self.trial {
+            Some(_) => self.judge(received),
+            None if may_correct => self.weigh(received, fair, elapsed_ns),
+            None => None,
         }
+    }
+
+    /// Judges the last correction by what is received since.
+    fn judge(&mut self, received_cpus: f64) -> Option<Verdict> {
+        let trial = self.trial.as_mut()?;
+        (trial.cpus, trial.looks) = (trial.cpus + received_cpus, trial.looks + 1);
+        if trial.looks < LOOKS_JUDGED {
+            return None;
+        }
+        let is_gain = trial.cpus >= trial.before_cpus * GAIN * f64::from(LOOKS_JUDGED);
+        self.trial = None;
+        if is_gain {
+            return None;
+        }
+        self.suspended_looks = LOOKS_LEFT_OUT;
+        Some(Verdict::Ineffective)
+    }
+
+    /// Adds what is missing to what is owed. If that is much, it is unfair.
+    fn weigh(&mut self, received_cpus: f64, fair_cpus: f64, elapsed_ns: u64) -> Option<Verdict> {
         self.suspended_looks = self.suspended_looks.saturating_sub(1);
         let missing_ns = (fair_cpus * UNFAIR - received_cpus) * elapsed_ns as f64;
         self.owed_ns = (self.owed_ns + missing_ns).max(0.0);
@@ -123,13 +165,14 @@ impl Fair {
             return None;
         }
         self.owed_ns = 0.0;
-        self.before = Some(received_cpus);
+        self.trial = Some(Trial { before_cpus: received_cpus, cpus: 0.0, looks: 0 });
         Some(Verdict::Unfair(Unfair { received_cpus, fair_cpus }))
     }
 }
 
-/// What a process that would use any amount up to `limit` should get of what it and the others get.
-fn fair_part(own: f64, mut others: Vec<f64>, limit: u32) -> f64 {
+/// What a process that would use any amount up to `limit_cpus` should get of what it and the others
+/// get.
+fn fair_part(own: f64, mut others: Vec<f64>, limit_cpus: f64) -> f64 {
     others.sort_by(f64::total_cmp);
     let mut left = own + others.iter().sum::<f64>();
     let mut sharing = others.len() + 1;
@@ -141,13 +184,13 @@ fn fair_part(own: f64, mut others: Vec<f64>, limit: u32) -> f64 {
         left -= used;
         sharing -= 1;
     }
-    (left / sharing as f64).min(f64::from(limit))
+    (left / sharing as f64).min(limit_cpus)
 }
 
 /// The CPU time of each other process that can be seen.
-fn used_by_others() -> HashMap<u32, u64> {
-    let own = std::process::id();
-    let mut used_ns = HashMap::new();
+fn used_by_others() -> BTreeMap<u32, u64> {
+    let own = process_id();
+    let mut used_ns = BTreeMap::new();
     // Without `/proc` there is no process to be seen.
     let _ = folder::each_folder(c"/proc", |name| {
         let pid = number(name).and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid != own);
@@ -197,7 +240,7 @@ fn group_of_cpus(text: &[u8]) -> Option<Membership> {
 }
 
 fn is_in_our_group(pid: u32) -> bool {
-    let own = std::process::id();
+    let own = process_id();
     let group = |pid| group_of_cpus(&read(pid, "cgroup")?);
     group(pid).is_some_and(|its| Some(its) == group(own)) && read(pid, "autogroup") == read(own, "autogroup")
 }
@@ -210,17 +253,17 @@ mod tests {
     #[test]
     fn cpus_that_others_do_not_use_are_divided() {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
-        close(fair_part(0.67, vec![1.33], 2), 1.0);
-        close(fair_part(0.5, vec![0.5, 0.5, 0.5], 2), 0.5);
-        close(fair_part(1.0, vec![0.2, 0.8], 2), 1.0);
-        close(fair_part(0.5, vec![0.2, 1.3], 2), 0.9);
-        close(fair_part(1.0, vec![], 2), 1.0);
-        close(fair_part(4.0, vec![4.0], 2), 2.0);
+        close(fair_part(0.67, vec![1.33], 2.0), 1.0);
+        close(fair_part(0.5, vec![0.5, 0.5, 0.5], 2.0), 0.5);
+        close(fair_part(1.0, vec![0.2, 0.8], 2.0), 1.0);
+        close(fair_part(0.5, vec![0.2, 1.3], 2.0), 0.9);
+        close(fair_part(1.0, vec![], 2.0), 1.0);
+        close(fair_part(4.0, vec![4.0], 2.0), 2.0);
     }
 
     /// After how many looks, a tenth of a second apart, something is said if they show this.
     fn until_said(fair: &mut Fair, received_cpus: f64) -> Option<(u32, Verdict)> {
-        (1..1_000).find_map(|looks| Some((looks, fair.judge(received_cpus, 1.0, 100_000_000)?)))
+        (1..1_000).find_map(|looks| Some((looks, fair.say(received_cpus, 1.0, 100_000_000, true)?)))
     }
 
     #[test]
@@ -228,19 +271,30 @@ mod tests {
         let mut fair = Fair::default();
         let unfair = |received_cpus| Verdict::Unfair(Unfair { received_cpus, fair_cpus: 1.0 });
         assert_eq!(until_said(&mut fair, 0.67), Some((4, unfair(0.67))), "it may pass");
-        assert_eq!(until_said(&mut fair, 0.75), Some((8, unfair(0.75))), "it helped, though not enough");
-        assert_eq!(until_said(&mut fair, 0.76), Some((1, Verdict::Ineffective)));
+        assert_eq!(until_said(&mut fair, 0.75), Some((LOOKS_JUDGED + 8, unfair(0.75))), "it helped a little");
+        assert_eq!(until_said(&mut fair, 0.76), Some((LOOKS_JUDGED, Verdict::Ineffective)));
         let (looks, verdict) = until_said(&mut fair, 0.76).expect("it is tried again");
         assert!(looks >= LOOKS_LEFT_OUT && verdict == unfair(0.76));
         assert_eq!(until_said(&mut Fair::default(), 0.9), None, "near enough");
     }
 
     #[test]
+    fn a_correction_is_judged_by_several_looks_and_none_is_asked_for_that_cannot_be_made() {
+        let mut fair = Fair::default();
+        assert_eq!((1..1_000).find_map(|_| fair.say(0.5, 1.0, 100_000_000, false)), None);
+        until_said(&mut fair, 0.5).expect("unfair");
+        let bad_placement = [1.5, 1.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 1.5, 1.5]
+            .map(|cpus| fair.say(cpus, 1.0, 100_000_000, false));
+        assert_eq!(bad_placement, [None; LOOKS_JUDGED as usize]);
+        assert!(fair.trial.is_none() && fair.suspended_looks == 0);
+    }
+
+    #[test]
     fn a_lack_is_made_up_by_a_later_surplus() {
         let mut fair = Fair::default();
         for _ in 0..100 {
-            assert_eq!(fair.judge(0.5, 1.0, 100_000_000), None);
-            assert_eq!(fair.judge(1.1, 1.0, 100_000_000), None);
+            assert_eq!(fair.weigh(0.5, 1.0, 100_000_000), None);
+            assert_eq!(fair.weigh(1.1, 1.0, 100_000_000), None);
         }
     }
 
@@ -253,8 +307,8 @@ mod tests {
         while used_ns() < Some(first_ns.unwrap_or(0) + 20_000_000) {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        assert!(is_in_our_group(busy.id()) && is_in_our_group(std::process::id()));
-        assert!(!used_by_others().contains_key(&std::process::id()), "only others");
+        assert!(is_in_our_group(busy.id()) && is_in_our_group(process_id()));
+        assert!(!used_by_others().contains_key(&process_id()), "only others");
         assert!(!has_more_that_run(busy.id(), 1));
         while !has_more_that_run(busy.id(), 0) {}
         busy.kill().expect("ours");
@@ -285,7 +339,7 @@ mod tests {
         #[test]
         fn a_process_gets_at_least_an_equal_part(own in 0.0..8.0_f64, others in prop::collection::vec(0.03..8.0_f64, 0..12)) {
             let all = own + others.iter().sum::<f64>();
-            let part = fair_part(own, others.clone(), 1_000);
+            let part = fair_part(own, others.clone(), 1_000.0);
             prop_assert!(part >= all / (others.len() + 1) as f64 - 1e-9 && part <= all + 1e-9);
         }
     }

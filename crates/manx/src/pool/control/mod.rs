@@ -33,7 +33,7 @@
 
 mod decision;
 pub mod pressure;
-platform::os_only! {
+platform::timed! {
     pub(super) mod fair;
     mod idle;
     pub(super) mod share;

@@ -12,9 +12,9 @@
 //!   ticks (one more, to try). After a trial that failed twice as many ticks pass before the next
 //!   one, up to `PATIENCE_MAX`.
 //! - *Not below the floor*: a neighbour that never gives way would get what a pool that does gives
-//!   up. If the process gets less than a fair part (`fair.rs`), the floor is raised to
-//!   one worker more than there are. It comes down by one after `FLOOR_TICKS`; each time that it
-//!   has to be raised again, twice as long.
+//!   up. If the process gets less than a fair part (`fair.rs`), the floor is raised to as many
+//!   workers as that part has CPUs, and to one more than there are at least. It comes down by one
+//!   after `FLOOR_TICKS`; each time that it has to be raised again, twice as long.
 
 use super::{Seen, Why};
 
@@ -100,9 +100,21 @@ impl Pressure {
         self.floor > 1
     }
 
-    /// Whether workers wait so much that it is worth asking whether that is fair.
+    /// Whether workers wait.
     pub fn is_waiting(&self) -> bool {
         self.waiting() > WAITING_NONE
+    }
+
+    /// Whether the pool does less than it could for the sake of others, so that it is worth asking
+    /// whether that is fair: workers wait, or too few are active for what is queued, and others use
+    /// all other CPUs.
+    pub fn gives_way(&self, seen: &Seen) -> bool {
+        self.is_waiting() || seen.queued && seen.target < seen.limit && seen.cpu_idle == Some(false)
+    }
+
+    /// Whether [`Pressure::correct`] can do anything: not if all are active and stay so.
+    pub fn may_correct(&self, seen: &Seen) -> bool {
+        seen.target.min(self.floor) < seen.limit
     }
 
     fn average(&mut self, seen: &Seen) {
@@ -173,13 +185,10 @@ impl Pressure {
         }
     }
 
-    /// The process gets less than is fair: one worker more than there are, and no fewer for a
-    /// while.
+    /// The process gets less than is fair: as many workers as would be, one more than there are at
+    /// least, and no fewer for a while.
     pub fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
-        if seen.target >= seen.limit && self.floor >= seen.limit {
-            return None;
-        }
-        self.floor = (seen.target + 1).min(seen.limit);
+        self.floor = (unfair.fair_cpus.round() as u32).max(seen.target + 1).min(seen.limit);
         self.floor_ticks = (self.floor_ticks * 2).min(FLOOR_TICKS_MAX);
         self.floor_ticks_left = self.floor_ticks;
         self.forget();

@@ -11,7 +11,7 @@
 use super::{Seen, Why};
 use crate::cpu::CpuSet;
 use crate::cpu::fields::lines;
-use crate::cpu::pressure::machine::line;
+use crate::cpu::machine_ticks::line;
 use crate::cpu::text::number;
 use platform::clock::process_cpu_ns;
 use platform::file::File;

@@ -4,7 +4,6 @@
 //! iowait, irq, softirq, steal, and guests, which are in user and nice already. All are in ticks
 //! (`platform::usage::tick_ns`).
 
-use crate::cpu::fields::lines;
 use crate::cpu::text::{number, words};
 
 /// What the machine's CPUs did since it was started, summed over them, in ticks
@@ -28,11 +27,6 @@ pub struct MachineTicks {
     pub steal: u64,
 }
 
-/// All CPUs.
-pub(super) fn of_all(text: &[u8]) -> Option<MachineTicks> {
-    line(lines(text).next()?).filter(|(name, _)| *name == b"cpu").map(|(_, ticks)| ticks)
-}
-
 /// A line's name, and what it says.
 pub(crate) fn line(line: &[u8]) -> Option<(&[u8], MachineTicks)> {
     let mut words = words(line);
@@ -54,14 +48,17 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_machines_first_line_is_read() {
-        let text = b"cpu  4850447 1195328 817336 4768649 46174 1 7834 115344 5 6\ncpu0 1 2 3 4 5\n";
+    fn a_line_has_a_name_and_ticks() {
+        let text = b"cpu  4850447 1195328 817336 4768649 46174 1 7834 115344 5 6";
         let busy = 4_850_447 + 1_195_328 + 817_336 + 1 + 7_834;
         let ticks = MachineTicks { busy, idle: 4_768_649 + 46_174, steal: 115_344 };
-        assert_eq!(of_all(text), Some(ticks));
-        assert_eq!(of_all(b"cpu 1 2 3 4 5"), Some(MachineTicks { busy: 6, idle: 9, steal: 0 }));
-        for text in ["", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3", "cpu a b c d e", "intr 1 2 3 4 5"] {
-            assert_eq!(of_all(text.as_bytes()), None, "{text}");
+        assert_eq!(line(text), Some((&b"cpu"[..], ticks)));
+        assert_eq!(
+            line(b"cpu7 1 2 3 4 5"),
+            Some((&b"cpu7"[..], MachineTicks { busy: 6, idle: 9, steal: 0 }))
+        );
+        for text in ["", "cpu 1 2 3", "cpu a b c d e"] {
+            assert_eq!(line(text.as_bytes()), None, "{text}");
         }
     }
 
@@ -69,14 +66,15 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(text: Vec<u8>) {
             for text in [text.clone(), [b"cpu ", &text[..]].concat()] {
-                of_all(&text);
+                line(&text);
             }
         }
 
         #[test]
         fn written_ticks_are_read(numbers: [u32; 10]) {
             let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
-            let ticks = of_all(format!("cpu  {}\n", words.join(" ")).as_bytes()).expect("it is one");
+            let text = format!("cpu  {}", words.join(" "));
+            let (_, ticks) = line(text.as_bytes()).expect("it is one");
             let all: u64 = numbers[..8].iter().map(|&number| u64::from(number)).sum();
             prop_assert_eq!(ticks.busy + ticks.idle + ticks.steal, all);
         }
