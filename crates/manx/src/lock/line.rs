@@ -31,7 +31,8 @@
 //! # Siblings
 //! Two CPUs of a core share it, and a waiter that spins takes a part of it from a holder there. In
 //! a PAUSE it takes next to nothing. So waiters at the back of a line, whose turn cannot come soon,
-//! pause `BACK_PAUSES` times between two looks.
+//! pause for `BACK_NS` between two looks. A PAUSE takes 10 to 140 cycles, and a look at the clock is
+//! work for the core. So a waiter doubles the number of its PAUSEs until they take that long.
 //!
 //! # Invariants
 //! 1. A line decides nothing: a thread acquires a lock by the step 0 → held on its word only.
@@ -58,9 +59,11 @@ pub(super) const STILL_NS: Constant = Constant::new("STILL_NS", 5_000);
 pub(super) const FAR: Constant = Constant::new("FAR", 4);
 /// A waiter behind this number of others …
 const BACK: i32 = 10;
-/// … pauses this number of times between two looks, so that a thread on the other CPU of its core
-/// has the core.
-pub(super) const BACK_PAUSES: Constant = Constant::new("BACK_PAUSES", 16);
+/// … pauses for this time between two looks, so that a thread on the other CPU of its core has the
+/// core.
+pub(super) const BACK_NS: Constant = Constant::new("BACK_NS", 400);
+/// The most PAUSEs between two looks: enough for each CPU.
+const PAUSES_MAX: u32 = 1024;
 /// The number of lines. Two locks that share one wait for each other's waiters.
 const LINES: usize = 1 << LINES_LOG2;
 const LINES_LOG2: u32 = 6;
@@ -210,15 +213,21 @@ impl Turn {
         let mut first = self.line.first.0.load(Ordering::Relaxed);
         let mut before = self.ticket.wrapping_sub(first) as i32;
         let began_ticks = ticks();
-        let (mut moved_ticks, mut checked_ticks) = (began_ticks, began_ticks);
+        let (mut moved_ticks, mut checked_ticks, mut looked_ticks) = (began_ticks, began_ticks, began_ticks);
+        let (back_ticks, mut pauses) = (ns_to_ticks(BACK_NS.get()), 1);
         loop {
-            // It comes to the front no sooner than it looks again at `first`.
-            let pauses = if before > BACK { BACK_PAUSES.get() } else { 1 };
             (0..pauses).for_each(|_| pause());
             if is_told() {
                 return Came::Told;
             }
             let now_ticks = ticks();
+            // It comes to the front no sooner than it looks again at `first`.
+            if before <= BACK {
+                pauses = 1;
+            } else if now_ticks.wrapping_sub(looked_ticks) < back_ticks {
+                pauses = (pauses * 2).min(PAUSES_MAX);
+            }
+            looked_ticks = now_ticks;
             if now_ticks.wrapping_sub(checked_ticks) < still_ticks && spins {
                 continue;
             }

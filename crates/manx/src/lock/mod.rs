@@ -64,7 +64,7 @@ platform::twins_only! {
         bounded::LINE_NS_MIN,
         line::STILL_NS,
         line::FAR,
-        line::BACK_PAUSES,
+        line::BACK_NS,
         line::CROWD_NS,
     ];
 }
