@@ -71,7 +71,7 @@ impl Kept {
             now: Keys::default(),
             until: BTreeMap::new(),
             stamped: (0, Keys::default()),
-            retired: Retired::default(),
+            retired: Retired::sealed_by_owner(),
         }
     }
 
