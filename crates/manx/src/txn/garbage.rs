@@ -253,7 +253,8 @@ impl Garbage {
         self.keys_bytes + self.retired.bytes()
     }
 
-    /// Gives away keys that wait for an old snapshot, `most` of them. Returns whether there are more.
+    /// Gives away keys that wait for an old snapshot, `most` of them. Returns whether there may be
+    /// more.
     fn give(&mut self, most: usize, settled: u64, to: &mut Kept) -> bool {
         for _ in 0..most {
             let Some((_, key)) = self.keys.pop_front_if(|(id, _)| *id < settled && to.may_take(*id)) else {
