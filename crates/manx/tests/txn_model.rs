@@ -46,6 +46,8 @@ enum Step {
     SetOldest(u64),
     /// The session ends, and another one begins: what is not needed is cleaned.
     Renew,
+    /// What no transaction needs goes, also from between what is needed.
+    Collect,
 }
 
 fn bound() -> impl Strategy<Value = Bound<u8>> {
@@ -78,6 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Rollback),
         1 => (0..4u64).prop_map(Step::SetOldest),
         2 => Just(Step::Renew),
+        4 => Just(Step::Collect),
     ]
 }
 
@@ -258,7 +261,9 @@ fn transact(mut it: Transaction<'_>, steps: &Receiver<Step>, said: &Sender<Said>
                 said.send(Said::Committed(committed)).expect("waited for");
                 return true;
             }
-            Step::Begin(_) | Step::BeginAt(_) | Step::SetOldest(_) | Step::Renew => Said::Nothing,
+            Step::Begin(_) | Step::BeginAt(_) | Step::SetOldest(_) | Step::Renew | Step::Collect => {
+                Said::Nothing
+            }
         };
         said.send(says).expect("waited for");
     }
@@ -405,6 +410,7 @@ fn play(store: &Store, steps: &[(usize, Step)]) -> State {
                     store.set_oldest_timestamp(timestamp);
                     model.oldest = model.oldest.max(timestamp);
                 }
+                Step::Collect => store.collect(),
                 Step::Begin(_) | Step::BeginAt(_) | Step::Renew if is_open => {}
                 Step::Renew => assert_eq!(ask(session, Step::Renew), Said::Nothing),
                 Step::Begin(isolation) => {

@@ -7,7 +7,8 @@
 //!
 //! There are as many bins as threads are likely to end transactions at once. Each session has one,
 //! so a lock is hardly ever contended. A thread that holds one may not run, so a thread that finds
-//! its bin locked takes the next one. The collector (`collector.rs`) cleans what no commit cleans.
+//! its bin locked takes the next one. The collector (`collector.rs`) cleans what no commit cleans,
+//! and takes what waits for an old snapshot (`kept.rs`).
 //!
 //! Invariants:
 //! 1. A bin that has something is looked at by the collector, or `sleeps` is set and the thread
@@ -15,7 +16,8 @@
 //! 2. What is in a bin was put there after its transaction had ended.
 
 use super::collector::{Collector, Look};
-use super::coordinator::Coordinator;
+use super::coordinator::{Coordinator, Readers};
+use super::kept::Kept;
 use super::retired::{Retired, shrink};
 use super::table::{Table, Written};
 use super::timestamps::Timestamps;
@@ -35,6 +37,8 @@ const BYTES: usize = 256 * 1024;
 const SOME: usize = 128;
 /// The collector cleans this number of keys of a bin, and then lets others have it.
 const COLLECTED: usize = 256;
+/// It takes this number of them.
+const TAKEN: usize = 16 * 1024;
 /// The number of epochs after which what no thread has begun to read since is read no more.
 const EPOCHS: usize = 3;
 
@@ -45,6 +49,8 @@ pub(super) struct VersionStore {
     pub(super) timestamps: Timestamps,
     horizon: Horizon,
     bins: Box<[Bin]>,
+    /// Taken before a bin's lock.
+    kept: Mutex<Kept>,
 }
 
 /// In lines of the cache of its own.
@@ -70,10 +76,12 @@ pub(super) struct Left {
 }
 
 impl VersionStore {
-    pub(super) fn new(table: Table, ids: Arc<Coordinator>) -> VersionStore {
+    /// `readers` look for the collector.
+    pub(super) fn new(table: Table, ids: Arc<Coordinator>, readers: Readers) -> VersionStore {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let bins = (0..(4 * cpus).next_power_of_two().min(256)).map(|_| Bin::default()).collect();
-        VersionStore { table, ids, timestamps: Timestamps::default(), horizon: Horizon::default(), bins }
+        let (timestamps, horizon) = (Timestamps::default(), Horizon::default());
+        VersionStore { table, ids, timestamps, horizon, bins, kept: Mutex::new(Kept::new(readers)) }
     }
 
     /// A bin that no other thread uses, the session's own if possible.
@@ -111,26 +119,40 @@ impl VersionStore {
         // Release, and Acquire below: a thread that cleans by it does so behind all that was looked
         // at.
         let over = self.ids.oldest();
-        // In this order: a transaction is among the unsettled ones before it is over. What is not
-        // settled stays in the table (`component.rs`).
-        let settled = self.table.data.as_ref().map_or(u64::MAX, |data| data.settled_below());
-        self.horizon.id.fetch_max(over.min(settled), Ordering::Release);
+        // In this order: a transaction is among the unsettled ones before it is over.
+        self.horizon.id.fetch_max(over.min(self.settled()), Ordering::Release);
         self.horizon.timestamp.fetch_max(self.timestamps.oldest(), Ordering::Release);
+    }
+
+    /// What transactions below this id wrote is settled, if they are over. What is not stays in the
+    /// table (`component.rs`).
+    fn settled(&self) -> u64 {
+        self.table.data.as_ref().map_or(u64::MAX, |data| data.settled_below())
     }
 
     /// Cleans and frees what no transaction needs and no thread reads, some of it if it is much.
     pub(super) fn collect(&self) -> Look {
         self.advance_horizon();
+        let kept = &mut *self.kept.lock();
+        let oldest_timestamp = self.horizon.timestamp.load(Ordering::Acquire);
+        kept.begin(oldest_timestamp);
+        // After it, as above.
+        let settled = self.settled();
         let (mut has_more, mut has_some) = (false, false);
         for bin in &self.bins {
             let Some(mut bin) = bin.0.try_lock() else {
                 has_some = true;
                 continue;
             };
-            has_more |= bin.clean(COLLECTED, self);
+            has_more |= bin.clean(COLLECTED, self) || bin.give(TAKEN, settled, kept);
             bin.retired.seal(&crossbeam_epoch::pin());
         }
+        has_more |= kept.look(&self.table, settled, oldest_timestamp);
+        kept.retired.seal(&crossbeam_epoch::pin());
         pass_epochs();
+        kept.retired.free(usize::MAX);
+        kept.retired.shrink();
+        has_some |= !kept.is_empty();
         for bin in &self.bins {
             let Some(mut bin) = bin.0.try_lock() else { continue };
             bin.retired.free(usize::MAX);
@@ -155,7 +177,8 @@ impl VersionStore {
     }
 
     pub(super) fn left(&self) -> Left {
-        self.bins.iter().fold(Left::default(), |sum, bin| {
+        let (keys, bytes) = self.kept.lock().left();
+        self.bins.iter().fold(Left { keys, bytes }, |sum, bin| {
             let bin = bin.0.lock();
             Left { keys: sum.keys + bin.keys.len(), bytes: sum.bytes + bin.bytes() }
         })
@@ -228,6 +251,20 @@ impl Garbage {
 
     fn bytes(&self) -> usize {
         self.keys_bytes + self.retired.bytes()
+    }
+
+    /// Gives away keys that wait for an old snapshot, `most` of them. Returns whether there may be
+    /// more.
+    fn give(&mut self, most: usize, settled: u64, to: &mut Kept) -> bool {
+        for _ in 0..most {
+            let Some((_, key)) = self.keys.pop_front_if(|(id, _)| *id < settled && to.may_take(*id)) else {
+                return false;
+            };
+            self.unseen = self.unseen.min(self.keys.len());
+            self.keys_bytes -= key.before_bytes;
+            to.take(key);
+        }
+        true
     }
 
     /// Cleans at most `most` keys. Returns whether there may be more to clean now.

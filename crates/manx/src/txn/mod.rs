@@ -13,7 +13,8 @@
 //! | `commit.rs` | how it ends |
 //! | `work.rs`, `reads.rs` | what it has to give back when it ends, and what it has read |
 //! | `table.rs`, `point_index.rs`, `versions.rs` | the keys in order, by hash, and what each of them was |
-//! | `garbage.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
+//! | `link.rs` | how versions leave a list that others walk |
+//! | `garbage.rs`, `kept.rs`, `retired.rs` | versions that nothing needs, and versions that nothing reads |
 //! | `collector.rs` | the thread that frees what commits leave behind |
 //! | `tables.rs` | several tables with names in one store |
 //! | `timestamps.rs` | times that the user gives |
@@ -23,6 +24,9 @@
 //! | `error.rs` | why a transaction could not go on |
 
 pub mod coordinator;
+// For the twins' tests.
+#[doc(hidden)]
+pub mod link;
 platform::os_only! {
     mod collector;
     mod commit;
@@ -34,6 +38,7 @@ platform::os_only! {
     #[cfg(feature = "etcd")]
     pub mod etcd;
     mod garbage;
+    mod kept;
     mod point_index;
     #[cfg(feature = "postgres")]
     pub mod postgres;

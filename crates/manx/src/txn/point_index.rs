@@ -79,7 +79,7 @@ mod tests {
         };
         points.add(&key, &old, guard);
         assert!(is_here(&old));
-        assert!(old.close(1, guard));
+        assert!(old.close(|_| true, guard));
         assert!(!is_here(&old), "it is not the key's any more");
         points.add(&key, &new, guard);
         points.remove(&key, &old);
@@ -89,7 +89,7 @@ mod tests {
         assert!(!is_here(&old));
         assert_eq!(points.0.len(), 0, "who closed it has been here already");
         points.add(&key, &new, guard);
-        assert!(new.close(1, guard));
+        assert!(new.close(|_| true, guard));
         points.remove(&key, &new);
         assert_eq!(points.0.len(), 0);
     }

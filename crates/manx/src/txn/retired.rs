@@ -41,6 +41,8 @@ pub(super) struct Retired<V> {
     came: usize,
     /// No thread reads any batch below this one.
     safe: Arc<AtomicU64>,
+    /// The owner ends each batch.
+    is_sealed_by_owner: bool,
 }
 
 /// A version that is in no list, and its bytes.
@@ -60,11 +62,19 @@ impl<V> Default for Retired<V> {
             filled_bytes: 0,
             came: 0,
             safe: Arc::default(),
+            is_sealed_by_owner: false,
         }
     }
 }
 
 impl<V> Retired<V> {
+    /// For an owner that takes many at once, and seals them: the epochs take few batches at a time.
+    pub(super) fn sealed_by_owner() -> Retired<V> {
+        let mut retired = Retired::default();
+        retired.is_sealed_by_owner = true;
+        retired
+    }
+
     /// Takes a version of this number of bytes.
     ///
     /// # Safety
@@ -75,7 +85,7 @@ impl<V> Retired<V> {
         self.came += 1;
         self.filled += 1;
         self.filled_bytes += bytes;
-        if self.filled >= BATCH || self.filled_bytes >= BATCH_BYTES {
+        if !self.is_sealed_by_owner && (self.filled >= BATCH || self.filled_bytes >= BATCH_BYTES) {
             self.seal(guard);
         }
     }

@@ -42,8 +42,8 @@ impl Store {
     /// # Errors
     /// [`Error::TooManySessions`].
     pub fn session(&self) -> Result<Session, Error> {
-        let ids =
-            self.0.versions.ids.session().map_err(|error| Error::TooManySessions { limit: error.limit })?;
+        let limit = self.0.options.sessions_max.max(1);
+        let ids = self.0.versions.ids.session().map_err(|_| Error::TooManySessions { limit })?;
         Ok(Session { store: self.clone(), work: Work::new(ids) })
     }
 

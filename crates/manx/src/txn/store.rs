@@ -2,7 +2,7 @@
 
 use super::collector::{Collector, Look};
 use super::component::Component;
-use super::coordinator::{Coordinator, Protocol};
+use super::coordinator::{Coordinator, Protocol, Readers};
 use super::data::{Data, DataError};
 use super::error::Error;
 use super::garbage::VersionStore;
@@ -29,7 +29,7 @@ use std::time::Duration;
 #[must_use]
 pub struct Options {
     protocol: Protocol,
-    sessions_max: u32,
+    pub(super) sessions_max: u32,
     active_max: Option<u32>,
     active_wait: Duration,
     pub(super) tries_max: u32,
@@ -321,13 +321,14 @@ impl Store {
     }
 
     fn new(options: Options, data: Option<Component>, first_id: u64) -> Store {
+        // One more, with which the collector looks.
+        let sessions = options.sessions_max.max(1).saturating_add(1);
+        let ids = Coordinator::starting_at(first_id, options.protocol, sessions);
+        let readers = Readers::new(ids.session().expect("the first one"));
         Store(Arc::new(Inner {
             options,
             collector: Collector::new(options.collect_every),
-            versions: Arc::new(VersionStore::new(
-                Table::new(data),
-                Coordinator::starting_at(first_id, options.protocol, options.sessions_max),
-            )),
+            versions: Arc::new(VersionStore::new(Table::new(data), ids, readers)),
             ranges: RangeLock::with(range::Options::new().detecting_deadlocks()),
             active: AtomicU32::new(0),
             ended: Event::new(),

@@ -23,7 +23,7 @@ use super::data::{Bounds, DataError, Value};
 use super::point_index::PointIndex;
 use super::reads::Reads;
 use super::retired::Retired;
-use super::versions::{Before, Refused, Version, Versions, View};
+use super::versions::{Before, Needed, Needs, Refused, Version, Versions, View};
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_skiplist::{SkipList, base};
 use std::iter;
@@ -191,7 +191,7 @@ impl Table {
                     Ok(below) => versions.begin_with(below, guard),
                     Err(error) => {
                         // No other thread would clean it up.
-                        if versions.close(0, guard) {
+                        if versions.close(|_| false, guard) {
                             self.remove(&it, guard);
                         }
                         return Err(WriteError::Data(error));
@@ -227,10 +227,42 @@ impl Table {
             return false;
         };
         let may_leave = left <= 1 && (self.data.is_some() || is_deleted);
-        if may_leave && versions.close(oldest, guard) {
+        // A transaction that wrote since has a later id, or is at work.
+        if may_leave && versions.close(|id| id < oldest, guard) {
             self.remove(it, guard);
         }
         true
+    }
+
+    /// Unlinks what no transaction needs of this key, and removes the key itself if it need not be
+    /// here, as [`Table::clean`] does, also if an old snapshot is in use. Calls `keep` with what
+    /// keeps something.
+    pub(super) fn prune(
+        &self,
+        it: &Written,
+        needs: Needs<'_>,
+        retired: &mut Retired<Version>,
+        guard: &Guard,
+        mut keep: impl FnMut(Needed, usize),
+    ) {
+        let versions = &it.versions;
+        // What was written there was taken back.
+        if versions.is_empty(guard) && versions.close(|_| false, guard) {
+            return self.remove(it, guard);
+        }
+        let only = versions.prune(needs, retired, guard, &mut keep);
+        let Some(only) = only.filter(|only| self.data.is_some() || only.value.is_none()) else { return };
+        // Otherwise its writer is going to see to it.
+        if !needs.readers.all_see_later(only.id) || only.id >= needs.settled {
+            return;
+        }
+        if only.timestamp() > needs.oldest_timestamp {
+            keep(Needed::ByTimestamp, 0);
+        } else if let Some(end) = needs.readers.miss(only.id) {
+            keep(Needed::Until(end), 0);
+        } else if versions.close(|id| id == only.id, guard) {
+            self.remove(it, guard);
+        }
     }
 
     /// Removes a key whose versions are closed.

@@ -9,22 +9,32 @@
 //!          still at work  over for all: nothing can see what is behind it, and that is cut off
 //! ```
 //!
+//! A version between two others is unlinked if no snapshot sees it and not the next newer one
+//! (`link.rs` has how, `coordinator/readers.rs` how that is known).
+//!
 //! Invariants:
 //! 1. Only the first version may be of a transaction that is at work; the others are in the order
 //!    of their commits. So a transaction that takes back what it wrote finds it at the head.
 //! 2. A list that is *closed* has nothing, and never will: its key is about to leave the table. A
 //!    thread that is about to write takes a new list.
-//! 3. What is cut off is freed when no thread is reading that was when it was cut (`retired.rs`).
+//! 3. What is cut off or unlinked is freed when no thread is reading that was when it was cut
+//!    (`retired.rs`).
+//! 4. Of two versions, a snapshot that sees the newer one sees the older one. So a version that a
+//!    snapshot needs is the newest one that it sees, and to unlink others changes nothing for it.
+//! 5. A version is unlinked only when the one before it is over for all later snapshots. So the
+//!    link of a version at work, by which it is taken back, stays as it is.
 //!
 //! # Memory orderings
 //! A version is published by the swap of the head (release) and found by its load (acquire). The
 //! timestamp of a commit is written before the transaction ends, and read after a snapshot that
 //! shows its end.
 
-use super::coordinator::Snapshot;
+use super::coordinator::{Readers, Snapshot};
 use super::data::Value;
+use super::link::Link;
 use super::retired::Retired;
 use crossbeam_epoch::{Atomic, Guard, Owned, Shared};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a key had from some transaction on.
@@ -35,13 +45,23 @@ pub(super) struct Version {
     timestamp: AtomicU64,
     /// `None`: it was deleted.
     pub(super) value: Option<Value>,
-    next: Atomic<Version>,
+    next: Link<Version>,
 }
 
 impl Version {
     /// The only one of a list, so far.
     pub(super) fn first(id: u64, value: Option<Value>) -> Version {
-        Version { id, timestamp: AtomicU64::new(0), value, next: Atomic::null() }
+        Version { id, timestamp: AtomicU64::new(0), value, next: Link::new(null_mut()) }
+    }
+
+    pub(super) fn timestamp(&self) -> u64 {
+        // Relaxed: ordered by the snapshot.
+        self.timestamp.load(Ordering::Relaxed)
+    }
+
+    /// The next older one.
+    fn behind<'g>(&self, _: &'g Guard) -> Shared<'g, Version> {
+        Shared::from(self.next.follow().cast_const())
     }
 
     /// The memory that it takes, if no reader has its value.
@@ -86,12 +106,29 @@ impl View<'_> {
         match *self {
             View::Newest => true,
             View::Of { snapshot, own, timestamp } => {
-                own == Some(version.id)
-                    // Relaxed: ordered by the snapshot.
-                    || snapshot.sees(version.id) && version.timestamp.load(Ordering::Relaxed) <= timestamp
+                own == Some(version.id) || snapshot.sees(version.id) && version.timestamp() <= timestamp
             }
         }
     }
+}
+
+/// What tells which versions transactions may need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs<'a> {
+    pub(super) readers: &'a Readers,
+    /// No transaction needs to tell timestamps apart that are not above this one.
+    pub(super) oldest_timestamp: u64,
+    /// What all below this id wrote is settled in the data component.
+    pub(super) settled: u64,
+}
+
+/// Why a version is kept that others have written over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needed {
+    /// A snapshot of this end is in use.
+    Until(u64),
+    /// A transaction may read at a timestamp.
+    ByTimestamp,
 }
 
 /// Why a version was not written.
@@ -136,7 +173,7 @@ impl Versions {
             if view.sees(version) {
                 return Some(version);
             }
-            at = version.next.load(Ordering::Acquire, guard);
+            at = version.behind(guard);
         }
         None
     }
@@ -172,10 +209,10 @@ impl Versions {
                 None => false,
             };
             let next = match first {
-                Some(own) if is_own => own.next.load(Ordering::Acquire, guard),
+                Some(own) if is_own => own.behind(guard),
                 _ => head,
             };
-            version.next.store(next, Ordering::Relaxed);
+            version.next.set(next.as_raw().cast_mut());
             match self.head.compare_exchange(head, version, Ordering::AcqRel, Ordering::Relaxed, guard) {
                 Ok(_) => {
                     return Ok(Before {
@@ -194,7 +231,7 @@ impl Versions {
         let head = self.head.load(Ordering::Acquire, guard);
         // SAFETY: Invariant 3.
         let Some(first) = (unsafe { head.as_ref() }).filter(|first| first.id == id) else { return };
-        let next = first.next.load(Ordering::Acquire, guard);
+        let next = first.behind(guard);
         // No other thread changes a head that is at work: Invariant 1.
         let taken = self.head.compare_exchange(head, next, Ordering::AcqRel, Ordering::Relaxed, guard);
         debug_assert!(taken.is_ok(), "somebody wrote over a transaction at work");
@@ -221,15 +258,14 @@ impl Versions {
         let first =
             unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }.filter(|first| first.id == id);
         // SAFETY: likewise.
-        let before = first.and_then(|own| unsafe { own.next.load(Ordering::Acquire, guard).as_ref() });
-        // Relaxed: it was over when this one was written.
-        before.map_or(0, |before| before.timestamp.load(Ordering::Relaxed))
+        let before = first.and_then(|own| unsafe { own.behind(guard).as_ref() });
+        before.map_or(0, Version::timestamp)
     }
 
     /// Cuts off what no transaction can see: what is behind the first version whose id is below
     /// `oldest`, and whose timestamp is not above `oldest_timestamp`. Returns how many versions are
     /// left, and whether the last one is a deleted key's; `None` if a version that is over, or the
-    /// version behind it, is kept by its timestamp alone.
+    /// version behind it, is kept by its timestamp alone, or is being unlinked.
     pub(super) fn cut(
         &self,
         oldest: u64,
@@ -243,29 +279,73 @@ impl Versions {
         while let Some(version) = unsafe { at.as_ref() } {
             left += 1;
             let is_over = version.id < oldest;
-            if is_over && version.timestamp.load(Ordering::Relaxed) <= oldest_timestamp {
-                let mut behind = version.next.swap(Shared::null(), Ordering::AcqRel, guard);
-                // The thread that has swapped a link has what it led to alone: another thread may
-                // cut further behind.
-                // SAFETY: Invariant 3.
+            if is_over && version.timestamp() <= oldest_timestamp {
+                // Being unlinked, it is looked at again.
+                let mut behind = version.next.cut()?;
+                // SAFETY: Invariant 3. Another thread may cut further behind.
                 while let Some(cut) = unsafe { behind.as_ref() } {
-                    let next = cut.next.swap(Shared::null(), Ordering::AcqRel, guard);
-                    // SAFETY: no longer in the list.
-                    unsafe { retired.take(behind, cut.bytes(), guard) };
+                    let next = cut.next.take();
+                    // SAFETY: no longer in the list, and this thread's alone: Invariant 1 of the
+                    // links.
+                    unsafe { retired.take(Shared::from(behind.cast_const()), cut.bytes(), guard) };
                     behind = next;
                 }
                 return (!is_kept).then_some((left, version.value.is_none()));
             }
             is_kept |= is_over;
-            at = version.next.load(Ordering::Acquire, guard);
+            at = version.behind(guard);
         }
         (!is_kept).then_some((left, left == 0))
     }
 
+    /// Unlinks the versions behind the newest one that no snapshot needs, now or later, and calls
+    /// `keep` for the others: with why, and the bytes. A version behind one that is not over for
+    /// all later snapshots is left out: its writer sees to it. Returns the newest one, if it is the
+    /// only one.
+    ///
+    /// One thread at a time does it.
+    pub(super) fn prune<'g>(
+        &self,
+        needs: Needs<'_>,
+        retired: &mut Retired<Version>,
+        guard: &'g Guard,
+        mut keep: impl FnMut(Needed, usize),
+    ) -> Option<&'g Version> {
+        // SAFETY: Invariant 3, here and below.
+        let newest = unsafe { self.head.load(Ordering::Acquire, guard).as_ref() }?;
+        let (mut before, mut is_only) = (newest, true);
+        loop {
+            let behind = before.next.follow();
+            // SAFETY: likewise.
+            let Some(this) = (unsafe { behind.as_ref() }) else { return is_only.then_some(newest) };
+            let needed = if !needs.readers.all_see_later(before.id) {
+                None
+            } else if before.timestamp() > needs.oldest_timestamp {
+                Some(Needed::ByTimestamp)
+            } else if let Some(end) = needs.readers.need(this.id, before.id) {
+                Some(Needed::Until(end))
+            } else {
+                // Invariants 4 and 5.
+                if before.next.unlink(behind, &this.next) {
+                    // SAFETY: no longer in the list, and this thread's alone: Invariant 1 of the
+                    // links.
+                    unsafe { retired.take(Shared::from(behind.cast_const()), this.bytes(), guard) };
+                }
+                // Otherwise another thread has cut off one of the two, and so has changed a link.
+                continue;
+            };
+            if let Some(needed) = needed {
+                keep(needed, this.bytes());
+            }
+            (before, is_only) = (this, false);
+        }
+    }
+
     /// Closes the list, in which [`Versions::cut`] has left one version at most, if that is still
     /// the only one, and so is in the data component as well (or deleted, where there is none):
-    /// then the key may leave the table.
-    pub(super) fn close(&self, oldest: u64, guard: &Guard) -> bool {
+    /// then the key may leave the table. `is_last` says of an id whether all see what its
+    /// transaction wrote.
+    pub(super) fn close(&self, is_last: impl Fn(u64) -> bool, guard: &Guard) -> bool {
         let head = self.head.load(Ordering::Acquire, guard);
         if head.tag() == CLOSED {
             return true;
@@ -278,8 +358,7 @@ impl Versions {
                 .compare_exchange(head, closed, Ordering::AcqRel, Ordering::Relaxed, guard)
                 .is_ok();
         };
-        // A transaction that wrote since has a later id.
-        if only.id >= oldest || !only.next.load(Ordering::Acquire, guard).is_null() {
+        if !is_last(only.id) || !only.next.follow().is_null() {
             return false;
         }
         // Readers that have the list see the version still.
@@ -297,7 +376,7 @@ impl Drop for Versions {
         while !at.is_null() {
             // SAFETY: likewise; each is freed once.
             let version = unsafe { at.into_owned() };
-            at = version.next.load(Ordering::Relaxed, guard);
+            at = version.behind(guard);
         }
     }
 }

@@ -27,6 +27,7 @@
 //! | `publish.rs` | how snapshots come about |
 //! | `snapshot.rs` | what one says |
 //! | `pin.rs` | what is still needed |
+//! | `readers.rs` | which versions the snapshots in use need |
 //! | `unsettled.rs` | what is published and not known to be durable |
 //!
 //! # Invariants
@@ -52,6 +53,7 @@ mod allocation;
 mod coordinator;
 mod pin;
 mod publish;
+mod readers;
 mod session;
 mod session_slots;
 mod snapshot;
@@ -64,5 +66,7 @@ pub use coordinator::Coordinator;
 pub use session::{Session, TooManySessions};
 pub use snapshot::Snapshot;
 // For the room above, and the twins' tests.
+#[doc(hidden)]
+pub use readers::Readers;
 #[doc(hidden)]
 pub use unsettled::Unsettled;

@@ -82,6 +82,22 @@ pub(super) fn oldest(slots: &SessionSlots, published: u64) -> Option<u64> {
     oldest
 }
 
+/// Calls `each` with the oldest id and the end of every snapshot that is in use, or of one that
+/// began before it and one that ended after it. Returns false if a session is reading: what it will
+/// use is not known. A session that pins later reads what is published now, or later.
+pub(super) fn in_use(slots: &SessionSlots, mut each: impl FnMut(u64, u64)) -> bool {
+    fence(Ordering::SeqCst);
+    let mut all = true;
+    slots.each_taken(|slot| match pin_of(slot.pin.load(Ordering::Acquire)) {
+        Pin::Nothing | Pin::Holds(_) => {}
+        Pin::Reads(_) => all = false,
+        // Acquire: behind the pin, so it is this snapshot's end or a later one's. If it is a later
+        // one's, this snapshot is used no more.
+        Pin::Uses(oldest) => each(oldest, slot.end.load(Ordering::Acquire)),
+    });
+    all
+}
+
 /// The lowest sequence that a session may be reading; all below it may be given back if they were
 /// replaced before the call.
 pub(super) fn least_read(slots: &SessionSlots) -> u64 {

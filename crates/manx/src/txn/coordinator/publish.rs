@@ -24,7 +24,7 @@
 
 use super::allocation::Allocation;
 use super::pin;
-use super::session_slots::SessionSlots;
+use super::session_slots::{SessionSlot, SessionSlots};
 use super::snapshot::Snapshot;
 use platform::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use platform::cell::UnsafeCell;
@@ -79,11 +79,11 @@ impl Published {
         self.oldest.load(Ordering::Acquire)
     }
 
-    /// Makes `mine` like what is published, and pins it.
+    /// Makes `mine` like what is published, and pins it for the session of this slot.
     #[inline]
-    pub(super) fn read(&self, pin: &AtomicU64, mine: &mut Snapshot) {
+    pub(super) fn read(&self, slot: &SessionSlot, mine: &mut Snapshot) {
         // Acquire: what is read is of this sequence at least.
-        pin::reads(pin, self.sequence.load(Ordering::Acquire));
+        pin::reads(&slot.pin, self.sequence.load(Ordering::Acquire));
         // Acquire: pairs with the swap.
         let now = self.now.load(Ordering::Acquire);
         // SAFETY: it is published, and pinned: Invariant 1.
@@ -92,9 +92,11 @@ impl Published {
             let now = unsafe { &*now };
             if now.sequence != mine.sequence {
                 mine.copy_from(now);
+                // Release: the snapshot before is used no more for a thread that sees this one.
+                slot.end.store(mine.current, Ordering::Release);
             }
         });
-        pin::uses(pin, mine.oldest());
+        pin::uses(&slot.pin, mine.oldest());
     }
 
     /// Publishes that the caller's transaction has ended, which its slot says. The caller's pin is

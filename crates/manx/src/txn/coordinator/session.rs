@@ -95,6 +95,10 @@ impl Session {
         }
     }
 
+    pub(super) fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
+    }
+
     fn shown(&self) -> &SessionSlot {
         self.coordinator.slots.at(self.slot)
     }
@@ -115,7 +119,7 @@ impl Session {
     #[inline]
     pub fn snapshot(&mut self) -> &Snapshot {
         let slot = self.coordinator.slots.at(self.slot);
-        self.coordinator.published.read(&slot.pin, &mut self.snapshot);
+        self.coordinator.published.read(slot, &mut self.snapshot);
         self.is_pinned = true;
         &self.snapshot
     }

@@ -63,6 +63,8 @@ pub(super) struct SessionSlot {
     pub(super) id: AtomicU64,
     /// What the session needs: see `pin.rs`.
     pub(super) pin: AtomicU64,
+    /// What that snapshot's `current` is, or a later one's: it never falls.
+    pub(super) end: AtomicU64,
 }
 
 /// All slots.
@@ -82,7 +84,8 @@ impl SessionSlots {
     pub(super) fn new(sessions_max: u32) -> SessionSlots {
         let sessions_max = sessions_max.max(1) as usize;
         let words = || (0..sessions_max.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect();
-        let slot = |_| SessionSlot { id: AtomicU64::new(NOTHING), pin: AtomicU64::new(0) };
+        let slot =
+            |_| SessionSlot { id: AtomicU64::new(NOTHING), pin: AtomicU64::new(0), end: AtomicU64::new(0) };
         let slots = (0..sessions_max).map(slot).collect();
         SessionSlots { slots, taken: words(), active: words(), words: AtomicU64::new(0) }
     }

@@ -17,33 +17,66 @@ use super::syncs::{Part, Syncs};
 use crate::txn::{Batch, Change, DataError, Entry, Recovered};
 use fastrand::Rng;
 use std::io;
-use std::ops::Bound;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::{Bound, Range};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use testing::{fuzz, mutate};
 
 const SECRET: Secret = Secret { start: *b"\xABsecret!", sum: 0x0102_0304 };
 
 /// A file in memory.
 #[derive(Clone, Debug, Default)]
-struct Memory(Arc<Mutex<Vec<u8>>>);
+struct Memory(Arc<Mutex<Contents>>);
+
+#[derive(Debug, Default)]
+struct Contents {
+    bytes: Vec<u8>,
+    /// What was written since the last [`Contents::restore`].
+    written: Vec<Range<usize>>,
+}
+
+impl Contents {
+    /// The bytes of a range, to be changed.
+    fn change(&mut self, range: Range<usize>) -> &mut [u8] {
+        self.written.push(range.clone());
+        &mut self.bytes[range]
+    }
+
+    fn set_length(&mut self, length: usize) {
+        self.written.push(length.min(self.bytes.len())..self.bytes.len().max(length));
+        self.bytes.resize(length, 0);
+    }
+
+    /// Makes it what it was, which was this: as fast as little was changed, however long it is.
+    fn restore(&mut self, whole: &[u8]) {
+        self.bytes.resize(whole.len(), 0);
+        for range in self.written.drain(..) {
+            let range = range.start.min(whole.len())..range.end.min(whole.len());
+            self.bytes[range.clone()].copy_from_slice(&whole[range]);
+        }
+    }
+}
 
 impl Memory {
     fn with(bytes: Vec<u8>) -> Memory {
-        Memory(Arc::new(Mutex::new(bytes)))
+        Memory(Arc::new(Mutex::new(Contents { bytes, written: Vec::new() })))
     }
 
-    fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+    fn contents(&self) -> MutexGuard<'_, Contents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn to_vec(&self) -> Vec<u8> {
+        self.contents().bytes.clone()
     }
 }
 
 impl Medium for Memory {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.bytes().len() as u64)
+        Ok(self.contents().bytes.len() as u64)
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
-        let bytes = self.bytes();
+        let bytes = &self.contents().bytes;
         let at = usize::try_from(offset).map_err(io::Error::other)?;
         let found = at.checked_add(into.len()).and_then(|end| bytes.get(at..end));
         into.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -51,20 +84,20 @@ impl Medium for Memory {
     }
 
     fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
-        let mut bytes = self.bytes();
+        let mut contents = self.contents();
         let at = usize::try_from(offset).map_err(io::Error::other)?;
         let end = at.checked_add(from.len()).ok_or(io::ErrorKind::StorageFull)?;
-        if bytes.len() < end {
-            bytes.resize(end, 0);
+        if contents.bytes.len() < end {
+            contents.set_length(end);
         }
-        bytes[at..end].copy_from_slice(from);
+        contents.change(at..end).copy_from_slice(from);
         Ok(())
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
         // What a damaged file asks for is not always there.
         let length = usize::try_from(length).ok().filter(|length| *length <= 1 << 28);
-        self.bytes().resize(length.ok_or(io::ErrorKind::StorageFull)?, 0);
+        self.contents().set_length(length.ok_or(io::ErrorKind::StorageFull)?);
         Ok(())
     }
 
@@ -185,15 +218,15 @@ fn log() {
             written.push(changes);
         }
         assert_eq!(replayed(&files, generation, applied), Ok(written.clone()));
-        let both = [files[0].bytes().clone(), files[1].bytes().clone()];
+        let both = [files[0].to_vec(), files[1].to_vec()];
         let which = dice.usize(..2);
         {
-            let mut bytes = files[which].bytes();
+            let bytes = &mut files[which].contents().bytes;
             let token = forged(dice);
             // Pieces of the log itself are what a lost write leaves.
             let from = &both[dice.usize(..2)];
             let piece = &from[dice.usize(..=from.len())..];
-            mutate(dice, &mut bytes, &[&token, piece, &[0; 64], &SECRET.start]);
+            mutate(dice, bytes, &[&token, piece, &[0; 64], &SECRET.start]);
         }
         if let Ok(read) = replayed(&files, generation, applied) {
             assert!(written.starts_with(&read), "{read:?} of {written:?}");
@@ -227,9 +260,8 @@ fn everything(base: &Base) -> Result<Vec<Entry>, DataError> {
     base.scan((Bound::Unbounded, Bound::Unbounded), false, usize::MAX)
 }
 
-fn open(bytes: &[u8], check: bool) -> Result<(Base, Position), DataError> {
-    let file = Memory::with(bytes.to_vec());
-    Base::open(Box::new(file), "base".into(), 1 << 16, check)
+fn open(file: &Memory, check: bool) -> Result<(Base, Position), DataError> {
+    Base::open(Box::new(file.clone()), "base".into(), 1 << 16, check)
 }
 
 /// The bytes of a checkpoint of a few pages, with older ones behind it, and what each of them has;
@@ -240,8 +272,9 @@ fn checkpoints() -> (Vec<u8>, Vec<(Position, Vec<Entry>)>, usize) {
     let mut states = Vec::new();
     let (base, _) = Base::open(Box::new(file.clone()), "base".into(), 1 << 16, false).expect("a new one");
     for round in 0..3_u8 {
-        let put = |number: u8| Change::Put { key: [number, round].into(), value: [number; 40].into() };
-        let changes: Vec<_> = (0..50).map(put).collect();
+        let put = |number: u8| Change::Put { key: [number, round].into(), value: [number; 150].into() };
+        // Few, since each input reads them all; and enough for several leaves.
+        let changes: Vec<_> = (0..16).map(put).collect();
         let known = Recovered { last_id: 7, timestamp: round.into(), ..Recovered::default() };
         let at = Position { applied: round.into(), generation: 3, known };
         base.add(round.into(), &changes);
@@ -251,7 +284,7 @@ fn checkpoints() -> (Vec<u8>, Vec<(Position, Vec<Entry>)>, usize) {
     }
     base.finish();
     drop(base);
-    let bytes = file.bytes().clone();
+    let bytes = file.to_vec();
     // The pages that are used are at the beginning.
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     (bytes, states, used)
@@ -261,11 +294,13 @@ fn checkpoints() -> (Vec<u8>, Vec<(Position, Vec<Entry>)>, usize) {
 #[test]
 fn a_damaged_page_is_an_error_and_no_panic_at_the_end_either() {
     let (whole, _, used) = checkpoints();
+    let file = Memory::with(whole.clone());
     for page in 1..used.div_ceil(4096) {
         for (at, value) in (0..8).flat_map(|at| [0, 1, 2, 0xFF].map(|value| (at, value))) {
-            let mut bytes = whole.clone();
-            bytes[page * 4096 + at] = value;
-            if let Ok((base, _)) = open(&bytes, false) {
+            file.contents().restore(&whole);
+            let at = page * 4096 + at;
+            file.contents().change(at..at + 1).fill(value);
+            if let Ok((base, _)) = open(&file, false) {
                 base.freeze();
                 let _ = base.checkpoint(Position::default()).and_then(|()| everything(&base));
             }
@@ -273,34 +308,45 @@ fn a_damaged_page_is_an_error_and_no_panic_at_the_end_either() {
     }
 }
 
+/// Changes some bytes among the first `used`, or cuts the file off.
+fn damage(dice: &mut Rng, file: &mut Contents, used: usize) {
+    let length = file.bytes.len();
+    if length == 0 {
+        return;
+    }
+    let at = dice.usize(..used.min(length));
+    match dice.u8(..5) {
+        0 => file.change(at..at + 1)[0] ^= 1 << dice.u8(..8),
+        1 => file.change(at..at + 1)[0] = dice.u8(..),
+        2 => {
+            let end = (at + dice.usize(1..=4096)).min(length);
+            file.change(at..end).fill(if dice.bool() { 0 } else { 0xFF });
+        }
+        // A page that was not written, or in the place of another one.
+        3 => {
+            let (from, to) = (at / 4096 * 4096, dice.usize(..used) / 4096 * 4096);
+            let page = file.bytes[from..length.min(from + 4096)].to_vec();
+            let end = length.min(to + page.len());
+            if to < end {
+                file.change(to..end).copy_from_slice(&page[..end - to]);
+            }
+        }
+        _ => file.set_length(at.max(1)),
+    }
+}
+
 #[test]
 fn checkpoint() {
     let (whole, states, used) = checkpoints();
+    let file = Memory::with(whole.clone());
     let mut refused = 0_u64;
     fuzz("checkpoint", 200, |dice| {
-        let mut bytes = whole.clone();
+        file.contents().restore(&whole);
         for _ in 0..dice.usize(1..=3) {
-            let at = dice.usize(..used.min(bytes.len()));
-            match dice.u8(..5) {
-                0 => bytes[at] ^= 1 << dice.u8(..8),
-                1 => bytes[at] = dice.u8(..),
-                2 => {
-                    let end = (at + dice.usize(1..=4096)).min(bytes.len());
-                    bytes[at..end].fill(if dice.bool() { 0 } else { 0xFF });
-                }
-                // A page that was not written, or in the place of another one.
-                3 => {
-                    let (from, to) = (at / 4096 * 4096, dice.usize(..used) / 4096 * 4096);
-                    let length = (bytes.len() - from.max(to).min(bytes.len())).min(4096);
-                    if length > 0 {
-                        bytes.copy_within(from..from + length, to);
-                    }
-                }
-                _ => bytes.truncate(at.max(1)),
-            }
+            damage(dice, &mut file.contents(), used);
         }
         // As a store opens it. Without the check the engine may even abort on damaged pages.
-        let read = open(&bytes, true).and_then(|(base, found)| {
+        let read = open(&file, true).and_then(|(base, found)| {
             base.freeze();
             base.checkpoint(found)?;
             Ok((found, everything(&base)?))
