@@ -31,8 +31,8 @@
 //! # Siblings
 //! Two CPUs of a core share it, and a waiter that spins takes a part of it from a holder there. In
 //! a PAUSE it takes next to nothing. So waiters at the back of a line, whose turn cannot come soon,
-//! pause for `BACK_NS` between two looks. A PAUSE takes 10 to 140 cycles, and a look at the clock is
-//! work for the core. So a waiter doubles the number of its PAUSEs until they take that long.
+//! pause for `BACK_NS` between two looks. A PAUSE takes 10 to 140 cycles, and a look at the clock
+//! is work for the core. So a waiter doubles the number of its PAUSEs until they take that long.
 //!
 //! # Invariants
 //! 1. A line decides nothing: a thread acquires a lock by the step 0 → held on its word only.

@@ -12,8 +12,8 @@
 //! The program is process 1, and each `[[neighbour]]` of the machine's file is a process.
 //!
 //! **Groups.** The program and its neighbours are in one group, because the scheduler of this
-//! machine divides a CPU among threads and knows no groups. The group's limit is that of the program
-//! alone.
+//! machine divides a CPU among threads and knows no groups. The limit of the group is that of the
+//! program alone.
 
 use crate::fair::Id;
 use crate::kernel::Kernel;
