@@ -17,6 +17,7 @@ const VERSIONS: usize = 4;
 /// end, as it does while a thread reads.
 struct List {
     /// Boxed, so that they have addresses.
+    #[expect(clippy::vec_box, reason = "links lead to the versions' addresses")]
     versions: Vec<Box<Version>>,
     retired: Vec<AtomicBool>,
 }

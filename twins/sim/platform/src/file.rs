@@ -1,6 +1,7 @@
-//! Files that the simulated kernel makes up while they are read; there are no others. To open one
-//! and to read it takes a system call each, and to close it takes no time.
+//! Files that the simulated kernel makes up while they are read; there are no others. To open one,
+//! to read it and to close it takes a system call each.
 
+use crate::kernel::Kernel;
 use crate::procfs::{self, Content};
 use crate::simulation;
 use std::ffi::CStr;
@@ -78,6 +79,13 @@ impl File {
 
     /// Leaves the file open. It has no number here.
     pub fn into_descriptor(self) -> i32 {
+        std::mem::forget(self);
         -1
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        simulation::pass(Kernel::call);
     }
 }

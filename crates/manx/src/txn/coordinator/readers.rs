@@ -24,7 +24,7 @@ use super::session::Session;
 use super::snapshot::Snapshot;
 use std::sync::Arc;
 
-/// See [the module](self).
+/// Which snapshots are in use, as of the last look: see the file's header.
 ///
 /// ```
 /// use manx::txn::coordinator::{Coordinator, Readers};
