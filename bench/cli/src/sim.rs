@@ -10,13 +10,13 @@ use command::table::Table;
 use contention::jobs::Rules;
 use contention::lock::Lock;
 use platform_sim::machine::Machine;
+use report::Report;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use workload::constants::{self, Varied};
-use workload::jobs;
 use workload::mutex::{self, LOCKS};
 use workload::place::Place;
-use workload::schedule;
+use workload::{Error, harness, jobs, schedule};
 
 /// The measured time of a run, of virtual time; and that of a smoke check.
 const TIME_MS: u64 = 100;
@@ -246,6 +246,20 @@ fn seeded(common: &Common) -> (Common, u64) {
     (common, seed)
 }
 
+/// Makes an experiment, whose report says where.
+fn at(
+    place: &Place,
+    common: &Common,
+    measure: impl FnOnce(&mut harness::Bench) -> Result<(), Error>,
+    conclude: impl FnOnce(&mut Report),
+) -> Result<u8, Failure> {
+    let measure = |bench: &mut harness::Bench| {
+        place.describe(bench);
+        measure(bench)
+    };
+    conduct("sim", common, measure, conclude)
+}
+
 fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
     let (common, seed) = seeded(&args.common);
     let named: Vec<Rules> = args.kind.iter().filter_map(|name| Rules::named(name)).collect();
@@ -259,15 +273,7 @@ fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
         job_ns: args.job_us * 1_000,
         time: Duration::from_millis(time_ms),
     };
-    conduct(
-        "sim",
-        &common,
-        |bench| {
-            setup.place.describe(bench);
-            jobs::measure(&setup, bench)
-        },
-        jobs::conclude,
-    )
+    at(&setup.place, &common, |bench| jobs::measure(&setup, bench), jobs::conclude)
 }
 
 fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
@@ -276,15 +282,7 @@ fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Fai
         place: Place::simulated(name, machine, seed),
         time: if common.quick { SCHEDULE_QUICK_TIME } else { SCHEDULE_TIME },
     };
-    conduct(
-        "sim",
-        &common,
-        |bench| {
-            setup.place.describe(bench);
-            schedule::measure(&setup, bench)
-        },
-        schedule::conclude,
-    )
+    at(&setup.place, &common, |bench| schedule::measure(&setup, bench), schedule::conclude)
 }
 
 fn constants(args: &ConstantsArgs, name: &str) -> Result<u8, Failure> {

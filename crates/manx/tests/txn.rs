@@ -19,7 +19,7 @@ use testing::until;
 
 #[test]
 fn changes_that_are_rolled_back_were_never_there() {
-    for store in stores() {
+    for store in stores(Options::default) {
         put(&store, "a", "1");
         let (mut one, mut two) = (store.session().unwrap(), store.session().unwrap());
         let mut writer = one.begin(Snapshot).unwrap();
@@ -38,8 +38,10 @@ fn changes_that_are_rolled_back_were_never_there() {
 
 #[test]
 fn a_forgotten_transaction_is_rolled_back_when_its_session_goes_on() {
-    for (store, isolation) in
-        stores().into_iter().zip([Snapshot; 2]).chain(stores().into_iter().zip([ReadCommitted; 2]))
+    for (store, isolation) in stores(Options::default)
+        .into_iter()
+        .zip([Snapshot; 2])
+        .chain(stores(Options::default).into_iter().zip([ReadCommitted; 2]))
     {
         put(&store, "a", "1");
         let (mut one, mut two) = (store.session().unwrap(), store.session().unwrap());
@@ -71,7 +73,7 @@ fn a_forgotten_transaction_is_rolled_back_when_its_session_goes_on() {
 
 #[test]
 fn each_level_sees_what_it_says() {
-    for store in stores() {
+    for store in stores(Options::default) {
         put(&store, "a", "old");
         let mut sessions: Vec<_> = (0..4).map(|_| store.session().unwrap()).collect();
         let [writer, uncommitted, committed, snapshot] = &mut sessions[..] else { unreachable!("four") };
@@ -97,7 +99,7 @@ fn each_level_sees_what_it_says() {
 
 #[test]
 fn the_first_writer_wins_and_the_other_learns_its_id() {
-    for store in stores() {
+    for store in stores(Options::default) {
         put(&store, "a", "0");
         for isolation in [Snapshot, ReadCommitted] {
             let (mut one, mut two) = (store.session().unwrap(), store.session().unwrap());
@@ -120,7 +122,7 @@ fn the_first_writer_wins_and_the_other_learns_its_id() {
 
 #[test]
 fn updates_are_not_lost() {
-    for store in stores() {
+    for store in stores(Options::default) {
         for isolation in [Snapshot, Serializable] {
             put(&store, "counter", "0");
             let (threads, each) = (4, 200);
@@ -179,7 +181,7 @@ fn skew(store: &Store, isolation: Isolation) -> [Result<(), Error>; 2] {
 
 #[test]
 fn only_the_serializable_are_safe_from_skewed_writes() {
-    for store in stores() {
+    for store in stores(Options::default) {
         assert_eq!(skew(&store, Snapshot), [Ok(()), Ok(())], "that is what a snapshot allows");
         let both = skew(&store, Serializable);
         let refused: Vec<_> = both.iter().filter_map(|result| result.as_ref().err()).collect();
@@ -190,7 +192,7 @@ fn only_the_serializable_are_safe_from_skewed_writes() {
 
 #[test]
 fn a_serializable_transaction_sees_what_was_there_when_it_had_locked_the_first_thing() {
-    for store in stores() {
+    for store in stores(Options::default) {
         put(&store, "a", "old");
         let mut session = store.session().unwrap();
         let mut it = session.begin(Serializable).unwrap();
@@ -204,7 +206,7 @@ fn a_serializable_transaction_sees_what_was_there_when_it_had_locked_the_first_t
 
 #[test]
 fn a_serializable_scan_has_no_phantoms() {
-    for store in stores() {
+    for store in stores(Options::default) {
         for key in ["b", "d"] {
             put(&store, key, "1");
         }
@@ -232,7 +234,7 @@ fn a_serializable_scan_has_no_phantoms() {
 
 #[test]
 fn a_range_is_deleted_for_the_serializable_also_where_nothing_was() {
-    for store in stores() {
+    for store in stores(Options::default) {
         for key in 0..300 {
             put(&store, &format!("k{key:03}"), "1");
         }
@@ -263,7 +265,7 @@ fn a_range_is_deleted_for_the_serializable_also_where_nothing_was() {
 
 #[test]
 fn a_deadlock_has_one_victim_which_learns_of_the_circle() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let both = Barrier::new(2);
         let results = thread::scope(|scope| {
             [("a", "b"), ("b", "a")]
@@ -299,7 +301,7 @@ fn a_deadlock_has_one_victim_which_learns_of_the_circle() {
 /// Two that have read the same want to write it.
 #[test]
 fn a_deadlock_of_readers_that_write_names_the_key() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let both = Barrier::new(2);
         let results = thread::scope(|scope| {
             let run = || {

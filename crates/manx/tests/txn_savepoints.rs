@@ -15,7 +15,7 @@ use Isolation::{Serializable, Snapshot};
 
 #[test]
 fn a_savepoint_is_of_one_transaction_and_of_one_branch_of_it() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let mut session = store.session().unwrap();
         let mut it = session.begin(Snapshot).unwrap();
         let outer = it.savepoint();
@@ -74,7 +74,7 @@ fn keys_that_were_taken_back_are_free_for_others_and_leave_nothing() {
 
 #[test]
 fn a_failed_transaction_is_rolled_back_as_a_whole() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let (mut one, mut other) = (store.session().unwrap(), store.session().unwrap());
         let mut it = one.begin(Serializable).unwrap();
         let before = it.savepoint();

@@ -93,7 +93,7 @@ fn a_scan_looks_at_little_more_than_is_taken() {
 
 #[test]
 fn a_serializable_scan_answers_for_what_it_has_taken_and_for_nothing_else() {
-    for store in stores() {
+    for store in stores(Options::default) {
         (0..100).for_each(|number| put(&store, &name(number), "old"));
         let (mut one, mut other) = (store.session().unwrap(), store.session().unwrap());
         let mut it = one.begin(Serializable).unwrap();
@@ -115,7 +115,7 @@ fn a_serializable_scan_answers_for_what_it_has_taken_and_for_nothing_else() {
 
 #[test]
 fn a_visit_ends_where_the_visitor_ends_it_and_shows_all_else() {
-    for store in stores() {
+    for store in stores(Options::default) {
         store
             .run(Snapshot, |it| (0..5_000).try_for_each(|number| it.put(name(number).as_bytes(), b"v")))
             .unwrap();
@@ -167,7 +167,7 @@ proptest! {
     #[test]
     fn scans_show_what_is_there((below, above, (from, to), descending, limit) in case()) {
         let mut model = BTreeMap::new();
-        for store in stores() {
+        for store in stores(Options::default) {
             model.clear();
             for key in &below {
                 store.run(Snapshot, |it| it.put(&[*key], b"below")).unwrap();

@@ -1,15 +1,18 @@
 //! Versions of transactions: which are kept, for which readers, where, and which are freed.
 
+#[path = "common/cleaning.rs"]
+mod cleaning;
 #[path = "common/map.rs"]
 mod map;
 #[path = "common/texts.rs"]
 mod texts;
 
+use cleaning::{alive, alone, leaves_no_garbage};
 use manx::txn::{
     Batch, Bounds, Data, DataError, Entry, Error, Isolation, Options, Recovered, Session, Store, Value,
 };
 use map::Map;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use texts::{get, keys, put, stores};
@@ -121,7 +124,7 @@ fn values_that_no_transaction_can_see_are_freed_on_the_way_and_all_at_the_end() 
 
 #[test]
 fn a_reader_at_a_timestamp_sees_what_was_then() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let mut writer = store.session().unwrap();
         for timestamp in [10, 20, 30] {
             let mut it = writer.begin(Snapshot).unwrap();
@@ -167,18 +170,9 @@ fn what_a_timestamp_may_still_show_is_kept_however_much_is_cleaned() {
     assert_eq!(at(5), None);
 }
 
-/// A store without a thread that cleans, so that it is known which commit does.
-fn alone() -> Options {
-    Options::new().collect_every(None)
-}
-
-fn both_stores() -> [Store; 2] {
-    [Store::in_memory(alone()), Store::open(alone(), Box::new(Map::default())).unwrap()]
-}
-
 #[test]
 fn a_key_that_is_changed_again_and_again_leaves_nothing_behind() {
-    for store in both_stores() {
+    for store in stores(alone) {
         let mut sessions: Vec<_> = (0..3).map(|_| store.session().unwrap()).collect();
         for round in 0..3_000_u32 {
             let mut it = sessions[round as usize % 3].begin(ReadCommitted).unwrap();
@@ -275,127 +269,6 @@ fn what_a_reader_kept_is_freed_when_it_ends_though_no_commit_follows() {
     assert!(is_soon(|| alive(&values) == 0), "{:?}", store.stats());
 }
 
-/// Collects until it is so. Other tests of this process may be reading, which keeps some for a
-/// moment.
-fn collects(store: &Store, until: impl Fn() -> bool) -> bool {
-    (0..10_000).any(|_| {
-        store.collect();
-        until() || {
-            thread::yield_now();
-            false
-        }
-    })
-}
-
-fn leaves_no_garbage(store: &Store) -> bool {
-    collects(store, || (store.stats().garbage_keys, store.stats().garbage_bytes) == (0, 0))
-}
-
-/// Writes a number that the key has not had yet.
-fn put_number(session: &mut Session, key: &[u8], values: &mut Vec<Weak<[u8]>>) {
-    let value: Value = values.len().to_be_bytes().into();
-    values.push(Arc::downgrade(&value));
-    let mut it = session.begin(Snapshot).unwrap();
-    it.put_shared(key, value).unwrap();
-    it.commit().unwrap();
-}
-
-#[test]
-fn a_hot_key_has_a_version_for_each_snapshot_in_use_and_the_newest() {
-    for store in both_stores() {
-        let mut writers: Vec<_> = (0..3).map(|_| store.session().unwrap()).collect();
-        let mut sessions: Vec<_> = (0..10).map(|_| store.session().unwrap()).collect();
-        let mut sessions = sessions.iter_mut();
-        let (mut readers, mut values) = (Vec::new(), Vec::new());
-        for round in 0..100_000 {
-            if round % 10_000 == 1 {
-                readers.push((sessions.next().unwrap().begin(Snapshot).unwrap(), round - 1_usize));
-            }
-            put_number(&mut writers[round % 3], b"hot", &mut values);
-            if round % 1_000 == 0 {
-                store.collect();
-                // What was written since the last time may not be freed yet.
-                assert!(store.stats().garbage_keys <= 2_000, "{:?}", store.stats());
-            }
-        }
-        assert!(
-            collects(&store, || alive(&values) <= readers.len() + 1),
-            "{} for 10 readers",
-            alive(&values)
-        );
-        assert!(store.stats().garbage_keys <= readers.len(), "{:?}", store.stats());
-        for (reader, number) in &mut readers {
-            let seen = reader.get(b"hot").unwrap().unwrap();
-            assert_eq!(seen[..], number.to_be_bytes(), "the key is what it was");
-        }
-        // Those that come and go leave nothing, in whatever order.
-        for (gone, at) in [3, 0, 7, 1].into_iter().enumerate() {
-            drop(readers.remove(at));
-            assert!(collects(&store, || alive(&values) <= 10 - gone), "{} after {gone}", alive(&values));
-        }
-        drop(readers);
-        assert!(collects(&store, || alive(&values) <= 1));
-        assert!(leaves_no_garbage(&store), "{:?}", store.stats());
-    }
-}
-
-/// While a transaction that writes is at work, no later snapshot has a bound below which all is
-/// over.
-#[test]
-fn a_transaction_that_writes_for_long_keeps_nothing_that_it_does_not_see() {
-    for store in both_stores() {
-        let (mut long, mut reading) = (store.session().unwrap(), store.session().unwrap());
-        let mut long = long.begin(Snapshot).unwrap();
-        long.put(b"other", b"1").unwrap();
-        let (mut writer, mut values) = (store.session().unwrap(), Vec::new());
-        put_number(&mut writer, b"hot", &mut values);
-        store.collect();
-        let mut reader = reading.begin(Snapshot).unwrap();
-        for round in 0..5_000 {
-            put_number(&mut writer, b"hot", &mut values);
-            if round % 500 == 0 {
-                store.collect();
-            }
-        }
-        assert!(collects(&store, || alive(&values) <= 2), "{} for one reader", alive(&values));
-        assert_eq!(reader.get(b"hot").unwrap().as_deref(), Some(&0_usize.to_be_bytes()[..]));
-        assert_eq!(long.get(b"hot").unwrap(), None);
-        drop(reader);
-        assert!(collects(&store, || alive(&values) <= 1), "{} for none", alive(&values));
-        long.commit().unwrap();
-        assert!(leaves_no_garbage(&store), "{:?}", store.stats());
-    }
-}
-
-/// Keys that are written, deleted and taken back behind an old snapshot.
-#[test]
-fn keys_that_only_an_old_snapshot_keeps_leave_when_it_ends() {
-    for store in both_stores() {
-        let (mut session, mut writer) = (store.session().unwrap(), store.session().unwrap());
-        for number in 0..50_u8 {
-            put(&store, &format!("k{number}"), "old");
-        }
-        let mut old = session.begin(Snapshot).unwrap();
-        for round in 0..4_u8 {
-            for number in 0..60_u8 {
-                let mut it = writer.begin(Snapshot).unwrap();
-                it.put(format!("k{number}").as_bytes(), &[round]).unwrap();
-                it.put(format!("new {round} {number}").as_bytes(), &[round]).unwrap();
-                if number % 3 == 0 { it.rollback() } else { assert!(it.commit().unwrap().id.is_some()) }
-            }
-            store.collect();
-        }
-        store.run(Snapshot, |it| it.delete_range::<[u8], _>(..)).unwrap();
-        store.collect();
-        assert_eq!(keys(&mut old).len(), 50);
-        assert_eq!(get(&mut old, "k1").as_deref(), Some("old"));
-        drop(old);
-        store.collect();
-        let stats = store.stats();
-        assert_eq!((stats.keys, stats.garbage_keys), (0, 0), "{stats:?}");
-    }
-}
-
 #[test]
 fn a_store_that_is_dropped_is_gone_at_once_though_its_thread_works() {
     for _ in 0..50 {
@@ -418,10 +291,6 @@ fn pass_time(session: &mut Session, transactions: u32) {
         it.put(b"clock", &number.to_be_bytes()).unwrap();
         it.commit().unwrap();
     }
-}
-
-fn alive(values: &[Weak<[u8]>]) -> usize {
-    values.iter().filter(|value| value.strong_count() > 0).count()
 }
 
 #[test]
@@ -455,7 +324,7 @@ fn scanned_values_are_freed_like_all_others() {
 
 #[test]
 fn what_only_timestamps_kept_leaves_when_they_do() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let mut session = store.session().unwrap();
         for timestamp in [10, 20, 30] {
             let mut it = session.begin(Snapshot).unwrap();
@@ -508,7 +377,7 @@ fn a_forgotten_transaction_blocks_no_other_and_keeps_nothing() {
 
 #[test]
 fn a_scan_is_of_one_moment_at_each_level() {
-    for store in stores() {
+    for store in stores(Options::default) {
         for number in 0..200 {
             put(&store, &format!("k{number:03}"), "old");
         }
@@ -528,7 +397,7 @@ fn a_scan_is_of_one_moment_at_each_level() {
 
 #[test]
 fn a_scan_of_much_that_is_here_and_below_is_whole() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let name = |number: u32| format!("k{number:04}");
         for number in (0..600).step_by(2) {
             put(&store, &name(number), "below");
@@ -552,7 +421,7 @@ fn a_scan_of_much_that_is_here_and_below_is_whole() {
 
 #[test]
 fn a_key_is_committed_at_growing_timestamps() {
-    for store in stores() {
+    for store in stores(Options::default) {
         let mut session = store.session().unwrap();
         let mut commit_at = |key: &[u8], timestamp: u64| {
             let mut it = session.begin(Snapshot).unwrap();

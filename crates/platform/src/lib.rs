@@ -4,9 +4,9 @@
 //! Algorithms say `use platform::…` and nothing else about the machine, so that the same source
 //! also compiles on a twin of this package (`platform-loom`, a model checker; `platform-shuttle`, a
 //! sampler of schedules). A twin has the modules [`atomic`], [`cell`], [`futex`], [`clock`],
-//! [`constant`], [`cpu`], [`thread`] and the macros; [`epoll`], [`mod@file`], [`limits`],
-//! [`memory`], [`perf`], [`pidfd`], [`poll`], [`signal`], [`syscall`] and [`usage`] are for code
-//! that only makes sense on the real machine.
+//! [`constant`], [`cpu`], [`thread`] and the macros, and the simulated machine has files
+//! ([`mod@file`], [`folder`], [`usage`]). The others are for code that only makes sense on the real
+//! machine.
 //!
 //! What differs between the machines, and how source is written that suits both:
 //!
@@ -15,7 +15,7 @@
 //! | a twin's atomics have no `const fn new` | [`const_fn!`] around constructors, [`global!`] around statics |
 //! | spinning hides lost wake-ups from a model checker | [`spin_bound`] around every number of spins |
 //! | layout and `const` tables exist here only | [`os_only!`] around them, [`twins_only!`] around what stands for them |
-//! | on some twins no time passes | [`timed!`] around what learns from the clock, [`untimed!`] around what stands for it |
+//! | on some twins no time passes, and no kernel has files | [`timed!`] around what needs them, [`untimed!`] around what stands for it |
 //! | thread-locals die with an execution there | [`thread_local!`] |
 
 #[cfg(not(target_os = "linux"))]

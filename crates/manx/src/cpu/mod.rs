@@ -33,6 +33,7 @@
 //! | `runnable.rs` | how many threads of the machine run or wish to, at this moment |
 //! | `pressure.rs`, `pressure/` | all that keeps the process from its CPUs, as counters and rates |
 //! | `siblings.rs` | which CPUs are threads of one core |
+//! | `machine_ticks.rs` | what the kernel counts of each CPU |
 //! | `fields.rs` | lines of a key and a number in the kernel's files |
 //!
 //! There are two classes, as in the paper that this is for (Liu and others, "Asymmetry-aware

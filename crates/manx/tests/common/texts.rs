@@ -4,8 +4,8 @@ use crate::map::Map;
 use manx::txn::{Isolation, Options, Store, Transaction, Value};
 
 /// A store in memory, and one over a data component: what is true of one is true of the other.
-pub fn stores() -> [Store; 2] {
-    [Store::in_memory(Options::default()), Store::open(Options::default(), Box::new(Map::default())).unwrap()]
+pub fn stores(options: fn() -> Options) -> [Store; 2] {
+    [Store::in_memory(options()), Store::open(options(), Box::new(Map::default())).unwrap()]
 }
 
 pub fn put(store: &Store, key: &str, value: &str) {
