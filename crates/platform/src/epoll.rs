@@ -8,8 +8,8 @@ use crate::file::File;
 use crate::syscall::{check, syscall1, syscall4, syscall6};
 use core::mem::{ManuallyDrop, MaybeUninit};
 
-/// So many are told of at once.
-const EVENTS: usize = 256;
+/// As many are told of at once, at most.
+pub const EVENTS_MAX: usize = 256;
 
 /// A set of descriptors.
 #[derive(Debug)]
@@ -37,17 +37,17 @@ impl Epoll {
     /// An empty set. It is closed when the program executes another.
     ///
     /// ```
-    /// use platform::epoll::{Epoll, Event, Interest};
+    /// use platform::epoll::{EVENTS_MAX, Epoll, Event, Interest};
     /// use std::os::fd::AsRawFd;
     ///
     /// let (reader, writer) = std::io::pipe()?;
     /// let set = Epoll::new().expect("descriptors are left");
     /// set.add(reader.as_raw_fd(), 7, Interest::Reading).expect("a pipe");
     /// let mut events = Vec::new();
-    /// set.wait(0, |event| events.push(event));
+    /// set.wait(0, EVENTS_MAX, |event| events.push(event));
     /// assert_eq!(events, []);
     /// drop(writer);
-    /// set.wait(-1, |event| events.push(event));
+    /// set.wait(-1, EVENTS_MAX, |event| events.push(event));
     /// assert_eq!(events, [Event { number: 7, is_ending: true }]);
     /// # Ok::<(), std::io::Error>(())
     /// ```
@@ -81,7 +81,7 @@ impl Epoll {
     /// A descriptor that was added is told of no more.
     ///
     /// ```
-    /// use platform::epoll::{Epoll, Interest};
+    /// use platform::epoll::{EVENTS_MAX, Epoll, Interest};
     /// use std::os::fd::AsRawFd;
     ///
     /// let (reader, writer) = std::io::pipe()?;
@@ -89,7 +89,7 @@ impl Epoll {
     /// set.add(reader.as_raw_fd(), 7, Interest::Reading).expect("a pipe");
     /// drop(writer);
     /// set.remove(reader.as_raw_fd());
-    /// set.wait(0, |event| panic!("{event:?}"));
+    /// set.wait(0, EVENTS_MAX, |event| panic!("{event:?}"));
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn remove(&self, descriptor: i32) {
@@ -99,15 +99,16 @@ impl Epoll {
         debug_assert!(check(removed).is_ok(), "the descriptor is not in the set");
     }
 
-    /// Tells of those that have something to do, up to 256. Waits so long if there are none: not at
-    /// all for 0, as long as it takes for -1. Tells of none if a signal came, or the time is over.
-    pub fn wait(&self, timeout_ms: i32, each: impl FnMut(Event)) {
-        let mut room = [const { MaybeUninit::<libc::epoll_event>::uninit() }; EVENTS];
-        let set = self.0.descriptor() as usize;
+    /// Tells of those that have something to do, up to `most` and [`EVENTS_MAX`]; the others come
+    /// first next time. Waits this long if there are none: not at all for 0, as long as it takes for
+    /// -1. Tells of none if a signal came, or the time is over.
+    pub fn wait(&self, timeout_ms: i32, most: usize, each: impl FnMut(Event)) {
+        let mut room = [const { MaybeUninit::<libc::epoll_event>::uninit() }; EVENTS_MAX];
+        let (set, most) = (self.0.descriptor() as usize, most.clamp(1, EVENTS_MAX));
         // SAFETY: the kernel writes events into the room, at most as many as fit; no signal mask is
         // given.
         let told = unsafe {
-            syscall6(libc::SYS_epoll_pwait, set, room.as_mut_ptr().addr(), EVENTS, timeout_ms as usize, 0, 0)
+            syscall6(libc::SYS_epoll_pwait, set, room.as_mut_ptr().addr(), most, timeout_ms as usize, 0, 0)
         };
         let ending = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR) as u32;
         let told = check(told).unwrap_or(0);

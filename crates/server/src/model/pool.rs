@@ -32,6 +32,7 @@
 mod batch;
 mod connections;
 mod loops;
+mod pace;
 mod ready;
 mod served;
 mod watch;
@@ -41,7 +42,7 @@ use crate::peer::Peer;
 use crate::shared::Shared;
 use batch::{Batch, Batches};
 use connections::Connections;
-use loops::EventLoops;
+use loops::{EventLoop, EventLoops};
 use manx::pool::{Control, FriendlyPool, Shutdown, block_in_place};
 use ready::ReadyList;
 use served::{Left, Served};
@@ -49,6 +50,7 @@ use smallvec::SmallVec;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -149,7 +151,10 @@ impl PoolState {
             self.collect(&mut worker);
             if !worker.notified.is_empty() {
                 let batch = Batch::new(Some(worker.event_loop), std::mem::take(&mut worker.notified));
+                let pace = &self.loops.all()[worker.event_loop].pace;
+                let round = pace.begin();
                 self.serve(&self.batches.begin(worker.slot, batch), &mut worker.notified);
+                pace.end(round);
             }
         }
         let state = Arc::clone(&self);
@@ -161,16 +166,27 @@ impl PoolState {
     fn lead(&self, led: usize, worker: &mut Worker) {
         worker.event_loop = led;
         let event_loop = &self.loops.all()[led];
-        self.watch.step(led);
-        event_loop.ready.look(&mut worker.ready_list);
+        if let Some(rest) = event_loop.pace.rest() {
+            block_in_place(|| thread::sleep(rest));
+        }
+        self.step(led);
+        let round_max = event_loop.pace.round_max();
+        event_loop.ready.look(&mut worker.ready_list, round_max);
         if worker.ready_list.is_empty() && worker.notified.is_empty() {
+            event_loop.pace.pause();
             self.watch.begin_wait(led);
-            block_in_place(|| event_loop.ready.wait(&mut worker.ready_list));
+            block_in_place(|| event_loop.ready.wait(&mut worker.ready_list, round_max));
             // So that followers see a step, and do not park.
-            self.watch.step(led);
+            self.step(led);
             self.watch.end_wait(led);
         }
         event_loop.is_here();
+    }
+
+    /// The calling thread serves this loop, and goes on.
+    fn step(&self, event_loop: usize) {
+        self.watch.step(event_loop);
+        self.loops.all()[event_loop].pace.step();
     }
 
     /// Watches until a leader does not go on, and connections are ready or are left of its batch;
@@ -178,7 +194,11 @@ impl PoolState {
     fn watch_leaders(self: &Arc<PoolState>, Worker { slot, event_loop, ready_list, notified }: &mut Worker) {
         let mut left = None;
         let look = |stopped: usize| {
-            self.loops.all()[stopped].ready.look(ready_list);
+            let EventLoop { pace, ready, .. } = &self.loops.all()[stopped];
+            if pace.is_resting() {
+                return false;
+            }
+            ready.look(ready_list, pace.round_max());
             left = self.batches.unfinished(stopped);
             // At the end, `ready_list` has a number that is no connection's.
             !ready_list.is_empty() || left.is_some()
@@ -232,7 +252,7 @@ impl PoolState {
                 return;
             }
             if let Some(event_loop) = batch.event_loop {
-                self.watch.step(event_loop);
+                self.step(event_loop);
             }
             self.answer(answered.drain(..), again);
         }

@@ -13,7 +13,7 @@ use crate::error::reason;
 use crate::interrupt;
 use crate::range::request::Dice;
 use platform::clock;
-use platform::epoll::{Epoll, Interest};
+use platform::epoll::{EVENTS_MAX, Epoll, Interest};
 use report::Histogram;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -109,7 +109,7 @@ fn serve(share: &mut [Connection], (from, to): (u64, u64), mut dice: Dice) -> Re
     let mut ready = Vec::with_capacity(open);
     while open > 0 {
         ready.clear();
-        epoll.wait(ANSWERED.as_millis() as i32, |event| ready.push(event.number as usize));
+        epoll.wait(ANSWERED.as_millis() as i32, EVENTS_MAX, |event| ready.push(event.number as usize));
         if interrupt::requested() {
             return Err("interrupted".into());
         }

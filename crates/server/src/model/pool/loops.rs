@@ -18,6 +18,7 @@
 //!    comes twice finds nothing (`served.rs`).
 //! 2. Only the thread that serves a connection moves it ([`Place`] is the connection's own).
 
+use super::pace::Pace;
 use super::ready::Ready;
 use socket2::Socket;
 use std::io;
@@ -33,6 +34,7 @@ const NOWHERE: usize = usize::MAX - 1;
 /// A loop.
 pub(super) struct EventLoop {
     pub(super) ready: Ready,
+    pub(super) pace: Pace,
     /// Where its leader was when it last served. Relaxed: a hint.
     cpu: AtomicUsize,
 }
@@ -59,7 +61,7 @@ impl EventLoop {
 impl EventLoops {
     /// This number of loops, but not more than there may be.
     pub(super) fn new(count: usize) -> io::Result<EventLoops> {
-        let new = |_| Ok(EventLoop { ready: Ready::new()?, cpu: AtomicUsize::new(NOWHERE) });
+        let new = |_| Ok(EventLoop { ready: Ready::new()?, pace: Pace::default(), cpu: AtomicUsize::new(NOWHERE) });
         (0..count.clamp(1, LOOPS_MAX)).map(new).collect::<io::Result<_>>().map(EventLoops)
     }
 
@@ -123,7 +125,7 @@ mod tests {
         loops.add(&socket, number).unwrap();
         let told = |at: usize| {
             let mut list = Vec::new();
-            loops.all()[at].ready.look(&mut list);
+            loops.all()[at].ready.look(&mut list, 8);
             list.iter().any(|(who, _)| *who == number)
         };
         assert_eq!((place.at, told(0), told(1)), (0, true, false));

@@ -40,20 +40,20 @@ impl Ready {
         self.set.remove(socket.as_raw_fd());
     }
 
-    /// Asks which connections are ready now.
-    pub(super) fn look(&self, ready_list: &mut ReadyList) {
-        self.ask(ready_list, 0);
+    /// Asks which connections are ready now, and is told of `most` at most.
+    pub(super) fn look(&self, ready_list: &mut ReadyList, most: usize) {
+        self.ask(ready_list, 0, most);
     }
 
     /// Waits until a connection is ready, or the server ends; or a signal came, and the caller asks
     /// again.
-    pub(super) fn wait(&self, ready_list: &mut ReadyList) {
-        self.ask(ready_list, -1);
+    pub(super) fn wait(&self, ready_list: &mut ReadyList, most: usize) {
+        self.ask(ready_list, -1, most);
     }
 
-    fn ask(&self, ready_list: &mut ReadyList, timeout_ms: i32) {
+    fn ask(&self, ready_list: &mut ReadyList, timeout_ms: i32, most: usize) {
         ready_list.clear();
-        self.set.wait(timeout_ms, |event| ready_list.push((event.number, event.is_ending)));
+        self.set.wait(timeout_ms, most, |event| ready_list.push((event.number, event.is_ending)));
     }
 
     /// From now on no thread waits.

@@ -1,0 +1,335 @@
+//! The rests of a loop between its rounds, while the server would use more than its share of the
+//! CPUs.
+//!
+//! Clients that send a request as soon as they have an answer give a server more work than its
+//! share of busy CPUs is enough for. Without rests it works until the kernel has given it more than
+//! its share. Then none of its threads gets a CPU for the time slices of all neighbours, and all
+//! its clients wait. A loop that rests by itself after each round has not used up its share when
+//! it goes on, so the kernel gives it a CPU soon. Requests gather meanwhile, and a round of many
+//! costs less for each. So the server does nearly as much, and its waits are many short ones
+//! instead of few long ones.
+//!
+//! A loop is *late* if more than [`LATE_NS`] have passed since its last step (`watch.rs`), although
+//! it had something to do, and the thread that makes the next one has waited for a CPU for so long.
+//! A loop that is late for [`LATE_MAX_NS`] within a [`SPAN_NS`] rests from then on
+//! [`REST_PERCENT`] as long as a round's CPU time. If that is too little, its rests grow; while it
+//! is not late, they become shorter until there are none. So few clients, whose requests the
+//! server's share is enough for, do not wait for rests, nor do any on an idle machine.
+//!
+//! A round of a loop that rests is short ([`ROUND`]), so that the kernel does not preempt it.
+//!
+//! All is Relaxed: hints and numbers, of which one that is lost makes a rest too long or too short.
+
+use manx::cpu::ThreadPressure;
+use platform::clock::{now_ns, thread_cpu_ns};
+use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// A loop without a step for longer than this is late.
+const LATE_NS: u64 = 2_000_000;
+/// A loop that is late for longer than this …
+const LATE_MAX_NS: u64 = 5_000_000;
+/// … in this time rests, or rests longer. Rests that are long enough become shorter in each.
+const SPAN_NS: u64 = 200_000_000;
+/// The first rests, in percent of the CPU time of the round before …
+const REST_PERCENT: u64 = 150;
+/// … what they grow to at most …
+const REST_PERCENT_MAX: u64 = 400;
+/// … and what is too short to be worth it.
+const REST_PERCENT_MIN: u64 = 100;
+/// The longest rest.
+const REST_MAX_NS: u64 = 1_000_000;
+/// A rest that is shorter would be over before the kernel wakes the thread.
+const REST_MIN_NS: u64 = 50_000;
+/// The maximum number of connections in a round, if the loop rests, …
+const ROUND: usize = 48;
+/// … and if it does not.
+const ROUND_ALL: usize = 256;
+/// A thread's waits are read after this number of its steps.
+const STEPS: u32 = 64;
+
+thread_local! {
+    static WAITS: RefCell<Waits> = const { RefCell::new(Waits { steps: 0, source: None, seen: Duration::ZERO }) };
+}
+
+/// For how long a thread has waited for a CPU.
+struct Waits {
+    steps: u32,
+    source: Option<ThreadPressure>,
+    seen: Duration,
+}
+
+impl Waits {
+    fn count(&mut self) {
+        if self.steps.is_multiple_of(STEPS) {
+            if self.steps == 0 {
+                self.source = ThreadPressure::of_this_thread();
+            }
+            self.read_ns();
+        }
+        self.steps = self.steps.wrapping_add(1).max(1);
+    }
+
+    /// What has been added since it was read last.
+    fn read_ns(&mut self) -> u64 {
+        let now = self.source.as_ref().and_then(ThreadPressure::times).unwrap_or_default().wait_time;
+        let before = std::mem::replace(&mut self.seen, now);
+        now.saturating_sub(before).as_nanos() as u64
+    }
+}
+
+/// See [the module](self). Times are those of `platform::clock::now_ns`.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// The last step; 0 while the loop has nothing to do.
+    stepped_ns: AtomicU64,
+    /// The end of the rest; 0 if there is none.
+    due_ns: AtomicU64,
+    /// 0: it does not rest.
+    rest_percent: AtomicU64,
+    /// The beginning of the present span.
+    span_began_ns: AtomicU64,
+    /// For how long it was late in the span.
+    late_ns: AtomicU64,
+}
+
+/// What the loop's thread has used before a round.
+pub(super) struct Round {
+    began_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Pace {
+    /// The calling thread makes a step.
+    pub(super) fn step(&self) {
+        let now_ns = now_ns();
+        WAITS.with_borrow_mut(|waits| {
+            waits.count();
+            self.step_at(now_ns, || waits.read_ns());
+        });
+    }
+
+    fn step_at(&self, now_ns: u64, waited_ns: impl FnOnce() -> u64) {
+        let before_ns = self.stepped_ns.swap(now_ns, Relaxed);
+        let passed_ns = now_ns.saturating_sub(before_ns);
+        if before_ns != 0 && passed_ns > LATE_NS {
+            let late_ns = waited_ns().min(passed_ns);
+            if late_ns > LATE_NS {
+                self.is_late(now_ns, late_ns);
+            }
+        }
+    }
+
+    #[cold]
+    fn is_late(&self, now_ns: u64, late_ns: u64) {
+        if now_ns - self.span_began_ns.load(Relaxed) > SPAN_NS {
+            self.fade(now_ns);
+            self.begin_span(now_ns);
+        }
+        if self.late_ns.fetch_add(late_ns, Relaxed) + late_ns > LATE_MAX_NS {
+            let rest_percent = self.rest_percent.load(Relaxed);
+            let longer = (2 * rest_percent).clamp(REST_PERCENT, REST_PERCENT_MAX);
+            self.rest_percent.store(longer, Relaxed);
+            self.begin_span(now_ns);
+        }
+    }
+
+    fn begin_span(&self, now_ns: u64) {
+        self.span_began_ns.store(now_ns, Relaxed);
+        self.late_ns.store(0, Relaxed);
+    }
+
+    /// Makes the rests shorter for each span that has passed.
+    fn fade(&self, now_ns: u64) {
+        let spans = (now_ns - self.span_began_ns.load(Relaxed)) / SPAN_NS;
+        let before = self.rest_percent.load(Relaxed);
+        let shorter = (0..spans.min(64)).fold(before, |percent, _| percent * 24 / 25);
+        self.rest_percent.store(if shorter < REST_PERCENT_MIN { 0 } else { shorter }, Relaxed);
+    }
+
+    /// The loop has nothing to do: what passes now is not lateness.
+    pub(super) fn pause(&self) {
+        self.stepped_ns.store(0, Relaxed);
+    }
+
+    /// The number of connections to serve in a round.
+    pub(super) fn round_max(&self) -> usize {
+        if self.rest_percent.load(Relaxed) == 0 { ROUND_ALL } else { ROUND }
+    }
+
+    /// The calling thread is about to serve a round; none if the loop does not rest.
+    pub(super) fn begin(&self) -> Option<Round> {
+        let rests = self.rest_percent.load(Relaxed) != 0;
+        rests.then(|| Round { began_ns: now_ns(), cpu_ns: thread_cpu_ns() })
+    }
+
+    /// The calling thread has served a round.
+    pub(super) fn end(&self, round: Option<Round>) {
+        if let Some(round) = round {
+            self.end_at(now_ns(), round.began_ns, thread_cpu_ns() - round.cpu_ns);
+        }
+    }
+
+    fn end_at(&self, now_ns: u64, began_ns: u64, used_ns: u64) {
+        if now_ns - self.span_began_ns.load(Relaxed) > SPAN_NS {
+            self.fade(now_ns);
+            self.begin_span(now_ns);
+        }
+        let rest_ns = (used_ns * self.rest_percent.load(Relaxed) / 100).min(REST_MAX_NS);
+        // Time in which the thread was preempted counts as rest.
+        self.due_ns.store(began_ns + used_ns + rest_ns, Relaxed);
+    }
+
+    /// Whether the loop rests now: then it is not for want of a CPU that it makes no step.
+    pub(super) fn is_resting(&self) -> bool {
+        let due_ns = self.due_ns.load(Relaxed);
+        due_ns != 0 && due_ns > now_ns()
+    }
+
+    /// For how long the loop is still to rest, before its next step.
+    pub(super) fn rest(&self) -> Option<Duration> {
+        // Rarely another thread has made the loop's steps meanwhile, and a rest is lost.
+        if self.due_ns.load(Relaxed) == 0 { None } else { self.rest_at(now_ns()) }
+    }
+
+    fn rest_at(&self, now_ns: u64) -> Option<Duration> {
+        let due_ns = self.due_ns.load(Relaxed);
+        let rest_ns = due_ns.saturating_sub(now_ns);
+        if rest_ns < REST_MIN_NS {
+            self.due_ns.store(0, Relaxed);
+            return None;
+        }
+        self.stepped_ns.store(due_ns, Relaxed);
+        Some(Duration::from_nanos(rest_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Percent.
+    fn rests(pace: &Pace) -> u64 {
+        pace.rest_percent.load(Relaxed)
+    }
+
+    /// The thread that makes this step has waited all the time since the last one.
+    fn step_late(pace: &Pace, now_ns: u64) {
+        pace.step_at(now_ns, || u64::MAX);
+    }
+
+    #[test]
+    fn only_waits_for_a_cpu_make_a_loop_rest() {
+        let pace = Pace::default();
+        // Its first step; then a long command; then nothing to do; then steps in time.
+        step_late(&pace, 1_000 * MS);
+        pace.step_at(1_100 * MS, || MS);
+        pace.pause();
+        step_late(&pace, 1_200 * MS);
+        (1_201..1_400).for_each(|ms| step_late(&pace, ms * MS));
+        assert_eq!((rests(&pace), pace.round_max()), (0, ROUND_ALL));
+        assert!(pace.begin().is_none() && pace.rest().is_none() && !pace.is_resting());
+        step_late(&pace, 1_410 * MS);
+        assert_eq!((rests(&pace), pace.round_max()), (REST_PERCENT, ROUND));
+        assert!(pace.begin().is_some());
+    }
+
+    #[test]
+    fn lateness_is_added_up_within_a_span() {
+        let pace = Pace::default();
+        let late = |from_ms: u64| {
+            pace.step_at(from_ms * MS, || 0);
+            step_late(&pace, (from_ms + 3) * MS);
+        };
+        late(1_000);
+        late(1_300);
+        assert_eq!(rests(&pace), 0);
+        late(1_400);
+        assert_eq!(rests(&pace), REST_PERCENT);
+    }
+
+    #[test]
+    fn rests_grow_while_the_loop_is_late_and_fade_while_it_is_not() {
+        let pace = Pace::default();
+        let mut now_ms = 1_000;
+        let mut late = || {
+            pace.step_at(now_ms * MS, || 0);
+            now_ms += 6;
+            step_late(&pace, now_ms * MS);
+            rests(&pace)
+        };
+        assert_eq!([late(), late(), late()], [150, 300, 400]);
+        // A round that begins and ends at once.
+        let mut end = || {
+            now_ms += SPAN_NS / MS + 1;
+            pace.end_at(now_ms * MS, now_ms * MS, 0);
+            rests(&pace)
+        };
+        assert_eq!([end(), end()], [384, 368]);
+        let spans = (0..).take_while(|_| end() > 0).count();
+        assert!((10..100).contains(&spans), "{spans}");
+        // Also without rounds in between.
+        pace.step_at((now_ms + 1) * MS, || 0);
+        step_late(&pace, (now_ms + 9) * MS);
+        assert_eq!(rests(&pace), REST_PERCENT);
+        let hour_ms = now_ms + 3_600_000;
+        pace.end_at(hour_ms * MS, hour_ms * MS, MS);
+        assert_eq!((rests(&pace), pace.rest()), (0, None));
+    }
+
+    #[test]
+    fn a_rest_is_as_long_as_the_round_was_and_a_wait_counts_as_rest() {
+        let pace = Pace::default();
+        pace.rest_percent.store(200, Relaxed);
+        let due = |used_us: u64, took_us: u64| {
+            let began_ns = 1_000 * MS;
+            let now_ns = began_ns + took_us * 1_000;
+            pace.span_began_ns.store(now_ns, Relaxed);
+            pace.end_at(now_ns, began_ns, used_us * 1_000);
+            pace.rest_at(now_ns).map(|rest| rest.as_micros())
+        };
+        assert_eq!(due(100, 100), Some(200));
+        assert_eq!(due(100, 200), Some(100));
+        assert_eq!(due(100, 290), None);
+        assert_eq!(due(100, 9_000), None);
+        assert_eq!(due(5_000, 5_000), Some(u128::from(REST_MAX_NS) / 1_000));
+    }
+
+    #[test]
+    fn a_rest_is_no_lateness_but_what_follows_it_is() {
+        let pace = Pace::default();
+        pace.rest_percent.store(REST_PERCENT, Relaxed);
+        pace.span_began_ns.store(1_000 * MS, Relaxed);
+        pace.step_at(1_000 * MS, || 0);
+        pace.end_at(1_001 * MS, 1_000 * MS, MS);
+        let rest = pace.rest_at(1_001 * MS).unwrap();
+        let due_ns = 1_001 * MS + rest.as_nanos() as u64;
+        step_late(&pace, due_ns + LATE_NS);
+        assert_eq!(rests(&pace), REST_PERCENT);
+        pace.end_at(1_010 * MS, 1_009 * MS, MS);
+        let rest = pace.rest_at(1_010 * MS).unwrap();
+        step_late(&pace, 1_010 * MS + rest.as_nanos() as u64 + LATE_MAX_NS + 1);
+        assert_eq!(rests(&pace), 2 * REST_PERCENT);
+    }
+
+    #[test]
+    fn a_thread_knows_its_waits() {
+        if ThreadPressure::of_this_thread().is_none() {
+            return testing::skip("the kernel does not tell run queue waits");
+        }
+        let pace = Pace::default();
+        (0..3 * STEPS).for_each(|_| pace.step());
+        // It was not late; and what was read once is not read again.
+        WAITS.with_borrow_mut(|waits| {
+            assert!(waits.source.is_some());
+            waits.read_ns();
+            let spins_ns = now_ns();
+            while now_ns() - spins_ns < 100_000 {}
+            assert!(waits.read_ns() <= now_ns() - spins_ns);
+        });
+    }
+}
