@@ -50,7 +50,6 @@ use smallvec::SmallVec;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -166,9 +165,7 @@ impl PoolState {
     fn lead(&self, led: usize, worker: &mut Worker) {
         worker.event_loop = led;
         let event_loop = &self.loops.all()[led];
-        if let Some(rest) = event_loop.pace.rest() {
-            block_in_place(|| thread::sleep(rest));
-        }
+        event_loop.pace.rest();
         self.step(led);
         let round_max = event_loop.pace.round_max();
         event_loop.ready.look(&mut worker.ready_list, round_max);

@@ -61,7 +61,8 @@ impl EventLoop {
 impl EventLoops {
     /// This number of loops, but not more than there may be.
     pub(super) fn new(count: usize) -> io::Result<EventLoops> {
-        let new = |_| Ok(EventLoop { ready: Ready::new()?, pace: Pace::default(), cpu: AtomicUsize::new(NOWHERE) });
+        let new =
+            |_| Ok(EventLoop { ready: Ready::new()?, pace: Pace::new(), cpu: AtomicUsize::new(NOWHERE) });
         (0..count.clamp(1, LOOPS_MAX)).map(new).collect::<io::Result<_>>().map(EventLoops)
     }
 

@@ -14,17 +14,21 @@
 //! A loop that is late for [`LATE_MAX_NS`] within a [`SPAN_NS`] rests from then on
 //! [`REST_PERCENT`] as long as a round's CPU time. If that is too little, its rests grow; while it
 //! is not late, they become shorter until there are none. So few clients, whose requests the
-//! server's share is enough for, do not wait for rests, nor do any on an idle machine.
+//! server's share is enough for, do not wait for rests, nor do any on an idle machine. Clients on
+//! the same machine may keep it busy, too. But in a rest they wait for answers: if no thread of the
+//! machine waits for a CPU at its end, the rest has left a CPU idle, and the next one is shorter.
 //!
 //! A round of a loop that rests is short ([`ROUND`]), so that the kernel does not preempt it.
 //!
 //! All is Relaxed: hints and numbers, of which one that is lost makes a rest too long or too short.
 
-use manx::cpu::ThreadPressure;
+use manx::cpu::{CpuBudget, CpuSet, LimitKind, ThreadPressure, runnable};
+use manx::pool::block_in_place;
 use platform::clock::{now_ns, thread_cpu_ns};
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::Duration;
 
 /// A loop without a step for longer than this is late.
@@ -81,8 +85,9 @@ impl Waits {
 }
 
 /// See [the module](self). Times are those of `platform::clock::now_ns`.
-#[derive(Default)]
 pub(super) struct Pace {
+    /// The number of the machine's CPUs.
+    cpus: u32,
     /// The last step; 0 while the loop has nothing to do.
     stepped_ns: AtomicU64,
     /// The end of the rest; 0 if there is none.
@@ -102,6 +107,15 @@ pub(super) struct Round {
 }
 
 impl Pace {
+    /// Of a loop that does not rest yet.
+    pub(super) fn new() -> Pace {
+        let budget = CpuBudget::now();
+        let online = budget.limits().iter().find(|limit| matches!(limit.kind, LimitKind::Online { .. }));
+        let cpus = online.and_then(|limit| limit.kind.cpus()).map_or(1, CpuSet::len) as u32;
+        let [stepped_ns, due_ns, rest_percent, span_began_ns, late_ns] = [0; 5].map(AtomicU64::new);
+        Pace { cpus, stepped_ns, due_ns, rest_percent, span_began_ns, late_ns }
+    }
+
     /// The calling thread makes a step.
     pub(super) fn step(&self) {
         let now_ns = now_ns();
@@ -146,7 +160,7 @@ impl Pace {
         let spans = (now_ns - self.span_began_ns.load(Relaxed)) / SPAN_NS;
         let before = self.rest_percent.load(Relaxed);
         let shorter = (0..spans.min(64)).fold(before, |percent, _| percent * 24 / 25);
-        self.rest_percent.store(if shorter < REST_PERCENT_MIN { 0 } else { shorter }, Relaxed);
+        self.set_rests(shorter);
     }
 
     /// The loop has nothing to do: what passes now is not lateness.
@@ -188,10 +202,27 @@ impl Pace {
         due_ns != 0 && due_ns > now_ns()
     }
 
-    /// For how long the loop is still to rest, before its next step.
-    pub(super) fn rest(&self) -> Option<Duration> {
+    /// Sleeps for as long as the loop is still to rest, before its next step.
+    pub(super) fn rest(&self) {
         // Rarely another thread has made the loop's steps meanwhile, and a rest is lost.
-        if self.due_ns.load(Relaxed) == 0 { None } else { self.rest_at(now_ns()) }
+        if self.due_ns.load(Relaxed) == 0 {
+            return;
+        }
+        if let Some(rest) = self.rest_at(now_ns()) {
+            block_in_place(|| thread::sleep(rest));
+            // The caller is one of them.
+            if runnable().is_none_or(|threads| threads <= self.cpus) {
+                self.has_rested_in_vain();
+            }
+        }
+    }
+
+    fn has_rested_in_vain(&self) {
+        self.set_rests(self.rest_percent.load(Relaxed) / 2);
+    }
+
+    fn set_rests(&self, percent: u64) {
+        self.rest_percent.store(if percent < REST_PERCENT_MIN { 0 } else { percent }, Relaxed);
     }
 
     fn rest_at(&self, now_ns: u64) -> Option<Duration> {
@@ -224,7 +255,7 @@ mod tests {
 
     #[test]
     fn only_waits_for_a_cpu_make_a_loop_rest() {
-        let pace = Pace::default();
+        let pace = Pace::new();
         // Its first step; then a long command; then nothing to do; then steps in time.
         step_late(&pace, 1_000 * MS);
         pace.step_at(1_100 * MS, || MS);
@@ -232,7 +263,7 @@ mod tests {
         step_late(&pace, 1_200 * MS);
         (1_201..1_400).for_each(|ms| step_late(&pace, ms * MS));
         assert_eq!((rests(&pace), pace.round_max()), (0, ROUND_ALL));
-        assert!(pace.begin().is_none() && pace.rest().is_none() && !pace.is_resting());
+        assert!(pace.begin().is_none() && !pace.is_resting());
         step_late(&pace, 1_410 * MS);
         assert_eq!((rests(&pace), pace.round_max()), (REST_PERCENT, ROUND));
         assert!(pace.begin().is_some());
@@ -240,7 +271,7 @@ mod tests {
 
     #[test]
     fn lateness_is_added_up_within_a_span() {
-        let pace = Pace::default();
+        let pace = Pace::new();
         let late = |from_ms: u64| {
             pace.step_at(from_ms * MS, || 0);
             step_late(&pace, (from_ms + 3) * MS);
@@ -254,7 +285,7 @@ mod tests {
 
     #[test]
     fn rests_grow_while_the_loop_is_late_and_fade_while_it_is_not() {
-        let pace = Pace::default();
+        let pace = Pace::new();
         let mut now_ms = 1_000;
         let mut late = || {
             pace.step_at(now_ms * MS, || 0);
@@ -278,12 +309,12 @@ mod tests {
         assert_eq!(rests(&pace), REST_PERCENT);
         let hour_ms = now_ms + 3_600_000;
         pace.end_at(hour_ms * MS, hour_ms * MS, MS);
-        assert_eq!((rests(&pace), pace.rest()), (0, None));
+        assert_eq!((rests(&pace), pace.rest_at(hour_ms * MS)), (0, None));
     }
 
     #[test]
     fn a_rest_is_as_long_as_the_round_was_and_a_wait_counts_as_rest() {
-        let pace = Pace::default();
+        let pace = Pace::new();
         pace.rest_percent.store(200, Relaxed);
         let due = |used_us: u64, took_us: u64| {
             let began_ns = 1_000 * MS;
@@ -301,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_rest_is_no_lateness_but_what_follows_it_is() {
-        let pace = Pace::default();
+        let pace = Pace::new();
         pace.rest_percent.store(REST_PERCENT, Relaxed);
         pace.span_began_ns.store(1_000 * MS, Relaxed);
         pace.step_at(1_000 * MS, || 0);
@@ -317,11 +348,24 @@ mod tests {
     }
 
     #[test]
+    fn rests_in_vain_end_soon() {
+        let pace = Pace::new();
+        pace.set_rests(REST_PERCENT_MAX);
+        let halves: Vec<u64> = std::iter::repeat_with(|| {
+            pace.has_rested_in_vain();
+            rests(&pace)
+        })
+        .take(3)
+        .collect();
+        assert_eq!(halves, [200, 100, 0]);
+    }
+
+    #[test]
     fn a_thread_knows_its_waits() {
         if ThreadPressure::of_this_thread().is_none() {
             return testing::skip("the kernel does not tell run queue waits");
         }
-        let pace = Pace::default();
+        let pace = Pace::new();
         (0..3 * STEPS).for_each(|_| pace.step());
         // It was not late; and what was read once is not read again.
         WAITS.with_borrow_mut(|waits| {
