@@ -1,7 +1,8 @@
 //! Bytes that were received and not yet understood.
 //!
 //! The buffer grows with what has come, never with what a length only announces, so a client pays
-//! for the memory that it takes. A connection has a buffer only while something is in it: between
+//! for the memory that it takes. A large one is filled with zeros in steps ([`STEP`]): a page of the
+//! machine's memory is taken when something is written there. A connection has a buffer only while something is in it: between
 //! two connections the thread keeps one for the next.
 
 use std::cell::RefCell;
@@ -10,6 +11,8 @@ use std::cell::RefCell;
 const LEAST: usize = 16 * 1024;
 /// … and what is kept of one at most when nothing is in it.
 const KEPT: usize = 256 * 1024;
+/// The most that is prepared for a read.
+const STEP: usize = 256 * 1024;
 
 thread_local! {
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -72,10 +75,12 @@ impl Input {
         }
         if self.end == self.bytes.len() {
             let had = self.bytes.len();
-            // To the double at most, but not beyond what the command needs.
-            let length = self.needed.max(had + LEAST).min(2 * had.max(LEAST));
-            self.bytes.reserve_exact(length - had);
-            self.bytes.resize(length, 0);
+            if had == self.bytes.capacity() {
+                // To the double at most, but not beyond what the command needs.
+                let length = self.needed.max(had + LEAST).min(2 * had.max(LEAST));
+                self.bytes.reserve_exact(length - had);
+            }
+            self.bytes.resize(self.bytes.capacity().min(had + STEP), 0);
         }
     }
 
@@ -152,6 +157,20 @@ mod tests {
             lengths.push(input.bytes.len());
         }
         assert_eq!(lengths, [2 * LEAST, 4 * LEAST, 8 * LEAST, 16 * LEAST, needed]);
+    }
+
+    #[test]
+    fn a_large_one_is_prepared_in_steps() {
+        let mut input = Input::new();
+        let needed = 10 * STEP + 1;
+        input.expect(needed);
+        while input.end < needed {
+            let count = input.room().len();
+            assert!((1..=STEP).contains(&count), "{count}");
+            assert!(input.bytes.capacity() <= (2 * input.end).clamp(2 * LEAST, needed));
+            input.came(count);
+        }
+        assert_eq!(input.bytes.len(), needed);
     }
 
     #[test]

@@ -308,7 +308,7 @@ mod tests {
         step_late(&pace, (now_ms + 9) * MS);
         assert_eq!(rests(&pace), REST_PERCENT);
         let hour_ms = now_ms + 3_600_000;
-        pace.end_at(hour_ms * MS, hour_ms * MS, MS);
+        pace.end_at(hour_ms * MS, (hour_ms - 1) * MS, MS);
         assert_eq!((rests(&pace), pace.rest_at(hour_ms * MS)), (0, None));
     }
 
