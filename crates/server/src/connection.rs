@@ -20,6 +20,7 @@ use crate::command::{Call, Client, execute};
 use crate::input::Input;
 use crate::peer::{Peer, Registration};
 use crate::resp::{Limits, Parser, Replies, Step};
+use crate::room::LARGE;
 use crate::shared::{Shared, count};
 use crate::transact::settle;
 use crate::transport::Transport;
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     out: Replies,
     /// The client has closed its side, so there is more to read than bytes.
     expects_end: bool,
+    /// It may receive a large command (`room.rs`).
+    has_claim: bool,
     /// The peer has been told ([`Peer::establish`]).
     is_established: bool,
     /// The last field: when the last registration is dropped, no connection has the store any more.
@@ -54,6 +57,8 @@ pub(crate) struct Connection {
 pub(crate) enum Turn {
     /// There may be more to read; answers may be waiting too ([`Connection::is_behind`]).
     Again,
+    /// There may be more to read, but there is no room for it now ([`Connection::claim`]).
+    Crowded,
     /// There is nothing to read now, and all answers are sent.
     Read,
     /// There is nothing to read now, and answers are waiting for the client to read.
@@ -81,6 +86,7 @@ impl Connection {
             session,
             out,
             expects_end: false,
+            has_claim: false,
             is_established: false,
             _registration: registration,
         };
@@ -97,7 +103,8 @@ impl Connection {
 
     /// Reads once, and does what has come completely. What it returns is [`Connection::deliver`]'s,
     /// which sends the answers: [`Turn::Again`] if there may be more to read then, [`Turn::Read`]
-    /// if not, [`Turn::Over`] if nothing can be sent any more.
+    /// if not, [`Turn::Crowded`] if there is no room for it, [`Turn::Over`] if nothing can be sent
+    /// any more.
     pub(crate) fn receive(&mut self) -> Turn {
         let received = self.read();
         // Before the answers are sent: the next connection of the batch takes this buffer.
@@ -108,6 +115,9 @@ impl Connection {
     fn read(&mut self) -> Turn {
         if self.client.is_leaving {
             return Turn::Read;
+        }
+        if self.input.needed() > LARGE && !self.claim() {
+            return Turn::Crowded;
         }
         let room = self.input.room();
         let asked = room.len();
@@ -129,11 +139,32 @@ impl Connection {
             return Turn::Over;
         }
         self.establish();
+        if self.has_claim && self.input.needed() <= LARGE {
+            self.release();
+        }
         if got == asked || self.expects_end || !self.transport.short_read_is_all() {
             Turn::Again
         } else {
             Turn::Read
         }
+    }
+
+    /// Whether the rest of a large command may be received now.
+    pub(crate) fn claim(&mut self) -> bool {
+        let (bytes, received) = (self.input.needed(), self.input.received().len());
+        self.has_claim = self.shared.room.claim(self.client.peer.id, bytes, received);
+        self.has_claim
+    }
+
+    #[cold]
+    fn release(&mut self) {
+        self.has_claim = false;
+        self.shared.room.release(self.client.peer.id);
+    }
+
+    /// Waits until there may be room for the rest of a large command.
+    pub(crate) fn wait_for_room(&self) {
+        self.shared.room.wait();
     }
 
     /// Notes that the client has identified itself, once it has.
@@ -155,7 +186,7 @@ impl Connection {
         match sent {
             Turn::Read => received,
             // Invariant 4. What piles up meanwhile has its bound.
-            Turn::Write if received == Turn::Again => Turn::Again,
+            Turn::Write if received != Turn::Read => received,
             turn => turn,
         }
     }
@@ -278,6 +309,9 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.shared.buffers.forget(self.peer());
+        if self.has_claim {
+            self.release();
+        }
         self.transport.end();
     }
 }

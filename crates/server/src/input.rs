@@ -54,6 +54,11 @@ impl Input {
         self.needed = self.start.saturating_add(bytes);
     }
 
+    /// What the command that was not understood needs at least, in bytes.
+    pub(crate) fn needed(&self) -> usize {
+        self.needed.saturating_sub(self.start)
+    }
+
     /// Room for more: never empty.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.end == self.bytes.len() {

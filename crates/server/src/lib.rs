@@ -63,6 +63,7 @@ mod password;
 mod peer;
 pub mod resp;
 mod retry_locks;
+mod room;
 mod scores;
 mod server;
 mod shared;

@@ -9,6 +9,7 @@ use crate::memory::Memory;
 use crate::options::Options;
 use crate::peer::Peers;
 use crate::retry_locks::RetryLocks;
+use crate::room::Room;
 use crate::stop::Stop;
 use crate::turn::Turn;
 use manx::lock::Mutex;
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) keyspace: Keyspace,
     pub(crate) memory: Memory,
     pub(crate) buffers: Buffers,
+    pub(crate) room: Room,
     /// What may be evicted.
     pub(crate) candidates: Mutex<Candidates>,
     /// Held while a write deletes what no client sees any more.
@@ -55,6 +57,7 @@ impl Shared {
             store,
             memory: Memory::new(&options),
             buffers: Buffers::new(options.buffers_bytes_max),
+            room: Room::default(),
             candidates: Mutex::default(),
             purge: Mutex::default(),
             retry_locks: RetryLocks::new(),

@@ -2,7 +2,7 @@
 
 mod support;
 
-use server::resp::Reply::{Array, Error};
+use server::resp::Reply::{Array, Bulk, Error, Simple};
 use server::{Eviction, Options, Server};
 use support::*;
 use testing::until;
@@ -254,5 +254,66 @@ fn the_client_with_the_largest_buffers_goes_if_all_together_have_too_much() {
         until("it is gone", || info(it, "clients", "connected_clients") == 5);
         drop(clients);
         until("nothing is left", || info(it, "memory", "mem_clients_normal") < MIB as u64 / 4);
+    }
+}
+
+/// More than there is room for at the same time.
+#[test]
+fn large_commands_wait_for_each_other_and_for_no_slow_client() {
+    const BLOCK: usize = 251;
+    const BYTES: usize = BLOCK * 100_000;
+    const CLIENTS: u8 = 8;
+    for_each_model(|server| {
+        let block = |of: u8| -> Vec<u8> { (0..BLOCK).map(|at| at as u8 ^ of).collect() };
+        let value = |of: u8| block(of).repeat(BYTES / BLOCK);
+        // These send a part, and the rest when all others are done.
+        let mut slow: Vec<_> = (0..4).map(|_| Client::to(server)).collect();
+        let command = frame(&[b"SET", b"slow", &value(99)]);
+        let (part, rest) = command.split_at(2 << 20);
+        slow.iter_mut().for_each(|client| client.send(part));
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                scope.spawn(move || {
+                    let it = &mut Client::to(server);
+                    let key = [b'a' + client % 2];
+                    // Also a small command behind a large one.
+                    it.send(&frame(&[b"SET", &key, &value(client)]));
+                    it.send(&frame(&[b"STRLEN", &key]));
+                    assert_eq!(it.next(), Some(ok()));
+                    assert_eq!(it.next(), Some(int(BYTES as i64)));
+                    it.expect("PING", Simple("PONG".into()));
+                });
+            }
+        });
+        let it = &mut Client::to(server);
+        for (key, parity) in [("a", 0), ("b", 1)] {
+            let Bulk(found) = it.ask(&format!("GET {key}")) else { panic!("no value") };
+            let writer = found[0];
+            assert!(writer < CLIENTS && writer % 2 == parity && found == value(writer));
+        }
+        // One is gone before it is done.
+        drop(slow.pop());
+        for client in &mut slow {
+            client.send(rest);
+            assert_eq!(client.next(), Some(ok()));
+        }
+        assert!(it.ask("GET slow") == Bulk(value(99)));
+    });
+}
+
+#[test]
+fn a_server_ends_while_large_commands_wait_for_room() {
+    for model in MODELS {
+        let server = start(options(model));
+        let clients: Vec<_> = (0..8)
+            .map(|_| {
+                let mut client = Client::to(&server);
+                client.send(&frame(&[b"SET", b"k", &vec![b'x'; 60 << 20]])[..3 << 20]);
+                client
+            })
+            .collect();
+        server.stop();
+        server.wait();
+        drop(clients);
     }
 }

@@ -20,6 +20,9 @@
 //! not wait for the rest ([`DELAY`]). The clock is read between two connections, so a command that
 //! takes long itself also delays the answers of the connections before it.
 //!
+//! Connections that are to receive a large command wait until there is room for it (`room.rs`,
+//! `crowd.rs`).
+//!
 //! Answers that wait for a disk ([`Left::Late`]) are sent by further jobs, which wait for it: so
 //! the disk delays neither a leader nor clients whose answers are ready.
 //!
@@ -31,6 +34,7 @@
 
 mod batch;
 mod connections;
+mod crowd;
 mod loops;
 mod pace;
 mod ready;
@@ -42,6 +46,7 @@ use crate::peer::Peer;
 use crate::shared::Shared;
 use batch::{Batch, Batches};
 use connections::Connections;
+use crowd::Crowd;
 use loops::{EventLoop, EventLoops};
 use manx::pool::{Control, FriendlyPool, Shutdown, block_in_place};
 use ready::ReadyList;
@@ -79,6 +84,7 @@ struct PoolState {
     watch: Watch,
     batches: Batches,
     all: Connections,
+    crowd: Crowd,
     is_over: AtomicBool,
 }
 
@@ -98,8 +104,8 @@ impl Pool {
         let loops = EventLoops::new(pool.stats().target as usize)?;
         let watch = Watch::new(loops.all().len(), FOLLOWERS);
         let batches = Batches::new(watch.slots());
-        let (all, is_over) = (Connections::new(), AtomicBool::new(false));
-        let state = Arc::new(PoolState { shared, pool, loops, watch, batches, all, is_over });
+        let (all, crowd, is_over) = (Connections::new(), Crowd::default(), AtomicBool::new(false));
+        let state = Arc::new(PoolState { shared, pool, loops, watch, batches, all, crowd, is_over });
         for slot in 0..state.watch.slots() {
             let one = Arc::clone(&state);
             let worker = Worker { slot, event_loop: 0, ready_list: ReadyList::new(), notified: Vec::new() };
@@ -277,10 +283,32 @@ impl PoolState {
             match self.deliver(served) {
                 Left::Late => late.push(Arc::clone(served)),
                 Left::More => again.push(Arc::clone(served)),
+                Left::Crowded => self.wait_for_room(Arc::clone(served)),
                 Left::Idle | Left::Over => {}
             }
         }
         self.deliver_later(late);
+    }
+
+    /// Serves this connection again when there is room for what it is to receive. One job waits for
+    /// all of them, so that they take no workers from others.
+    fn wait_for_room(self: &Arc<PoolState>, served: Arc<Served>) {
+        if !self.crowd.join(served) {
+            return;
+        }
+        let state = Arc::clone(self);
+        // Refused only at the end, when there are no connections.
+        let _ = self.pool.execute(move || {
+            while !state.is_over()
+                && let Some(admitted) = state.crowd.admit(|served| served.has_room())
+            {
+                if admitted.is_empty() {
+                    block_in_place(|| state.shared.room.wait());
+                } else {
+                    state.hand_over(admitted);
+                }
+            }
+        });
     }
 
     fn deliver(&self, served: &Served) -> Left {
@@ -303,8 +331,10 @@ impl PoolState {
             let mut again = Vec::new();
             late.retain(|served| {
                 let left = state.deliver(served);
-                if left == Left::More {
-                    again.push(Arc::clone(served));
+                match left {
+                    Left::More => again.push(Arc::clone(served)),
+                    Left::Crowded => state.wait_for_room(Arc::clone(served)),
+                    Left::Late | Left::Idle | Left::Over => {}
                 }
                 left == Left::Late
             });

@@ -29,9 +29,10 @@ fn serve(mut connection: Connection) {
     loop {
         match connection.turn() {
             Turn::Read => {}
+            Turn::Crowded if !connection.is_behind() => connection.wait_for_room(),
             // The next read may wait for a client that waits for its answers.
             Turn::Again if !connection.is_behind() => {}
-            Turn::Again | Turn::Write => match wait_until_sent(&mut connection) {
+            Turn::Again | Turn::Crowded | Turn::Write => match wait_until_sent(&mut connection) {
                 Ok(Turn::Over) | Err(_) => return,
                 Ok(_) => {}
             },
@@ -48,6 +49,7 @@ fn wait_until_sent(connection: &mut Connection) -> io::Result<Turn> {
     loop {
         match connection.turn() {
             Turn::Again => {}
+            Turn::Crowded => connection.wait_for_room(),
             // After the client has closed its side, the socket is always readable, so the thread
             // then waits for the other direction alone.
             Turn::Write => poll::wait_to_write(peer.socket.as_raw_fd(), connection.reads()),

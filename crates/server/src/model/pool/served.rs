@@ -72,6 +72,8 @@ pub(super) enum Left {
     Idle,
     /// It is QUEUED: there is more to do, but other connections come first.
     More,
+    /// It is QUEUED: there is more to receive, but no room for it.
+    Crowded,
     /// It is RUNNING: there are further answers to deliver, which wait for a disk.
     Late,
     /// It has ended.
@@ -137,6 +139,11 @@ impl Served {
         self.is_owed.swap(false, Ordering::Acquire)
     }
 
+    /// Whether the rest of a large command may be received now. Of a connection that is QUEUED.
+    pub(super) fn has_room(&self) -> bool {
+        self.inner().connection.as_mut().is_none_or(Connection::claim)
+    }
+
     /// Whether its answers wait for a disk.
     pub(super) fn awaits_disk(&self) -> bool {
         self.inner().connection.as_ref().is_some_and(Connection::awaits_disk)
@@ -152,6 +159,11 @@ impl Served {
                 // The state stays RUNNING, so no thread serves it again.
                 Turn::Over => return Left::Over,
                 Turn::Again => {}
+                Turn::Crowded => {
+                    // Release: as below.
+                    self.state.store(QUEUED, Ordering::Release);
+                    return Left::Crowded;
+                }
                 Turn::Read | Turn::Write => {
                     // Release: the thread that serves it next sees what was done. Acquire: what
                     // came since is seen by the next turn.
