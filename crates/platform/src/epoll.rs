@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(set.add(here.as_raw_fd(), 2, Interest::Edges), Err(libc::EEXIST));
         let told = |timeout_ms| {
             let mut all = Vec::new();
-            set.wait(timeout_ms, |event| all.push((event.number, event.is_ending)));
+            set.wait(timeout_ms, EVENTS_MAX, |event| all.push((event.number, event.is_ending)));
             all
         };
         // It can be written.
