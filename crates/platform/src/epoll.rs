@@ -100,8 +100,8 @@ impl Epoll {
     }
 
     /// Tells of those that have something to do, up to `most` and [`EVENTS_MAX`]; the others come
-    /// first next time. Waits this long if there are none: not at all for 0, as long as it takes for
-    /// -1. Tells of none if a signal came, or the time is over.
+    /// first next time. Waits this long if there are none: not at all for 0, as long as it takes
+    /// for -1. Tells of none if a signal came, or the time is over.
     pub fn wait(&self, timeout_ms: i32, most: usize, each: impl FnMut(Event)) {
         let mut room = [const { MaybeUninit::<libc::epoll_event>::uninit() }; EVENTS_MAX];
         let (set, most) = (self.0.descriptor() as usize, most.clamp(1, EVENTS_MAX));
