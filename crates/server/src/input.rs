@@ -1,9 +1,9 @@
 //! Bytes that were received and not yet understood.
 //!
 //! The buffer grows with what has come, never with what a length only announces, so a client pays
-//! for the memory that it takes. A large one is filled with zeros in steps ([`STEP`]): a page of the
-//! machine's memory is taken when something is written there. A connection has a buffer only while
-//! something is in it: between two connections the thread keeps one for the next.
+//! for the memory that it takes. A large one is filled with zeros in steps ([`STEP`]): a page of
+//! memory is taken when something is written there. A connection has a buffer only while something
+//! is in it: between two connections the thread keeps one for the next.
 
 use std::cell::RefCell;
 
