@@ -8,7 +8,7 @@ use crate::file::File;
 use crate::syscall::{check, syscall1, syscall4, syscall6};
 use core::mem::{ManuallyDrop, MaybeUninit};
 
-/// As many are told of at once, at most.
+/// The maximum number of events that one call reports.
 pub const EVENTS_MAX: usize = 256;
 
 /// A set of descriptors.

@@ -20,11 +20,13 @@
 //!
 //! A round of a loop that rests is short ([`ROUND`]), so that the kernel does not preempt it.
 //!
-//! All is Relaxed: hints and numbers, of which one that is lost makes a rest too long or too short.
+//! All accesses are Relaxed. The values are hints and counts: a lost update makes a rest too long
+//! or too short, and nothing else depends on them.
 
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, ThreadPressure, runnable};
 use manx::pool::block_in_place;
 use platform::clock::{now_ns, thread_cpu_ns};
+use platform::epoll::EVENTS_MAX;
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -50,7 +52,7 @@ const REST_MIN_NS: u64 = 50_000;
 /// The maximum number of connections in a round, if the loop rests, …
 const ROUND: usize = 48;
 /// … and if it does not.
-const ROUND_ALL: usize = 256;
+const ROUND_ALL: usize = EVENTS_MAX;
 /// A thread's waits are read after this number of its steps.
 const STEPS: u32 = 64;
 
