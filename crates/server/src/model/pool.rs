@@ -56,7 +56,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use watch::Watch;
+use watch::{Watch, roams};
 
 /// The number of followers. Most of them are parked, unless leaders are preempted.
 const FOLLOWERS: usize = 8;
@@ -200,6 +200,9 @@ impl PoolState {
             let EventLoop { pace, ready, .. } = &self.loops.all()[stopped];
             if pace.is_resting() {
                 return false;
+            }
+            if roams(*slot) && self.loops.all()[stopped].is_on_this_cpu() {
+                platform::cpu::leave();
             }
             ready.look(ready_list, pace.round_max());
             left = self.batches.unfinished(stopped);

@@ -49,6 +49,11 @@ pub(super) struct Place {
 }
 
 impl EventLoop {
+    /// Whether its leader last served on the CPU that the calling thread runs on.
+    pub(super) fn is_on_this_cpu(&self) -> bool {
+        self.cpu.load(Relaxed) == platform::cpu::current()
+    }
+
     /// The leader, which calls it, is about to serve.
     pub(super) fn is_here(&self) {
         let cpu = platform::cpu::current();
@@ -144,6 +149,19 @@ mod tests {
             client.write_all(b"PING\r\n").unwrap();
             assert_eq!((told(0), told(1)), (false, true));
         }
+    }
+
+    #[test]
+    fn a_loop_is_where_its_leader_served() {
+        let of_test = std::thread::spawn(|| {
+            let loops = EventLoops::new(1).unwrap();
+            let one = &loops.all()[0];
+            assert!(!one.is_on_this_cpu(), "no leader is known");
+            platform::cpu::restrict(1);
+            one.is_here();
+            assert!(one.is_on_this_cpu());
+        });
+        of_test.join().unwrap();
     }
 
     #[test]
