@@ -13,7 +13,7 @@ use platform::fork;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How far a look has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +58,11 @@ impl Collector {
     #[cold]
     pub(super) fn wake(&self, look: impl FnMut() -> Look + Send + 'static) {
         let Some(period) = self.period else { return };
-        // Release: the thread finds what the caller left.
-        self.signals.is_woken.store(true, Ordering::Release);
+        // Release: the thread finds what the caller left. If it was woken and has not seen it yet, it
+        // will.
+        if self.signals.is_woken.swap(true, Ordering::Release) {
+            return;
+        }
         let mut thread = self.thread.lock();
         if let Some(thread) = &*thread {
             return thread.handle.thread().unpark();
@@ -67,6 +70,10 @@ impl Collector {
         let signals = Arc::clone(&self.signals);
         let builder = thread::Builder::new().name("manx-collect".into());
         let handle = builder.spawn(move || signals.serve(period, look)).ok();
+        // Without a thread, the next one that leaves something tries again.
+        if handle.is_none() {
+            self.signals.is_woken.store(false, Ordering::Release);
+        }
         *thread = handle.map(|handle| Thread { handle, generation: fork::generation() });
     }
 }
@@ -84,13 +91,24 @@ impl Signals {
             let mut looked = Look::Later;
             while looked != Look::Done {
                 if looked == Look::Later {
-                    thread::park_timeout(period);
+                    self.pause(period);
                 }
                 if self.is_over.load(Ordering::Acquire) {
                     return;
                 }
                 looked = look();
             }
+        }
+    }
+
+    /// Waits for this long, even if it is woken, or for the end.
+    fn pause(&self, period: Duration) {
+        let began = Instant::now();
+        // Acquire: see `drop`.
+        while !self.is_over.load(Ordering::Acquire)
+            && let Some(left) = period.checked_sub(began.elapsed())
+        {
+            thread::park_timeout(left);
         }
     }
 }
@@ -135,6 +153,20 @@ mod tests {
         }
         drop(collector);
         assert!(seen.recv().is_err(), "it looks no more, and has nothing any more");
+    }
+
+    #[test]
+    fn it_pauses_for_the_whole_period_even_if_it_is_woken() {
+        let collector = Collector::new(Some(Duration::from_secs(3_600)));
+        for _ in 0..1_000 {
+            collector.wake(|| unreachable!("an hour has not passed"));
+            thread::yield_now();
+        }
+        // Its thread would have panicked.
+        let thread = collector.thread.lock().take().expect("there is a thread");
+        collector.signals.is_over.store(true, Ordering::Release);
+        thread.handle.thread().unpark();
+        assert!(thread.handle.join().is_ok());
     }
 
     #[test]

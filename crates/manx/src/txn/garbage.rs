@@ -167,13 +167,18 @@ impl VersionStore {
         }
     }
 
-    /// The collector is about to sleep. Returns false if something has come.
+    /// The collector is about to sleep. Returns false if something has come; then no commit has to
+    /// wake it.
     fn sleep(&self) -> bool {
-        self.bins.iter().all(|bin| {
+        let sleeps = self.bins.iter().all(|bin| {
             let mut bin = bin.0.lock();
             bin.sleeps = bin.is_empty();
             bin.sleeps
-        })
+        });
+        if !sleeps {
+            self.bins.iter().for_each(|bin| bin.0.lock().sleeps = false);
+        }
+        sleeps
     }
 
     pub(super) fn left(&self) -> Left {
@@ -294,5 +299,32 @@ impl Garbage {
         }
         self.retired.free_some();
         self.unseen > 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Isolation, Options, Store};
+    use super::*;
+
+    /// Else each commit to an empty bin would wake it for nothing.
+    #[test]
+    fn commits_wake_the_collector_only_if_it_sleeps() {
+        let store = Store::in_memory(Options::default().collect_every(None));
+        // Not the first bin's.
+        let mut sessions: Vec<_> = (0..3).map(|_| store.session().unwrap()).collect();
+        let versions = &store.0.versions;
+        let count = |is: fn(&Garbage) -> bool| versions.bins.iter().filter(|bin| is(&bin.0.lock())).count();
+        assert!(versions.sleep());
+        for value in [b"old", b"new"] {
+            let mut transaction = sessions[2].begin(Isolation::Snapshot).unwrap();
+            transaction.put(b"key", value).unwrap();
+            transaction.commit().unwrap();
+        }
+        assert_eq!(count(|bin| !bin.is_empty()), 1);
+        assert!(!versions.sleep());
+        assert_eq!(count(|bin| bin.sleeps), 0);
+        while versions.collect() != Look::Done {}
+        assert_eq!(count(|bin| bin.sleeps), versions.bins.len());
     }
 }
