@@ -56,7 +56,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use watch::{Watch, roams};
+use watch::{WATCHERS, Watch, roams};
 
 /// The number of followers. Most of them are parked, unless leaders are preempted.
 const FOLLOWERS: usize = 8;
@@ -64,9 +64,10 @@ const FOLLOWERS: usize = 8;
 const DELAY: Duration = Duration::from_micros(50);
 /// Answers that are sent together, usually.
 const TOGETHER: usize = 64;
-/// After this number of rounds a leader queues itself anew, which lets the pool decide whether
-/// its worker goes on.
+/// After this number of rounds a leader may queue itself anew: it does if other jobs are queued …
 const ROUNDS: u32 = 64;
+/// … or if its job has taken this time. That lets the pool decide whether its worker goes on.
+const JOB: Duration = Duration::from_millis(20);
 /// The maximum number of workers that replace workers which wait for a disk. It is higher than
 /// usual, because one commit of many transactions costs as much as a commit of one.
 const MAX_BLOCKING_THREADS: usize = 256;
@@ -142,9 +143,10 @@ impl PoolState {
         self.is_over.load(Ordering::Acquire)
     }
 
-    /// Leads, or watches until there is something to do, for [`ROUNDS`] rounds.
+    /// Leads, or watches until there is something to do, for some rounds.
     fn run_rounds(self: Arc<PoolState>, mut worker: Worker) {
-        for _ in 0..ROUNDS {
+        let began = Instant::now();
+        for number in 1u32.. {
             if self.is_over() {
                 return;
             }
@@ -160,6 +162,9 @@ impl PoolState {
                 let round = pace.begin();
                 self.serve(&self.batches.begin(worker.slot, batch), &mut worker.notified);
                 pace.end(round);
+            }
+            if number.is_multiple_of(ROUNDS) && (self.pool.has_queued() || began.elapsed() > JOB) {
+                break;
             }
         }
         let state = Arc::clone(&self);
@@ -199,7 +204,7 @@ impl PoolState {
         let look = |stopped: usize| {
             let EventLoop { pace, ready, .. } = &self.loops.all()[stopped];
             if pace.is_resting() {
-                return false;
+                return None;
             }
             if roams(*slot) && self.loops.all()[stopped].is_on_this_cpu() {
                 platform::cpu::leave();
@@ -207,7 +212,8 @@ impl PoolState {
             ready.look(ready_list, pace.round_max());
             left = self.batches.unfinished(stopped);
             // At the end, `ready_list` has a number that is no connection's.
-            !ready_list.is_empty() || left.is_some()
+            let is_found = !ready_list.is_empty() || left.is_some();
+            is_found.then(|| if pace.is_short_of_cpus() { FOLLOWERS } else { WATCHERS })
         };
         *event_loop = block_in_place(|| self.watch.follow(*slot, look));
         if !ready_list.is_empty() {

@@ -170,15 +170,19 @@ impl Pace {
         self.stepped_ns.store(0, Relaxed);
     }
 
+    /// Whether the loop was late so often that it rests.
+    pub(super) fn is_short_of_cpus(&self) -> bool {
+        self.rest_percent.load(Relaxed) != 0
+    }
+
     /// The number of connections to serve in a round.
     pub(super) fn round_max(&self) -> usize {
-        if self.rest_percent.load(Relaxed) == 0 { ROUND_ALL } else { ROUND }
+        if self.is_short_of_cpus() { ROUND } else { ROUND_ALL }
     }
 
     /// The calling thread is about to serve a round; none if the loop does not rest.
     pub(super) fn begin(&self) -> Option<Round> {
-        let rests = self.rest_percent.load(Relaxed) != 0;
-        rests.then(|| Round { began_ns: now_ns(), cpu_ns: thread_cpu_ns() })
+        self.is_short_of_cpus().then(|| Round { began_ns: now_ns(), cpu_ns: thread_cpu_ns() })
     }
 
     /// The calling thread has served a round.

@@ -24,10 +24,12 @@
 //! But an idle server must not wake up a thousand times a second, and an undisturbed one not many
 //! thousand times. Followers that have seen no step for a while park, as long as a thread waits in
 //! epoll for each loop: that thread serves the next connection. When a connection wakes it and no
-//! follower watches, it wakes a follower first, because serving may take long. On a busy server a
-//! few ([`WATCHERS`]) go on watching, so no thread has to be woken; now and then a step sees to it
-//! that they do ([`WAKING`]). The others park, until a leader is found preempted: then all watch
-//! for a while.
+//! follower watches, it wakes a follower first, because serving may take long. On a busy server one
+//! ([`WATCHERS`]) goes on watching, so no thread has to be woken; now and then a step sees to it
+//! that it does ([`WAKING`]). The others park, until the server is short of CPUs (`pace.rs`) and a
+//! leader is found preempted: then all watch for a while. On other servers a leader is preempted
+//! for a moment by a client or by another leader, and eight followers would cost both more time
+//! than they save (8 % of a CPU).
 //!
 //! Each of these threads has a *slot*, which holds its state.
 //!
@@ -59,8 +61,8 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(1);
 /// A follower parks after this number of checks in which nothing has happened.
 const QUIET: u32 = 64;
-/// The number of followers that watch while the server is busy and no leader is preempted.
-const WATCHERS: usize = 3;
+/// The number of followers that watch while the server is busy, unless it is short of CPUs.
+pub(super) const WATCHERS: usize = 1;
 /// Each step whose number is a multiple of this wakes parked followers, if fewer watch than that.
 const WAKING: u64 = 32;
 
@@ -201,8 +203,9 @@ impl Watch {
     }
 
     /// Watches from this slot. Calls `look` for each loop whose leader has made no step since the
-    /// last check, and returns the first one for which that returns true.
-    pub(super) fn follow(&self, slot: usize, mut look: impl FnMut(usize) -> bool) -> usize {
+    /// last check, and returns the first one for which that returns something: the number of
+    /// followers that are to watch now.
+    pub(super) fn follow(&self, slot: usize, mut look: impl FnMut(usize) -> Option<usize>) -> usize {
         let slot = &self.slots[slot];
         *slot.thread() = Some(thread::current());
         slot.state.store(WATCHING, SeqCst);
@@ -227,9 +230,9 @@ impl Watch {
                 let now = steps(&self.loops[number]);
                 if std::mem::replace(seen, now) != now {
                     quiet = if is_spare { quiet } else { 0 };
-                } else if look(number) {
+                } else if let Some(wanted) = look(number) {
                     slot.state.store(SERVING, SeqCst);
-                    self.wake(usize::MAX);
+                    self.wake(wanted.max(1).saturating_sub(self.watching()));
                     return number;
                 }
             }
@@ -261,7 +264,7 @@ mod tests {
             looks.push(event_loop);
             // The other one goes on.
             watch.step(0);
-            looks.len() > 3
+            (looks.len() > 3).then_some(1)
         });
         assert_eq!((found, &looks[looks.len() - 3..]), (1, &[1, 1, 1][..]));
     }
@@ -272,7 +275,7 @@ mod tests {
         let mut looks = 0;
         watch.follow(1, |_| {
             looks += 1;
-            looks == 3
+            (looks == 3).then_some(1)
         });
         assert_eq!(looks, 3);
     }
@@ -286,7 +289,7 @@ mod tests {
             let mut looks = 0;
             follower.follow(1, |_| {
                 looks += 1;
-                looks > 3 * QUIET
+                (looks > 3 * QUIET).then_some(1)
             });
             sender.send(looks)
         });
@@ -306,7 +309,7 @@ mod tests {
                 let mut looks = 0;
                 watch.follow(slot, |_| {
                     looks += 1;
-                    looks > QUIET
+                    (looks > QUIET).then_some(FOLLOWERS)
                 });
                 sender.send(slot)
             });
@@ -324,6 +327,16 @@ mod tests {
             (0..FOLLOWERS).map(|_| receiver.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
         woken.sort_unstable();
         assert!(woken.into_iter().eq(1..=FOLLOWERS));
+    }
+
+    #[test]
+    fn a_follower_that_leads_leaves_as_many_that_watch_as_are_wanted() {
+        for (wanted, watching) in [(0, 1), (1, 1), (2, 2), (8, 3)] {
+            let watch = Watch::new(1, 4);
+            watch.slots[2..].iter().for_each(|slot| slot.state.store(PARKED, SeqCst));
+            watch.follow(1, |_| Some(wanted));
+            assert_eq!(watch.watching(), watching);
+        }
     }
 
     #[test]
@@ -351,7 +364,7 @@ mod tests {
             let (watch, is_preempted, sender) =
                 (Arc::clone(&watch), Arc::clone(&is_preempted), sender.clone());
             thread::spawn(move || {
-                watch.follow(slot, |_| is_preempted.load(SeqCst));
+                watch.follow(slot, |_| is_preempted.load(SeqCst).then_some(FOLLOWERS));
                 sender.send(slot)
             });
         }
@@ -378,7 +391,7 @@ mod tests {
                     let mut looks = 0;
                     watch.follow(1, |_| {
                         looks += 1;
-                        sender.send(looks).is_err() || looks > QUIET
+                        (sender.send(looks).is_err() || looks > QUIET).then_some(1)
                     });
                     looks
                 }
