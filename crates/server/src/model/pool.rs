@@ -188,7 +188,7 @@ impl PoolState {
             self.step(led);
             self.watch.end_wait(led);
         }
-        event_loop.is_here();
+        self.loops.is_here(led);
     }
 
     /// The calling thread serves this loop, and goes on.

@@ -9,6 +9,13 @@
 //! CPU of the network card's queue. Threads are not bound to CPUs: where the kernel puts a leader,
 //! there its connections go.
 //!
+//! If no leader runs there, a connection moves to a loop that has nothing to do.
+//!
+//! Two leaders on one CPU do no more than one, and wait for each other. They stay there if a client
+//! needs all of another CPU, and each of them that came there would take time from it. So a loop
+//! whose leader was nearly always on the CPU of an earlier one's *merges*: for [`MERGED_NS`] its
+//! connections move to that one. Then it has its share again, and it shows whether that was right.
+//!
 //! The CPU is asked for in every [`TURNS`]th turn, so a connection whose client has no steady CPU
 //! costs two system calls in that number of turns.
 //!
@@ -20,9 +27,11 @@
 
 use super::pace::Pace;
 use super::ready::Ready;
+use platform::clock::now_ns;
 use socket2::Socket;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 
 /// A connection is looked at after this number of turns.
 const TURNS: u32 = if cfg!(test) { 1 } else { 16 };
@@ -30,13 +39,54 @@ const TURNS: u32 = if cfg!(test) { 1 } else { 16 };
 const LOOPS_MAX: usize = 16;
 /// Not a CPU: the leader has not begun.
 const NOWHERE: usize = usize::MAX - 1;
+/// A loop merges if its leader, in this time …
+const SPAN_NS: u64 = 200_000_000;
+/// … was on the CPU of an earlier one's leader in this part of the rounds, …
+const SHARED_PERCENT: u64 = 95;
+/// … which are looked at when this number of them is over.
+const ROUNDS: u32 = 64;
+/// How long it stays merged.
+const MERGED_NS: u64 = 1_000_000_000;
 
 /// A loop.
 pub(super) struct EventLoop {
     pub(super) ready: Ready,
     pub(super) pace: Pace,
-    /// Where its leader was when it last served. Relaxed: a hint.
+    /// Where its leader was when it last served. Relaxed, as all that follows: a hint.
     cpu: AtomicUsize,
+    company: Company,
+}
+
+/// How often a loop's leader was on the CPU of an earlier one's leader.
+#[derive(Default)]
+struct Company {
+    /// The beginning of the present span.
+    began_ns: AtomicU64,
+    rounds: AtomicU32,
+    shared: AtomicU32,
+    /// The loop is merged until then.
+    until_ns: AtomicU64,
+}
+
+impl Company {
+    /// The leader begins a round. Several threads may lead for a moment, and a count may be lost.
+    fn count(&self, shares: bool, now_ns: impl FnOnce() -> u64) {
+        let rounds = self.rounds.fetch_add(1, Relaxed) + 1;
+        let shared = self.shared.fetch_add(u32::from(shares), Relaxed) + u32::from(shares);
+        if rounds % ROUNDS != 0 {
+            return;
+        }
+        let now_ns = now_ns();
+        if now_ns.saturating_sub(self.began_ns.load(Relaxed)) < SPAN_NS {
+            return;
+        }
+        self.began_ns.store(now_ns, Relaxed);
+        self.rounds.store(0, Relaxed);
+        self.shared.store(0, Relaxed);
+        if u64::from(shared) * 100 >= u64::from(rounds) * SHARED_PERCENT {
+            self.until_ns.store(now_ns + MERGED_NS, Relaxed);
+        }
+    }
 }
 
 /// All loops.
@@ -54,25 +104,36 @@ impl EventLoop {
         self.cpu.load(Relaxed) == platform::cpu::current()
     }
 
-    /// The leader, which calls it, is about to serve.
-    pub(super) fn is_here(&self) {
-        let cpu = platform::cpu::current();
-        if self.cpu.load(Relaxed) != cpu {
-            self.cpu.store(cpu, Relaxed);
-        }
+    fn is_merged(&self, now_ns: u64) -> bool {
+        self.company.until_ns.load(Relaxed) > now_ns
     }
 }
 
 impl EventLoops {
     /// This number of loops, but not more than there may be.
     pub(super) fn new(count: usize) -> io::Result<EventLoops> {
-        let new =
-            |_| Ok(EventLoop { ready: Ready::new()?, pace: Pace::new(), cpu: AtomicUsize::new(NOWHERE) });
+        let new = |_| {
+            let (ready, pace, company) = (Ready::new()?, Pace::new(), Company::default());
+            Ok(EventLoop { ready, pace, cpu: AtomicUsize::new(NOWHERE), company })
+        };
         (0..count.clamp(1, LOOPS_MAX)).map(new).collect::<io::Result<_>>().map(EventLoops)
     }
 
     pub(super) fn all(&self) -> &[EventLoop] {
         &self.0
+    }
+
+    /// The leader of this loop, which calls it, is about to serve.
+    pub(super) fn is_here(&self, number: usize) {
+        let (own, cpu) = (&self.0[number], platform::cpu::current());
+        if own.cpu.load(Relaxed) != cpu {
+            own.cpu.store(cpu, Relaxed);
+        }
+        // The first one is never merged.
+        if number > 0 {
+            let shares = self.0[..number].iter().any(|earlier| earlier.cpu.load(Relaxed) == cpu);
+            own.company.count(shares, now_ns);
+        }
     }
 
     /// The first place of a connection, which has still to be added there.
@@ -92,20 +153,36 @@ impl EventLoops {
         place.turns += 1;
         if place.turns >= TURNS {
             place.turns = 0;
-            if self.0.len() > 1 {
-                self.move_near(place, socket, number);
+            if self.0.len() > 1
+                && let Some(to) = self.better(place.at, || socket.cpu_affinity().ok())
+            {
+                self.move_to(to, place, socket, number);
             }
         }
     }
 
-    fn move_near(&self, place: &mut Place, socket: &Socket, number: u64) {
-        // A kernel that does not know, or a socket of a file: then it stays.
-        let Ok(cpu) = socket.cpu_affinity() else { return };
-        let is_near = |event_loop: &EventLoop| event_loop.cpu.load(Relaxed) == cpu;
-        if is_near(&self.0[place.at]) {
-            return;
+    /// A loop that should rather have a connection of this one, whose client's CPU is asked for. A
+    /// kernel may not know that, nor of a socket of a file: then the connection stays.
+    fn better(&self, at: usize, cpu: impl FnOnce() -> Option<usize>) -> Option<usize> {
+        let now_ns = now_ns();
+        let find =
+            |is: &dyn Fn(&EventLoop) -> bool| self.0.iter().position(|it| !it.is_merged(now_ns) && is(it));
+        if self.0[at].is_merged(now_ns) {
+            let cpu = self.0[at].cpu.load(Relaxed);
+            return find(&|it| it.cpu.load(Relaxed) == cpu).or(Some(0));
         }
-        let Some(to) = self.0.iter().position(is_near) else { return };
+        // Of a socket of a file the kernel says -1.
+        let cpu = cpu().filter(|cpu| *cpu < platform::cpu::COUNT_MAX)?;
+        let is_near = |it: &EventLoop| it.cpu.load(Relaxed) == cpu;
+        let to = if is_near(&self.0[at]) {
+            None
+        } else {
+            find(&is_near).or_else(|| find(&|it| it.pace.is_paused()))
+        };
+        to.filter(|to| *to != at)
+    }
+
+    fn move_to(&self, to: usize, place: &mut Place, socket: &Socket, number: u64) {
         // Invariant 1. Without memory for it in the kernel, it stays.
         if self.0[to].ready.add(socket, number).is_ok() {
             self.0[place.at].ready.remove(socket);
@@ -152,13 +229,56 @@ mod tests {
     }
 
     #[test]
+    fn a_loop_merges_if_its_leader_shares_a_cpu_nearly_always() {
+        const MS: u64 = 1_000_000;
+        let merged_until_ms = |shared: u32| {
+            let company = Company::default();
+            // The end of the first span, of which nothing is known.
+            (1..=ROUNDS).for_each(|_| company.count(false, || 1_000 * MS));
+            for round in 1..=100 * ROUNDS {
+                company.count(round % 100 < shared, || (1_000 + u64::from(round / 10)) * MS);
+            }
+            company.until_ns.load(Relaxed) / MS
+        };
+        // The third span ended after 614 ms.
+        assert_eq!(merged_until_ms(100), 2_614);
+        assert!(merged_until_ms(97) > 0);
+        assert_eq!(merged_until_ms(90), 0);
+        assert_eq!(merged_until_ms(0), 0);
+    }
+
+    #[test]
+    fn connections_leave_a_merged_loop_and_come_back() {
+        let loops = EventLoops::new(3).unwrap();
+        let at = |number: usize, cpu: usize| loops.0[number].cpu.store(cpu, Relaxed);
+        (0..3).for_each(|number| at(number, number));
+        // All have something to do.
+        loops.0.iter().for_each(|event_loop| event_loop.pace.step());
+        let better = |number: usize, cpu: Option<usize>| loops.better(number, || cpu);
+        assert_eq!(
+            [better(0, Some(2)), better(2, Some(2)), better(2, Some(7)), better(1, None)],
+            [Some(2), None, None, None]
+        );
+        at(2, 1);
+        loops.0[2].company.until_ns.store(u64::MAX, Relaxed);
+        assert_eq!([better(2, Some(2)), better(0, Some(1)), better(0, Some(2))], [Some(1), Some(1), None]);
+        // Where the earlier one was meanwhile, there is none.
+        at(1, 3);
+        assert_eq!(better(2, Some(2)), Some(0));
+        // It takes part again, and has nothing to do.
+        loops.0[2].company.until_ns.store(1, Relaxed);
+        loops.0[2].pace.pause();
+        assert_eq!([better(0, Some(7)), better(0, Some(3)), better(1, Some(3))], [Some(2), Some(1), None]);
+    }
+
+    #[test]
     fn a_loop_is_where_its_leader_served() {
         let of_test = std::thread::spawn(|| {
             let loops = EventLoops::new(1).unwrap();
             let one = &loops.all()[0];
             assert!(!one.is_on_this_cpu(), "no leader is known");
             platform::cpu::restrict(1);
-            one.is_here();
+            loops.is_here(0);
             assert!(one.is_on_this_cpu());
         });
         of_test.join().unwrap();

@@ -170,6 +170,11 @@ impl Pace {
         self.stepped_ns.store(0, Relaxed);
     }
 
+    /// Whether the loop has nothing to do.
+    pub(super) fn is_paused(&self) -> bool {
+        self.stepped_ns.load(Relaxed) == 0
+    }
+
     /// Whether the loop was late so often that it rests.
     pub(super) fn is_short_of_cpus(&self) -> bool {
         self.rest_percent.load(Relaxed) != 0
