@@ -18,7 +18,7 @@ use testing::{Proxy, can_mount, full, setting};
 /// What a member writes its data to: as large as its log, which it makes in advance, and some more;
 /// and what each round leaves, since nothing is compacted.
 const DISK_BYTES: u64 = 192 << 20;
-const ROUND_BYTES: u64 = 3 << 20;
+const ROUND_BYTES: u64 = 8 << 20;
 
 /// It is no test unless it is started as a server.
 #[test]
