@@ -144,8 +144,8 @@ pub fn on_each(cpus: impl IntoIterator<Item = usize>, mut look: impl FnMut(usize
     bind(&before);
 }
 
-/// Moves the calling thread to another of the CPUs that it may run on; afterwards it may run where it
-/// could before. Returns whether there is another one.
+/// Moves the calling thread to another of the CPUs that it may run on; afterwards it may run where
+/// it could before. Returns whether there is another one.
 ///
 /// ```
 /// let moved = std::thread::spawn(|| {

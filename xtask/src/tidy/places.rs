@@ -37,7 +37,7 @@ const KINDS: [(&str, &[&str]); 21] = [
     ("bench/*/tests", &["rs", "md", "toml", "trycmd", "txt"]),
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
-    ("crates/*/examples", &["rs", "c", "cpp"]),
+    ("crates/*/examples", &["rs", "c", "cpp", "go", "mod", "sum"]),
     ("bench/engines", &["c", "cpp", "go", "h", "md"]),
     ("bench/workload/victims", &["c", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),

@@ -73,7 +73,7 @@ impl Company {
     fn count(&self, shares: bool, now_ns: impl FnOnce() -> u64) {
         let rounds = self.rounds.fetch_add(1, Relaxed) + 1;
         let shared = self.shared.fetch_add(u32::from(shares), Relaxed) + u32::from(shares);
-        if rounds % ROUNDS != 0 {
+        if !rounds.is_multiple_of(ROUNDS) {
             return;
         }
         let now_ns = now_ns();
