@@ -58,8 +58,8 @@ impl Collector {
     #[cold]
     pub(super) fn wake(&self, look: impl FnMut() -> Look + Send + 'static) {
         let Some(period) = self.period else { return };
-        // Release: the thread finds what the caller left. If it was woken and has not seen that yet,
-        // it will.
+        // Release: the thread finds what the caller left; also if it was woken before and has not
+        // seen that yet.
         if self.signals.is_woken.swap(true, Ordering::Release) {
             return;
         }

@@ -18,8 +18,8 @@
 //! on the CPU of a client. If the server's share of that CPU is too small for its clients, all of
 //! its threads then wait for it, and none asks for a share of another CPU; this lasts, because
 //! threads that wait do not sleep. So half of the followers *roam*: one that finds a leader that
-//! does not go on, on its own CPU, moves to another CPU before it looks. If all of them did so, they
-//! would be on one CPU again (the 99.9th percentile was three times that with half).
+//! does not go on, on its own CPU, moves to another CPU before it looks. If all of them did so,
+//! they would be on one CPU again (the 99.9th percentile was three times that with half).
 //!
 //! But an idle server must not wake up a thousand times a second, and an undisturbed one not many
 //! thousand times. Followers that have seen no step for a while park, as long as a thread waits in
