@@ -33,6 +33,7 @@
 //!    serves. A job that has connections to serve waits for nothing else.
 
 mod batch;
+mod company;
 mod connections;
 mod crowd;
 mod loops;

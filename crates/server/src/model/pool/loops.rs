@@ -11,10 +11,7 @@
 //!
 //! If no leader runs there, a connection moves to a loop that has nothing to do.
 //!
-//! Two leaders on one CPU do no more than one, and wait for each other. They stay there if a client
-//! needs all of another CPU, and each of them that came there would take time from it. So a loop
-//! whose leader was nearly always on the CPU of an earlier one's *merges*: for [`MERGED_NS`] its
-//! connections move to that one. Then it has its share again, and it shows whether that was right.
+//! The connections of a loop that is *merged* (`company.rs`) move to the earlier loop on its CPU.
 //!
 //! The CPU is asked for in every [`TURNS`]th turn, so a connection whose client has no steady CPU
 //! costs two system calls in that number of turns.
@@ -25,13 +22,13 @@
 //!    comes twice finds nothing (`served.rs`).
 //! 2. Only the thread that serves a connection moves it ([`Place`] is the connection's own).
 
+use super::company::Company;
 use super::pace::Pace;
 use super::ready::Ready;
 use platform::clock::now_ns;
 use socket2::Socket;
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A connection is looked at after this number of turns.
 const TURNS: u32 = if cfg!(test) { 1 } else { 16 };
@@ -39,15 +36,6 @@ const TURNS: u32 = if cfg!(test) { 1 } else { 16 };
 const LOOPS_MAX: usize = 16;
 /// Not a CPU: the leader has not begun.
 const NOWHERE: usize = usize::MAX - 1;
-/// A loop merges if its leader, in this time …
-const SPAN_NS: u64 = 200_000_000;
-/// … was on the CPU of an earlier one's leader in this part of the rounds, …
-const SHARED_PERCENT: u64 = 95;
-/// … which are looked at when this number of them is over.
-const ROUNDS: u32 = 64;
-/// How long it stays merged.
-const MERGED_NS: u64 = 1_000_000_000;
-
 /// A loop.
 pub(super) struct EventLoop {
     pub(super) ready: Ready,
@@ -55,38 +43,6 @@ pub(super) struct EventLoop {
     /// Where its leader was when it last served. Relaxed, as all that follows: a hint.
     cpu: AtomicUsize,
     company: Company,
-}
-
-/// How often a loop's leader was on the CPU of an earlier one's leader.
-#[derive(Default)]
-struct Company {
-    /// The beginning of the present span.
-    began_ns: AtomicU64,
-    rounds: AtomicU32,
-    shared: AtomicU32,
-    /// The loop is merged until then.
-    until_ns: AtomicU64,
-}
-
-impl Company {
-    /// The leader begins a round. Several threads may lead for a moment, and a count may be lost.
-    fn count(&self, shares: bool, now_ns: impl FnOnce() -> u64) {
-        let rounds = self.rounds.fetch_add(1, Relaxed) + 1;
-        let shared = self.shared.fetch_add(u32::from(shares), Relaxed) + u32::from(shares);
-        if !rounds.is_multiple_of(ROUNDS) {
-            return;
-        }
-        let now_ns = now_ns();
-        if now_ns.saturating_sub(self.began_ns.load(Relaxed)) < SPAN_NS {
-            return;
-        }
-        self.began_ns.store(now_ns, Relaxed);
-        self.rounds.store(0, Relaxed);
-        self.shared.store(0, Relaxed);
-        if u64::from(shared) * 100 >= u64::from(rounds) * SHARED_PERCENT {
-            self.until_ns.store(now_ns + MERGED_NS, Relaxed);
-        }
-    }
 }
 
 /// All loops.
@@ -105,7 +61,7 @@ impl EventLoop {
     }
 
     fn is_merged(&self, now_ns: u64) -> bool {
-        self.company.until_ns.load(Relaxed) > now_ns
+        self.company.is_merged(now_ns)
     }
 }
 
@@ -229,25 +185,6 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_merges_if_its_leader_shares_a_cpu_nearly_always() {
-        const MS: u64 = 1_000_000;
-        let merged_until_ms = |shared: u32| {
-            let company = Company::default();
-            // The end of the first span, of which nothing is known.
-            (1..=ROUNDS).for_each(|_| company.count(false, || 1_000 * MS));
-            for round in 1..=100 * ROUNDS {
-                company.count(round % 100 < shared, || (1_000 + u64::from(round / 10)) * MS);
-            }
-            company.until_ns.load(Relaxed) / MS
-        };
-        // The third span ended after 614 ms.
-        assert_eq!(merged_until_ms(100), 2_614);
-        assert!(merged_until_ms(97) > 0);
-        assert_eq!(merged_until_ms(90), 0);
-        assert_eq!(merged_until_ms(0), 0);
-    }
-
-    #[test]
     fn connections_leave_a_merged_loop_and_come_back() {
         let loops = EventLoops::new(3).unwrap();
         let at = |number: usize, cpu: usize| loops.0[number].cpu.store(cpu, Relaxed);
@@ -260,13 +197,13 @@ mod tests {
             [Some(2), None, None, None]
         );
         at(2, 1);
-        loops.0[2].company.until_ns.store(u64::MAX, Relaxed);
+        loops.0[2].company.merge_until(u64::MAX);
         assert_eq!([better(2, Some(2)), better(0, Some(1)), better(0, Some(2))], [Some(1), Some(1), None]);
         // Where the earlier one was meanwhile, there is none.
         at(1, 3);
         assert_eq!(better(2, Some(2)), Some(0));
         // It takes part again, and has nothing to do.
-        loops.0[2].company.until_ns.store(1, Relaxed);
+        loops.0[2].company.merge_until(1);
         loops.0[2].pace.pause();
         assert_eq!([better(0, Some(7)), better(0, Some(3)), better(1, Some(3))], [Some(2), Some(1), None]);
     }
