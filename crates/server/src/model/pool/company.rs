@@ -5,8 +5,8 @@
 //! needs all of another CPU, and each of them that came there would take time from it. So a loop
 //! whose leader was nearly always on the CPU of an earlier one's *merges*: for [`MERGED_NS`] its
 //! connections move to that one (`loops.rs`). Then it has its share again, and it shows whether
-//! that was right. With one client process it is 95 to 99.9 % of the rounds, with 80 clients that have a
-//! thread each less than 40 % most of the time.
+//! that was right. With one client process it is 95 to 99.9 % of the rounds; with 80 clients that
+//! have a thread each, less than 40 % most of the time.
 //!
 //! All accesses are Relaxed: hints and counts.
 
