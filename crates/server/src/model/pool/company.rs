@@ -33,8 +33,8 @@ pub(super) struct Company {
 }
 
 impl Company {
-    /// The leader begins a round; `shares`: where an earlier loop's leader was last. Several
-    /// threads may lead for a moment, and a count may be lost.
+    /// The leader begins a round; `shares`: an earlier loop's leader last served on the same CPU.
+    /// Several threads may lead for a moment, and a count may be lost.
     pub(super) fn count(&self, shares: bool, now_ns: impl FnOnce() -> u64) {
         let rounds = self.rounds.fetch_add(1, Relaxed) + 1;
         let shared = self.shared.fetch_add(u32::from(shares), Relaxed) + u32::from(shares);
@@ -53,11 +53,12 @@ impl Company {
         }
     }
 
+    /// The loop is to have no connections until then.
     pub(super) fn merge_until(&self, until_ns: u64) {
         self.until_ns.store(until_ns, Relaxed);
     }
 
-    /// Whether the loop is to have no connections now.
+    /// Whether this is such a time.
     pub(super) fn is_merged(&self, now_ns: u64) -> bool {
         self.until_ns.load(Relaxed) > now_ns
     }
@@ -72,14 +73,14 @@ mod tests {
         const MS: u64 = 1_000_000;
         let merged_until_ms = |shared: u32| {
             let company = Company::default();
-            // The end of the first span, of which nothing is known.
+            // They end the span that lasts from 0 to 1,000 ms, and their leader shares no CPU.
             (1..=ROUNDS).for_each(|_| company.count(false, || 1_000 * MS));
             for round in 1..=100 * ROUNDS {
                 company.count(round % 100 < shared, || (1_000 + u64::from(round / 10)) * MS);
             }
             company.until_ns.load(Relaxed) / MS
         };
-        // The third span ended after 614 ms.
+        // The last of the spans that follow ends at 1,614 ms, and its loop merges for a second.
         assert_eq!(merged_until_ms(100), 2_614);
         assert!(merged_until_ms(97) > 0);
         assert_eq!(merged_until_ms(90), 0);

@@ -59,10 +59,6 @@ impl EventLoop {
     pub(super) fn is_on_this_cpu(&self) -> bool {
         self.cpu.load(Relaxed) == platform::cpu::current()
     }
-
-    fn is_merged(&self, now_ns: u64) -> bool {
-        self.company.is_merged(now_ns)
-    }
 }
 
 impl EventLoops {
@@ -85,11 +81,9 @@ impl EventLoops {
         if own.cpu.load(Relaxed) != cpu {
             own.cpu.store(cpu, Relaxed);
         }
-        // The first one is never merged.
-        if number > 0 {
-            let shares = self.0[..number].iter().any(|earlier| earlier.cpu.load(Relaxed) == cpu);
-            own.company.count(shares, now_ns);
-        }
+        // No loop is earlier than the first one, so that one never merges.
+        let shares = self.0[..number].iter().any(|earlier| earlier.cpu.load(Relaxed) == cpu);
+        own.company.count(shares, now_ns);
     }
 
     /// The first place of a connection, which has still to be added there.
@@ -121,21 +115,19 @@ impl EventLoops {
     /// kernel may not know that, nor of a socket of a file: then the connection stays.
     fn better(&self, at: usize, cpu: impl FnOnce() -> Option<usize>) -> Option<usize> {
         let now_ns = now_ns();
-        let find =
-            |is: &dyn Fn(&EventLoop) -> bool| self.0.iter().position(|it| !it.is_merged(now_ns) && is(it));
-        if self.0[at].is_merged(now_ns) {
-            let cpu = self.0[at].cpu.load(Relaxed);
-            return find(&|it| it.cpu.load(Relaxed) == cpu).or(Some(0));
+        let find = |is: &dyn Fn(&EventLoop) -> bool| {
+            self.0.iter().position(|it| !it.company.is_merged(now_ns) && is(it))
+        };
+        let near = |cpu: usize| move |it: &EventLoop| it.cpu.load(Relaxed) == cpu;
+        if self.0[at].company.is_merged(now_ns) {
+            return find(&near(self.0[at].cpu.load(Relaxed))).or(Some(0));
         }
         // Of a socket of a file the kernel says -1.
-        let cpu = cpu().filter(|cpu| *cpu < platform::cpu::COUNT_MAX)?;
-        let is_near = |it: &EventLoop| it.cpu.load(Relaxed) == cpu;
-        let to = if is_near(&self.0[at]) {
-            None
-        } else {
-            find(&is_near).or_else(|| find(&|it| it.pace.is_paused()))
-        };
-        to.filter(|to| *to != at)
+        let is_near = near(cpu().filter(|cpu| *cpu < platform::cpu::COUNT_MAX)?);
+        if is_near(&self.0[at]) {
+            return None;
+        }
+        find(&is_near).or_else(|| find(&|it| it.pace.is_paused())).filter(|to| *to != at)
     }
 
     fn move_to(&self, to: usize, place: &mut Place, socket: &Socket, number: u64) {
