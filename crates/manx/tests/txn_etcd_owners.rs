@@ -19,6 +19,8 @@ use testing::{Proxy, can_mount, full, setting};
 /// and what each round leaves, since nothing is compacted.
 const DISK_BYTES: u64 = 192 << 20;
 const ROUND_BYTES: u64 = 8 << 20;
+/// Since nothing is compacted, many rounds keep more than the 2 GiB that etcd allows otherwise.
+const QUOTA_BYTES: u64 = 8 << 30;
 
 /// It is no test unless it is started as a server.
 #[test]
@@ -30,7 +32,8 @@ fn server() {
 fn what_was_acknowledged_stays_and_what_was_fenced_does_not_come() {
     let rounds = setting("MANX_ETCD_ROUNDS", if full() { 500 } else { 12 });
     let disk_bytes = can_mount().then_some(DISK_BYTES + rounds * ROUND_BYTES);
-    let faulty = Setting { can_be_cut: true, disk_bytes, ..Setting::default() };
+    let options = vec![format!("--quota-backend-bytes={QUOTA_BYTES}")];
+    let faulty = Setting { can_be_cut: true, disk_bytes, options, ..Setting::default() };
     let Some(mut cluster) = Cluster::start_with(3, faulty) else { return };
     let seed = setting("MANX_SEED", fastrand::u32(..).into());
     println!("{rounds} rounds, MANX_SEED={seed}");
