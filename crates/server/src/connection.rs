@@ -18,6 +18,7 @@
 
 use crate::command::{Call, Client, execute};
 use crate::input::Input;
+use crate::large::Large;
 use crate::peer::{Peer, Registration};
 use crate::resp::{Limits, Parser, Replies, Step};
 use crate::room::LARGE;
@@ -116,8 +117,11 @@ impl Connection {
         if self.client.is_leaving {
             return Turn::Read;
         }
-        if self.input.needed() > LARGE && !self.claim() {
-            return Turn::Crowded;
+        if self.input.needed() > LARGE {
+            if !self.claim() {
+                return Turn::Crowded;
+            }
+            self.make_room();
         }
         let room = self.input.room();
         let asked = room.len();
@@ -151,9 +155,19 @@ impl Connection {
 
     /// Whether the rest of a large command may be received now.
     pub(crate) fn claim(&mut self) -> bool {
-        let (bytes, received) = (self.input.needed(), self.input.received().len());
+        let (bytes, received) = (self.input.needed(), self.input.received_bytes());
         self.has_claim = self.shared.room.claim(self.client.peer.id, bytes, received);
         self.has_claim
+    }
+
+    /// The large argument that is being received, if there is one, gets its memory: not before
+    /// there is a claim.
+    fn make_room(&mut self) {
+        let Connection { shared, input, parser, .. } = self;
+        if let Some((at, length)) = parser.awaits_large(LARGE) {
+            parser.leave_out();
+            input.divert(at, Large::new(length, shared.keyspace.stamp()));
+        }
     }
 
     #[cold]
@@ -226,8 +240,10 @@ impl Connection {
                 command_bytes_max: shared.options.input_bytes_max,
                 stranger: !client.is_known(shared),
             };
+            let large = parser.left_out().zip(input.large());
             let taken = match parser.step(input.received(), limits) {
                 Ok(Step::Command(args, taken)) => {
+                    let args = args.with(large);
                     commands += 1;
                     let _request = shared.request.as_ref().map(manx::slo::Epoch::enter);
                     execute(&mut Call { client, shared }, session, args, out);

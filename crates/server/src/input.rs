@@ -4,7 +4,12 @@
 //! for the memory that it takes. A large one is filled with zeros in steps ([`STEP`]): a page of
 //! memory is taken when something is written there. A connection has a buffer only while something
 //! is in it: between two connections the thread keeps one for the next.
+//!
+//! A large argument of a command that is not whole has memory of its own (`large.rs`): what comes
+//! goes there until that is full, and then into the buffer again.
 
+use crate::large::Large;
+use manx::txn::Value;
 use std::cell::RefCell;
 
 /// What a buffer has at least, …
@@ -25,20 +30,54 @@ pub(crate) struct Input {
     end: usize,
     /// Where the command ends at the earliest that was not understood.
     needed: usize,
+    /// An argument of this command that is not in the buffer.
+    large: Option<Large>,
 }
 
 impl Input {
     pub(crate) fn new() -> Input {
-        Input { bytes: Vec::new(), start: 0, end: 0, needed: 0 }
+        Input { bytes: Vec::new(), start: 0, end: 0, needed: 0, large: None }
     }
 
-    /// What was received.
+    /// What was received, but for the large argument.
     pub(crate) fn received(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Removes this number of bytes, which have been understood.
+    /// How many bytes were received.
+    pub(crate) fn received_bytes(&self) -> usize {
+        self.received().len() + self.large.as_ref().map_or(0, Large::received)
+    }
+
+    /// The large argument, if it is whole.
+    pub(crate) fn large(&self) -> Option<&Value> {
+        self.large.as_ref().and_then(Large::whole)
+    }
+
+    /// The bytes of the command behind the first `at` are those of this argument, which belongs to
+    /// what is needed.
+    pub(crate) fn divert(&mut self, at: usize, mut large: Large) {
+        let begin = self.start + at;
+        let mut from = begin;
+        while from < self.end {
+            let room = large.room();
+            let count = room.len().min(self.end - from);
+            if count == 0 {
+                break;
+            }
+            room[..count].copy_from_slice(&self.bytes[from..from + count]);
+            large.came(count);
+            from += count;
+        }
+        self.bytes.copy_within(from..self.end, begin);
+        self.end -= from - begin;
+        self.needed -= large.length();
+        self.large = Some(large);
+    }
+
+    /// Removes this number of bytes, which have been understood, and the large argument.
     pub(crate) fn take(&mut self, count: usize) {
+        self.large = None;
         self.start += count;
         debug_assert!(self.start <= self.end);
         if self.start == self.end {
@@ -56,11 +95,14 @@ impl Input {
 
     /// What the command that was not understood needs at least, in bytes.
     pub(crate) fn needed(&self) -> usize {
-        self.needed.saturating_sub(self.start)
+        self.needed.saturating_sub(self.start) + self.large.as_ref().map_or(0, Large::length)
     }
 
     /// Room for more: never empty.
     pub(crate) fn room(&mut self) -> &mut [u8] {
+        if self.awaits_large() {
+            return self.large.as_mut().map_or(&mut [], Large::room);
+        }
         if self.end == self.bytes.len() {
             if self.start > self.bytes.len() / 2 {
                 self.bytes.copy_within(self.start..self.end, 0);
@@ -72,6 +114,10 @@ impl Input {
             }
         }
         &mut self.bytes[self.end..]
+    }
+
+    fn awaits_large(&self) -> bool {
+        self.large.as_ref().is_some_and(|large| large.whole().is_none())
     }
 
     fn grow(&mut self) {
@@ -91,7 +137,7 @@ impl Input {
 
     /// The memory that it has, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.large.as_ref().map_or(0, Large::received)
     }
 
     /// All that has come was read: a buffer with nothing in it is left to the thread.
@@ -103,6 +149,10 @@ impl Input {
 
     /// Takes over this number of bytes, which were put into the room.
     pub(crate) fn came(&mut self, count: usize) {
+        if self.awaits_large() {
+            self.large.iter_mut().for_each(|large| large.came(count));
+            return;
+        }
         self.end += count;
         debug_assert!(self.end <= self.bytes.len());
     }
@@ -111,6 +161,18 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resp::{Limits, Parser, Step};
+    use fastrand::Rng;
+
+    fn frame(args: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
+        for arg in args {
+            bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+            bytes.extend_from_slice(arg);
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes
+    }
 
     #[test]
     fn bytes_come_out_as_they_came_in() {
@@ -176,6 +238,60 @@ mod tests {
             input.came(count);
         }
         assert_eq!(input.bytes.len(), needed);
+    }
+
+    #[test]
+    fn commands_with_large_arguments_are_the_ones_that_were_sent() {
+        const LEAST: usize = 8;
+        let limits = Limits { command_bytes_max: 64 << 20, stranger: false };
+        let mut dice = Rng::with_seed(7);
+        let sent: Vec<Vec<Vec<u8>>> = (0..500)
+            .map(|_| {
+                let arg = |dice: &mut Rng| {
+                    let length = if dice.bool() { dice.usize(..12) } else { dice.usize(..3 * STEP) };
+                    (0..length).map(|_| dice.u8(..)).collect()
+                };
+                (0..dice.usize(1..5))
+                    .map(|_| if dice.u8(..8) == 0 { arg(&mut dice) } else { vec![b'\r'; 5] })
+                    .collect()
+            })
+            .collect();
+        let stream = sent.iter().flat_map(|command| frame(command)).collect::<Vec<u8>>();
+        let (mut input, mut parser) = (Input::new(), Parser::new());
+        let (mut found, mut rest, mut diverted) = (Vec::new(), &stream[..], 0);
+        while found.len() < sent.len() {
+            let most = if dice.bool() { 7 } else { 2 * STEP };
+            let room = input.room();
+            let (piece, behind) = rest.split_at(room.len().min(dice.usize(1..=most)).min(rest.len()));
+            room[..piece.len()].copy_from_slice(piece);
+            input.came(piece.len());
+            rest = behind;
+            while !input.received().is_empty() {
+                let large = parser.left_out().zip(input.large());
+                let taken = match parser.step(input.received(), limits).unwrap() {
+                    Step::Command(args, taken) => {
+                        let args = args.with(large);
+                        found.push(args.from(0).map(<[u8]>::to_vec).collect::<Vec<_>>());
+                        let wholes = (0..args.len()).filter_map(|at| Some((at, args.source(at).whole?)));
+                        diverted += wholes.map(|(at, whole)| assert!(whole.ends_with(&args[at]))).count();
+                        taken
+                    }
+                    Step::Nothing(_) => panic!("nothing"),
+                    Step::More(bytes) => {
+                        input.expect(bytes);
+                        if let Some((at, length)) = parser.awaits_large(LEAST) {
+                            parser.leave_out();
+                            input.divert(at, Large::new(length, 7));
+                            assert_eq!(input.needed(), bytes);
+                        }
+                        break;
+                    }
+                };
+                input.take(taken);
+            }
+        }
+        assert!(found == sent && rest.is_empty());
+        assert!(diverted > 50, "{diverted}");
     }
 
     #[test]

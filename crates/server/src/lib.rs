@@ -52,6 +52,7 @@ mod housekeeping;
 mod input;
 mod key_count;
 mod keyspace;
+mod large;
 mod listeners;
 mod memory;
 mod model;

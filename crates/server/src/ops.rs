@@ -25,11 +25,13 @@ use crate::key_count::{Change, Outcome};
 use crate::keyspace::Keyspace;
 use crate::memory;
 use crate::names::{self, GENERATION, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
+use crate::resp::Source;
 use crate::value::{self, Found, Header, Kind};
 use manx::txn::{DataError, Error, Scan, Transaction, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970.
@@ -196,9 +198,17 @@ impl<'o, 's> Ops<'o, 's> {
     }
 
     /// Gives the key a string, whatever it had.
-    pub(crate) fn put(&mut self, key: &[u8], bytes: &[u8], expires_ms: Option<u64>) -> Result<(), Error> {
+    pub(crate) fn put<'a>(
+        &mut self,
+        key: &[u8],
+        source: impl Into<Source<'a>>,
+        expires_ms: Option<u64>,
+    ) -> Result<(), Error> {
         let name = self.name(key);
-        let value = value::string(bytes, self.keyspace.stamp(), expires_ms);
+        let value = match source.into() {
+            Source { whole: Some(whole), .. } if expires_ms.is_none() => Arc::clone(whole),
+            Source { bytes, .. } => value::string(bytes, self.keyspace.stamp(), expires_ms),
+        };
         let before = self.write_value(&name, expires_ms, value)?;
         self.drop_members(before)
     }

@@ -43,7 +43,7 @@ const EXPIRES: u8 = 1;
 /// A bit: a collection that counts by lanes.
 const WIDE: u8 = 2;
 /// Kind and stamp.
-const HEAD: usize = 9;
+pub(crate) const HEAD: usize = 9;
 /// What a collection's header takes.
 const HEADER: usize = 16;
 
@@ -129,12 +129,21 @@ fn begin(into: &mut Vec<u8>, first: u8, stamp: u64, expires_ms: Option<u64>) {
     }
 }
 
+/// What is before a string that does not expire.
+#[inline]
+pub(crate) fn string_head(stamp: u64) -> [u8; HEAD] {
+    let mut head = [0; HEAD];
+    head[0] = Kind::String as u8;
+    head[1..].copy_from_slice(&stamp.to_be_bytes());
+    head
+}
+
 /// What the store is to have for these bytes of a client: one allocation, and one copy.
 #[inline]
 pub(crate) fn string(bytes: &[u8], stamp: u64, expires_ms: Option<u64>) -> Value {
     let mut head = [0; HEAD + 8];
-    head[0] = Kind::String as u8 | if expires_ms.is_some() { EXPIRES } else { 0 };
-    head[1..HEAD].copy_from_slice(&stamp.to_be_bytes());
+    head[..HEAD].copy_from_slice(&string_head(stamp));
+    head[0] |= if expires_ms.is_some() { EXPIRES } else { 0 };
     head[HEAD..].copy_from_slice(&expires_ms.unwrap_or_default().to_be_bytes());
     let head = &head[..if expires_ms.is_some() { HEAD + 8 } else { HEAD }];
     let mut value = Value::new_uninit_slice(head.len() + bytes.len());

@@ -86,6 +86,50 @@ fn large_values_go_through() {
     });
 }
 
+/// They are received where they stay, if the command allows it; nobody sees a difference.
+#[test]
+fn commands_with_large_values_do_what_they_do_with_small_ones() {
+    for_each_model(|server| {
+        let it = &mut Client::to(server);
+        let large = |of: u8| -> Vec<u8> { (0..3_000_000_u32).map(|n| n as u8 ^ of).collect() };
+        let [one, two] = [large(1), large(2)];
+        let ask = |it: &mut Client, args: &[&[u8]]| it.ask_bytes(args);
+        assert_eq!(ask(it, &[b"SET", b"k", &one, b"EX", b"1000"]), ok());
+        it.expect("TTL k", int(1000));
+        assert!(ask(it, &[b"SET", b"k", &two, b"KEEPTTL", b"GET"]) == Bulk(one.clone()));
+        it.expect("TTL k", int(1000));
+        assert!(ask(it, &[b"GETSET", b"k", &one]) == Bulk(two.clone()));
+        it.expect("TTL k", int(-1));
+        assert_eq!(ask(it, &[b"SETNX", b"k", &two]), int(0));
+        assert_eq!(ask(it, &[b"MSET", b"a", &one, b"b", b"", b"c", &two, b"d", b"4"]), ok());
+        assert!(
+            it.ask("MGET a b c d k")
+                == Array([&one[..], b"", &two, b"4", &one].map(|of| Bulk(of.to_vec())).into())
+        );
+        assert_eq!(ask(it, &[b"APPEND", b"a", &two]), int(6_000_000));
+        assert!(it.ask("GET a") == Bulk([&one[..], &two].concat()));
+        assert_eq!(ask(it, &[b"HSET", b"h", &one, &two]), int(1));
+        assert!(ask(it, &[b"HGET", b"h", &one]) == Bulk(two.clone()));
+        assert_eq!(ask(it, &[b"SET", &two, b"small"]), ok());
+        assert_eq!(ask(it, &[b"GET", &two]), Bulk(b"small".to_vec()));
+        // A queued command is a copy; and one that is watched is another one each time.
+        it.expect_ok("WATCH k");
+        let other = &mut Client::to(server);
+        assert_eq!(ask(other, &[b"SET", b"k", &one]), ok());
+        it.expect_ok("MULTI");
+        assert_eq!(ask(it, &[b"SET", b"k", &two]), queued());
+        assert_eq!(it.ask("EXEC"), Null);
+        it.expect_ok("MULTI");
+        assert_eq!(ask(it, &[b"SET", b"k", &two]), queued());
+        it.expect("EXEC", Array(vec![ok()]));
+        assert!(it.ask("GET k") == Bulk(two.clone()));
+        // Others behind it.
+        it.send(&[frame(&[b"SET", b"k", &one]), frame(&[b"STRLEN", b"k"]), frame(&[b"GET", b"d"])].concat());
+        assert_eq!([it.next(), it.next()], [Some(ok()), Some(int(3_000_000))]);
+        assert_eq!(it.next(), Some(Bulk(b"4".to_vec())));
+    });
+}
+
 #[test]
 fn malformed_frames_end_their_connection_only() {
     for_each_model(|server| {

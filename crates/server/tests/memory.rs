@@ -232,9 +232,9 @@ fn the_client_with_the_largest_buffers_goes_if_all_together_have_too_much() {
     for model in MODELS {
         let server = start(Options { buffers_bytes_max: Some(8 * MIB as u64), ..options(model) });
         let it = &mut Client::to(&server);
-        // A part of a command each, for which buffers of 1 and 4 MiB are large enough.
+        // A part of a command each.
         let mut clients: Vec<_> = (1..=4).map(|_| Client::to(&server)).collect();
-        for (client, mib) in clients.iter_mut().zip([1, 1, 3, 1]) {
+        for (client, mib) in clients.iter_mut().zip([1, 1, 4, 1]) {
             let mut part = b"*2\r\n$4\r\nECHO\r\n$10000000\r\n".to_vec();
             part.resize(mib * MIB - 100_000, b'x');
             client.send(&part);

@@ -3,7 +3,7 @@
 use super::syntax::{SYNTAX, integer, is};
 use crate::fault::Fault;
 use crate::ops::Ops;
-use crate::resp::{Args, Replies};
+use crate::resp::{Args, Replies, Source};
 
 /// What is asked for behind key and value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,11 +83,11 @@ impl<'a> Options<'a> {
 pub(super) fn set(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     // What nearly all clients send.
     if args.len() == 3 {
-        ops.put(&args[1], &args[2], None)?;
+        ops.put(&args[1], args.source(2), None)?;
         out.ok();
         return Ok(());
     }
-    with(ops, args, &args[2], Options::read(args).ok_or(SYNTAX)?, out)
+    with(ops, args, args.source(2), Options::read(args).ok_or(SYNTAX)?, out)
 }
 
 pub(super) fn invalid_time(command: &[u8]) -> String {
@@ -98,7 +98,7 @@ pub(super) fn invalid_time(command: &[u8]) -> String {
 fn with(
     ops: &mut Ops<'_, '_>,
     args: Args<'_>,
-    value: &[u8],
+    value: Source<'_>,
     options: Options<'_>,
     out: &mut Replies,
 ) -> Result<(), Fault> {
@@ -142,13 +142,13 @@ pub(super) fn set_expiring(
     out: &mut Replies,
 ) -> Result<(), Fault> {
     let options = Options { expiry: Some((&args[2], unit)), ..Options::default() };
-    with(ops, args, &args[3], options, out)
+    with(ops, args, args.source(3), options, out)
 }
 
 pub(super) fn setnx(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let is_new = ops.get(&args[1])?.is_none();
     if is_new {
-        ops.put(&args[1], &args[2], None)?;
+        ops.put(&args[1], args.source(2), None)?;
     }
     out.integer(i64::from(is_new));
     Ok(())

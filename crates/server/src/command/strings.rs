@@ -3,7 +3,7 @@
 use super::syntax::{integer, wrong_number};
 use crate::fault::Fault;
 use crate::ops::Ops;
-use crate::resp::{Args, Replies};
+use crate::resp::{Args, Replies, Source};
 use crate::value::{Found, Kind};
 
 const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
@@ -30,7 +30,7 @@ pub(super) fn get_del(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) 
 
 pub(super) fn get_set(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let found = ops.string(&args[1])?;
-    ops.put(&args[1], &args[2], None)?;
+    ops.put(&args[1], args.source(2), None)?;
     out.bulk_or_null(found.as_ref().map(Found::bytes));
     Ok(())
 }
@@ -48,8 +48,8 @@ pub(super) fn mget(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
     Ok(())
 }
 
-fn pairs(args: Args<'_>) -> impl Iterator<Item = (&[u8], &[u8])> {
-    args.from(1).step_by(2).zip(args.from(2).step_by(2))
+fn pairs(args: Args<'_>) -> impl Iterator<Item = (&[u8], Source<'_>)> {
+    args.from(1).step_by(2).zip((2..args.len()).step_by(2).map(move |at| args.source(at)))
 }
 
 pub(super) fn mset(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {

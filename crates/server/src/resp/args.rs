@@ -1,5 +1,8 @@
-//! A command's arguments, where they lie in the bytes that were received: nothing is copied.
+//! A command's arguments, where they lie in the bytes that were received, or, a large one, in
+//! memory of its own (`large.rs`): nothing is copied.
 
+use crate::value::HEAD;
+use manx::txn::Value;
 use std::ops::Range;
 
 /// The arguments of a command, its name first; at least one.
@@ -7,12 +10,46 @@ use std::ops::Range;
 pub struct Args<'a> {
     bytes: &'a [u8],
     ranges: &'a [Range<usize>],
+    /// The one that is elsewhere, behind a head.
+    large: Option<(usize, &'a Value)>,
+}
+
+/// An argument that may be stored as a string.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// What the store is to have if it does not expire: once, since it has a stamp.
+    pub(crate) whole: Option<&'a Value>,
+}
+
+impl<'a, B: AsRef<[u8]> + ?Sized> From<&'a B> for Source<'a> {
+    fn from(bytes: &'a B) -> Source<'a> {
+        Source { bytes: bytes.as_ref(), whole: None }
+    }
 }
 
 impl<'a> Args<'a> {
     /// The arguments at these places.
     pub(crate) fn new(bytes: &'a [u8], ranges: &'a [Range<usize>]) -> Args<'a> {
-        Args { bytes, ranges }
+        Args { bytes, ranges, large: None }
+    }
+
+    /// The same, but the one that was left out is this.
+    pub(crate) fn with(self, large: Option<(usize, &'a Value)>) -> Args<'a> {
+        Args { large, ..self }
+    }
+
+    fn at(&self, index: usize) -> &'a [u8] {
+        match self.large {
+            Some((large, value)) if large == index => &value[HEAD..],
+            _ => &self.bytes[self.ranges[index].clone()],
+        }
+    }
+
+    /// The argument at this place, which is there, to be stored.
+    pub(crate) fn source(&self, index: usize) -> Source<'a> {
+        let whole = self.large.filter(|(large, _)| *large == index).map(|(_, value)| value);
+        Source { bytes: self.at(index), whole }
     }
 
     /// How many there are, the name included.
@@ -23,23 +60,24 @@ impl<'a> Args<'a> {
 
     /// Returns the argument at this place, if there is one.
     pub fn get(&self, index: usize) -> Option<&'a [u8]> {
-        self.ranges.get(index).map(|range| &self.bytes[range.clone()])
+        (index < self.len()).then(|| self.at(index))
     }
 
     /// All of them, from this place on.
     pub fn from(&self, index: usize) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
-        let bytes = self.bytes;
-        self.ranges.get(index..).unwrap_or_default().iter().map(move |range| &bytes[range.clone()])
+        let args = *self;
+        (index..args.len()).map(move |index| args.at(index))
     }
 
     /// The same without the first ones; at least one is left.
     pub(crate) fn behind(&self, count: usize) -> Args<'a> {
-        Args { bytes: self.bytes, ranges: &self.ranges[count..] }
+        let large = self.large.and_then(|(large, value)| Some((large.checked_sub(count)?, value)));
+        Args { bytes: self.bytes, ranges: &self.ranges[count..], large }
     }
 
     /// How many bytes they have together.
     pub fn bytes_len(&self) -> usize {
-        self.ranges.iter().map(|range| range.len()).sum()
+        self.from(0).map(<[u8]>::len).sum()
     }
 }
 
@@ -47,7 +85,7 @@ impl std::ops::Index<usize> for Args<'_> {
     type Output = [u8];
 
     fn index(&self, index: usize) -> &[u8] {
-        &self.bytes[self.ranges[index].clone()]
+        self.at(index)
     }
 }
 

@@ -16,7 +16,7 @@ mod replies;
 mod reply;
 
 pub use args::Args;
-pub(crate) use args::Kept;
+pub(crate) use args::{Kept, Source};
 pub use parser::{ARGS_MAX, Limits, Parser, ProtocolError, Step};
 pub(crate) use replies::Awaited;
 pub use replies::{Replies, Version};

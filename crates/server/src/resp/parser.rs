@@ -10,6 +10,9 @@
 //! 2. A command takes at most [`Limits::command_bytes_max`]; what a length announces is checked
 //!    before anything is waited for.
 //! 3. After an error the connection is at an unknown place, and nothing more can be read from it.
+//!
+//! The caller may keep the bytes of one argument of a command elsewhere, while they come
+//! ([`Parser::leave_out`]). For the parser it has no bytes then, but they count.
 
 use super::args::Args;
 use super::inline;
@@ -121,6 +124,8 @@ pub struct Parser {
     /// Whether the last step returned a command, whose places are still here.
     is_done: bool,
     ranges: Vec<Range<usize>>,
+    /// The argument that was left out: which one, and its length.
+    left_out: Option<(usize, usize)>,
     /// The words of an inline command.
     words: Vec<u8>,
 }
@@ -172,6 +177,26 @@ impl Parser {
         Ok(Step::Command(Args::new(bytes, &self.ranges), self.at))
     }
 
+    /// The argument that is waited for, if it has more than `least` bytes and no other one is left
+    /// out: where it begins, and its length.
+    pub fn awaits_large(&self, least: usize) -> Option<(usize, usize)> {
+        let length = self.bulk.filter(|length| *length > least && self.left_out.is_none())?;
+        Some((self.at, length))
+    }
+
+    /// The bytes of the argument that is waited for will not be in what [`Parser::step`] is given,
+    /// until the command is whole. What the command has behind them follows what it has before.
+    pub fn leave_out(&mut self) {
+        if let Some(length) = self.bulk.replace(0) {
+            self.left_out = Some((self.ranges.len(), length));
+        }
+    }
+
+    /// Which argument of the command was left out.
+    pub fn left_out(&self) -> Option<usize> {
+        self.left_out.map(|(index, _)| index)
+    }
+
     /// Reads an argument; or returns how many bytes that takes.
     fn argument(&mut self, bytes: &[u8], limits: Limits) -> Result<Option<usize>, ProtocolError> {
         let length = match self.bulk {
@@ -194,7 +219,8 @@ impl Parser {
                 if length > limits.command_bytes_max {
                     return Err(ProtocolError::BadLength);
                 }
-                if self.at + length + 2 > limits.command_bytes_max {
+                let left_out = self.left_out.map_or(0, |(_, length)| length);
+                if left_out + self.at + length + 2 > limits.command_bytes_max {
                     return Err(ProtocolError::TooLarge(limits.command_bytes_max));
                 }
                 self.bulk = Some(length);
@@ -250,6 +276,7 @@ impl Parser {
 
     fn clear(&mut self) {
         (self.at, self.looked, self.missing, self.bulk, self.is_done) = (0, 0, None, None, false);
+        self.left_out = None;
         self.ranges.clear();
         self.words.clear();
         // A command of a million arguments shall not keep its memory for ever.
