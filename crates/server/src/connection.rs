@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     expects_end: bool,
     /// It may receive a large command (`room.rs`).
     has_claim: bool,
+    /// What has not come of a large argument, as [`Memory`](crate::memory::Memory) was told.
+    missing: usize,
     /// The peer has been told ([`Peer::establish`]).
     is_established: bool,
     /// The last field: when the last registration is dropped, no connection has the store any more.
@@ -88,6 +90,7 @@ impl Connection {
             out,
             expects_end: false,
             has_claim: false,
+            missing: 0,
             is_established: false,
             _registration: registration,
         };
@@ -139,6 +142,7 @@ impl Connection {
             Err(_) => return Turn::Over,
         };
         self.input.came(got);
+        self.record_missing(self.input.missing_bytes());
         if !self.answer() {
             return Turn::Over;
         }
@@ -163,10 +167,19 @@ impl Connection {
     /// The large argument that is being received, if there is one, gets its memory: not before
     /// there is a claim.
     fn make_room(&mut self) {
-        let Connection { shared, input, parser, .. } = self;
-        if let Some((at, length)) = parser.awaits_large(LARGE) {
-            parser.leave_out();
-            input.divert(at, Large::new(length, shared.keyspace.stamp()));
+        if let Some((at, length)) = self.parser.awaits_large(LARGE) {
+            self.parser.leave_out();
+            // Before it is allocated, so that it is never counted as used.
+            self.record_missing(length);
+            self.input.divert(at, Large::new(length, self.shared.keyspace.stamp()));
+        }
+    }
+
+    #[inline]
+    fn record_missing(&mut self, missing: usize) {
+        if missing != self.missing {
+            self.shared.memory.misses(missing as i64 - self.missing as i64);
+            self.missing = missing;
         }
     }
 
@@ -325,6 +338,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         self.shared.buffers.forget(self.peer());
+        self.record_missing(0);
         if self.has_claim {
             self.release();
         }

@@ -49,6 +49,11 @@ impl Input {
         self.received().len() + self.large.as_ref().map_or(0, Large::received)
     }
 
+    /// How many bytes of the large argument have not come.
+    pub(crate) fn missing_bytes(&self) -> usize {
+        self.large.as_ref().map_or(0, |large| large.length() - large.received())
+    }
+
     /// The large argument, if it is whole.
     pub(crate) fn large(&self) -> Option<&Value> {
         self.large.as_ref().and_then(Large::whole)

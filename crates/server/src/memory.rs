@@ -3,7 +3,8 @@
 //! Asking the allocator takes some 50 µs, and a write takes one. So the allocator is asked now and
 //! then, and in between each transaction adds what its writes take. What commits have written over
 //! and what is about to be freed does not count: it is gone a moment later, and evicting more would
-//! not free it sooner.
+//! not free it sooner. Nor does what was allocated for bytes of clients that have not come: no page
+//! of memory is there yet.
 
 use crate::options::Options;
 use manx::txn::Store;
@@ -32,6 +33,8 @@ pub(crate) struct Memory {
     written_bytes: AtomicI64,
     /// … and how much more was allocated than that when the allocator was asked.
     beside_bytes: AtomicI64,
+    /// Of arguments that are being received, what has not come.
+    missing_bytes: AtomicI64,
     peak_bytes: AtomicU64,
     since: Instant,
     asked_ms: AtomicU64,
@@ -44,6 +47,7 @@ impl Memory {
             allocated_bytes: options.allocated_bytes,
             written_bytes: AtomicI64::new(0),
             beside_bytes: AtomicI64::new(0),
+            missing_bytes: AtomicI64::new(0),
             peak_bytes: AtomicU64::new(0),
             since: Instant::now(),
             asked_ms: AtomicU64::new(0),
@@ -54,6 +58,11 @@ impl Memory {
     #[inline]
     pub(crate) fn wrote(&self, bytes: i64) {
         self.written_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// So much more, or less, memory is allocated for bytes of clients that have not come.
+    pub(crate) fn misses(&self, bytes: i64) {
+        self.missing_bytes.fetch_add(bytes, Relaxed);
     }
 
     /// How much is used, as far as is known.
@@ -94,7 +103,8 @@ impl Memory {
             let written = self.written_bytes.load(Relaxed);
             let garbage = store.stats().garbage_bytes as i64;
             let allocated = i64::try_from(allocated_bytes()).unwrap_or(i64::MAX);
-            self.beside_bytes.store(allocated - garbage - written, Relaxed);
+            let missing = self.missing_bytes.load(Relaxed);
+            self.beside_bytes.store(allocated - missing - garbage - written, Relaxed);
         }
         self.peak_bytes.fetch_max(self.used_bytes(), Relaxed);
     }
@@ -119,6 +129,13 @@ mod tests {
         assert_eq!((memory.used_bytes(), memory.is_full(&store)), (900, false));
         memory.wrote(-2_000);
         assert_eq!((memory.used_bytes(), memory.peak_bytes()), (0, 900));
+        // Some of what the allocator tells of is not there yet.
+        memory.misses(300);
+        memory.ask(&store);
+        assert_eq!(memory.used_bytes(), 600);
+        memory.misses(-300);
+        memory.ask(&store);
+        assert_eq!(memory.used_bytes(), 900);
     }
 
     #[test]
