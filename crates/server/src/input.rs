@@ -8,7 +8,7 @@
 //! A large argument of a command that is not whole has memory of its own (`large.rs`): what comes
 //! goes there until that is full, and then into the buffer again.
 
-use crate::large::Large;
+use crate::large::{Large, STEP};
 use manx::txn::Value;
 use std::cell::RefCell;
 
@@ -16,8 +16,6 @@ use std::cell::RefCell;
 const LEAST: usize = 16 * 1024;
 /// … and what is kept of one at most when nothing is in it.
 const KEPT: usize = 256 * 1024;
-/// The most that is prepared for a read.
-const STEP: usize = 256 * 1024;
 
 thread_local! {
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

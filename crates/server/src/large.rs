@@ -18,8 +18,8 @@ use manx::txn::Value;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-/// The most that is prepared for a read.
-const STEP: usize = 256 * 1024;
+/// The most that is prepared for a read, here and in a buffer (`input.rs`).
+pub(crate) const STEP: usize = 256 * 1024;
 
 /// See [the module](self).
 pub(crate) enum Large {

@@ -86,7 +86,7 @@ fn large_values_go_through() {
     });
 }
 
-/// They are received where they stay, if the command allows it; nobody sees a difference.
+/// They are received where they stay, if the command allows it; no client sees a difference.
 #[test]
 fn commands_with_large_values_do_what_they_do_with_small_ones() {
     for_each_model(|server| {
