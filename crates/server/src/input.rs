@@ -62,7 +62,7 @@ impl Input {
     pub(crate) fn divert(&mut self, at: usize, mut large: Large) {
         let begin = self.start + at;
         let mut from = begin;
-        while from < self.end {
+        loop {
             let room = large.room();
             let count = room.len().min(self.end - from);
             if count == 0 {
@@ -152,11 +152,10 @@ impl Input {
 
     /// Takes over this number of bytes, which were put into the room.
     pub(crate) fn came(&mut self, count: usize) {
-        if self.awaits_large() {
-            self.large.iter_mut().for_each(|large| large.came(count));
-            return;
+        match &mut self.large {
+            Some(large) if large.whole().is_none() => large.came(count),
+            _ => self.end += count,
         }
-        self.end += count;
         debug_assert!(self.end <= self.bytes.len());
     }
 }
@@ -164,17 +163,15 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::{Limits, Parser, Step};
+    use crate::resp::{Limits, Parser, Replies, Step};
     use fastrand::Rng;
 
+    /// A command has the form of an array in an answer.
     fn frame(args: &[Vec<u8>]) -> Vec<u8> {
-        let mut bytes = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in args {
-            bytes.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-            bytes.extend_from_slice(arg);
-            bytes.extend_from_slice(b"\r\n");
-        }
-        bytes
+        let mut out = Replies::new(usize::MAX);
+        out.array(args.len());
+        args.iter().for_each(|arg| out.bulk(arg));
+        out.bytes().to_vec()
     }
 
     #[test]

@@ -65,11 +65,11 @@ const FOLLOWERS: usize = 8;
 const DELAY: Duration = Duration::from_micros(50);
 /// Answers that are sent together, usually.
 const TOGETHER: usize = 64;
-/// After each of this number of rounds a leader sees that jobs that are queued find a worker; …
+/// Each time after this number of rounds, a leader lets another worker do the jobs that are queued; …
 const ROUNDS: u32 = 64;
-/// … and if none are, and its own job has taken this time, it queues itself anew, so that the pool
-/// may make its worker wait for the process' quota. Behind other jobs it would wait for them: with
-/// eight busy loops for 10 to 70 ms.
+/// … if there are none, and its own job has taken this time, it queues itself anew. Then the pool
+/// may make its worker wait for the process' quota. Behind other jobs it would wait for them, too:
+/// with eight busy loops for 10 to 70 ms.
 const JOB: Duration = Duration::from_millis(20);
 /// The maximum number of workers that replace workers which wait for a disk. It is higher than
 /// usual, because one commit of many transactions costs as much as a commit of one.

@@ -12,7 +12,7 @@
 //! 3. After an error the connection is at an unknown place, and nothing more can be read from it.
 //!
 //! The caller may keep the bytes of one argument of a command elsewhere, while they come
-//! ([`Parser::leave_out`]). For the parser it has no bytes then, but they count.
+//! (`leave_out`). For the parser it has no bytes then, but they count.
 
 use super::args::Args;
 use super::inline;
@@ -179,21 +179,21 @@ impl Parser {
 
     /// The argument that is waited for, if it has more than `least` bytes and no other one is left
     /// out: where it begins, and its length.
-    pub fn awaits_large(&self, least: usize) -> Option<(usize, usize)> {
+    pub(crate) fn awaits_large(&self, least: usize) -> Option<(usize, usize)> {
         let length = self.bulk.filter(|length| *length > least && self.left_out.is_none())?;
         Some((self.at, length))
     }
 
     /// The bytes of the argument that is waited for will not be in what [`Parser::step`] is given,
     /// until the command is whole. What the command has behind them follows what it has before.
-    pub fn leave_out(&mut self) {
+    pub(crate) fn leave_out(&mut self) {
         if let Some(length) = self.bulk.replace(0) {
             self.left_out = Some((self.ranges.len(), length));
         }
     }
 
     /// Which argument of the command was left out.
-    pub fn left_out(&self) -> Option<usize> {
+    pub(crate) fn left_out(&self) -> Option<usize> {
         self.left_out.map(|(index, _)| index)
     }
 
