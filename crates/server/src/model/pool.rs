@@ -65,7 +65,7 @@ const FOLLOWERS: usize = 8;
 const DELAY: Duration = Duration::from_micros(50);
 /// Answers that are sent together, usually.
 const TOGETHER: usize = 64;
-/// Each time after this number of rounds, a leader lets another worker do the jobs that are queued; …
+/// After each of this number of rounds, a leader lets another worker do the jobs that are queued; …
 const ROUNDS: u32 = 64;
 /// … if there are none, and its own job has taken this time, it queues itself anew. Then the pool
 /// may make its worker wait for the process' quota. Behind other jobs it would wait for them, too:
