@@ -131,6 +131,33 @@ fn an_upgrade_passes_a_waiter_that_waits_for_it() {
 }
 
 #[test]
+fn an_owner_keeps_what_it_took_past_a_waiter_that_does_not_know_all_its_requests() {
+    let Some(cluster) = member() else { return };
+    let sessions = [(); 4].map(|()| session(cluster));
+    let [zero, one, two, three] = sessions.each_ref().map(|its| its.range_lock::<u64>("grown"));
+    let mut owner = one.owner();
+    owner.lock(4..5).unwrap();
+    let held = two.lock(0..2).unwrap();
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| zero.lock_shared_timeout(3..5, LONG).map(drop));
+        waiting(&one, 1);
+        // It passes the reader, so its first request grows when it is granted.
+        let grows = scope.spawn(|| owner.lock(1..4).map(|()| owner));
+        waiting(&one, 2);
+        // This one waits for the second request: the first one has not grown yet.
+        let waiter = scope.spawn(|| three.lock_timeout(0..2, Duration::from_secs(2)).map(drop));
+        waiting(&one, 3);
+        drop(held);
+        let mut owner = grows.join().unwrap().unwrap();
+        owner.lock(0..1).unwrap();
+        owner.unlock(1..4).unwrap();
+        assert_eq!(waiter.join().unwrap(), Err(Error::TimedOut));
+        drop(owner);
+        reader.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn waiters_are_served_in_the_order_of_their_arrival() {
     let Some(cluster) = member() else { return };
     let first = session(cluster);

@@ -70,7 +70,7 @@ struct Entered {
 #[derive(Debug)]
 pub(super) struct Granted {
     pub own: Request,
-    /// The own requests that were passed for, and have to be grown, by key.
+    /// The own requests that have to be grown, by key.
     pub grows: Vec<Vec<u8>>,
     pub token: i64,
     pub name: Name,
@@ -255,9 +255,7 @@ impl Waiting<'_> {
         let (Entered { own, list, .. }, mut token) = (entered, entered.revision);
         let judgement = judge(list, own);
         let mut left: Vec<Request> = judgement.blockers.into_iter().cloned().collect();
-        let mut grows: Vec<Vec<u8>> = judgement.passed.iter().map(|(_, held)| held.key.clone()).collect();
-        grows.sort_unstable();
-        grows.dedup();
+        let grows = judgement.grows.iter().map(|held| held.key.clone()).collect();
         if !left.is_empty() && own.claim.tries {
             return Err(Error::WouldBlock);
         }

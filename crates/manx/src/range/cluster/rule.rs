@@ -7,17 +7,17 @@
 //!
 //! There is one exception, without which an owner would wait for itself. A request that an owner's
 //! held range has in its way waits for that owner. If the owner then wants more, it *passes* such a
-//! request ([`Judgement::passed`]): it must not wait for it, and it need not, because the request
-//! cannot be granted before the owner gives the held range back. So that the owner keeps what it
-//! took before that request, it first writes the new range into its earlier request as well (the
-//! owner *grows* it). An upgrade is the usual case: two share a range, and the second of them
+//! request: it must not wait for it, and it need not, because the request cannot be granted before
+//! the owner gives the held range back. So that the owner keeps what it took before that request,
+//! it first writes the new range into its earlier requests as well (the owner *grows* them:
+//! [`Judgement::grows`]). An upgrade is the usual case: two share a range, and the second of them
 //! waits to have it alone.
 //!
 //! # Invariants
 //!
 //! 1. Two requests that conflict are never granted at the same time. Of two, the later one has seen
 //!    the earlier one, and has waited for it; or it passed it: then the earlier one waits for a
-//!    request that covers the later one's range too, until both are given back.
+//!    request that covers the later one's range too, until both are given back (Invariant 5).
 //! 2. A request that was passed waits directly for what the owner holds. It does not suffice that
 //!    it waits for a waiter that waits for the owner: that waiter may give up.
 //! 3. A circle of waits is closed by a request only, never by one that goes or shrinks; and growing
@@ -25,6 +25,12 @@
 //!    request. The request that closes a circle is the one with the highest place in it. It
 //!    has all the others before its eyes, so it alone finds the circle, and each circle is found.
 //! 4. A request that only tries waits for nothing, so no circle goes through it.
+//! 5. A range that is held stands in one or more requests of its owner, and a waiter that wants it
+//!    waits for at least one of them. It does not wait for all of them: it knows what was in its
+//!    way when it was made, and one of them may have grown since. The list does not tell which
+//!    ones it knows, so the owner that passes it grows each request that has come before it and is
+//!    in its way now. One of these is a request that it waits for, by this same invariant for the
+//!    held range that is in its way.
 
 use super::error::{Deadlock, Link, Participant};
 use super::request::{Identity, Part, Request};
@@ -35,26 +41,24 @@ use crate::lock::circle::circle;
 pub(super) struct Judgement<'r> {
     /// The requests that it waits for, the last first.
     pub blockers: Vec<&'r Request>,
-    /// The requests that it passes, each with the own request that it waits for.
-    pub passed: Vec<(&'r Request, &'r Request)>,
+    /// The own requests that it has to grow, in the order of the list, because the requests that
+    /// it passes wait for one of them.
+    pub grows: Vec<&'r Request>,
 }
 
 /// What `own` has to wait for. Later requests in the list do not count.
 pub(super) fn judge<'r>(list: &'r [Request], own: &Request) -> Judgement<'r> {
-    let mut judgement = Judgement { blockers: Vec::new(), passed: Vec::new() };
+    let is_passed = |request: &Request| list.iter().any(|held| is_in_the_way(held, request, own));
     let before = list.iter().filter(|it| it.place < own.place && it.claim.conflicts_with(&own.claim));
-    for request in before {
-        match list.iter().find(|held| is_passed(request, own, held)) {
-            Some(held) => judgement.passed.push((request, held)),
-            None => judgement.blockers.push(request),
-        }
-    }
-    judgement.blockers.sort_by_key(|request| std::cmp::Reverse(request.place));
-    judgement
+    let (passed, mut blockers): (Vec<&Request>, Vec<&Request>) = before.partition(|it| is_passed(it));
+    blockers.sort_by_key(|request| std::cmp::Reverse(request.place));
+    let grows = list.iter().filter(|held| passed.iter().any(|request| is_in_the_way(held, request, own)));
+    Judgement { blockers, grows: grows.collect() }
 }
 
-/// Whether `request` waits for `held`, which the maker of `own` holds.
-fn is_passed(request: &Request, own: &Request, held: &Request) -> bool {
+/// Whether the maker of `own` holds `held`, and `request` waits for that (or for what it stands in,
+/// too: Invariant 5).
+fn is_in_the_way(held: &Request, request: &Request, own: &Request) -> bool {
     own.claim.joins
         && held.claim.joins
         && held.claim.identity == own.claim.identity

@@ -83,7 +83,7 @@ impl Model {
             return Ok(());
         }
         let blockers = judgement.blockers.iter().map(|request| request.place).collect();
-        let grows = judgement.passed.iter().map(|(_, held)| held.place).collect();
+        let grows = judgement.grows.iter().map(|held| held.place).collect();
         self.known.push((owner, Known { place, blockers, grows, granted: false, part }));
         self.settle();
         Ok(())
@@ -238,7 +238,7 @@ fn an_upgrade_passes_a_request_that_waits_for_it() {
     let mut list =
         vec![request(1, 1, 0..10, Shared), request(2, 2, 0..10, Exclusive), request(3, 1, 0..10, Exclusive)];
     let judgement = judge(&list, &list[2]);
-    assert_eq!((judgement.blockers, judgement.passed), (vec![], vec![(&list[1], &list[0])]));
+    assert_eq!(judgement, Judgement { blockers: vec![], grows: vec![&list[0]] });
     // The second one shares the range too: the upgrades are in each other's way.
     list = vec![
         request(1, 1, 0..10, Shared),
@@ -252,4 +252,21 @@ fn an_upgrade_passes_a_request_that_waits_for_it() {
     let links: Vec<_> = circle.links.iter().map(|link| (link.waiter.tag, link.holder.tag)).collect();
     assert_eq!(links, [(Some(2), Some(1)), (Some(1), Some(2))]);
     assert!(circle.to_string().contains("m2 (session 1, owner 2, tag 2) waits for Exclusive"), "{circle}");
+}
+
+#[test]
+fn an_owner_grows_all_requests_that_a_passed_one_may_wait_for() {
+    use Access::Exclusive;
+    // Owner 1 has passed a request by its second one, so its first one has grown, and carries 1..4
+    // too. Owner 3 came before that: it waits for the second one alone.
+    let mut list = vec![
+        request(2, 1, 4..5, Exclusive),
+        request(5, 1, 1..4, Exclusive),
+        request(6, 3, 0..2, Exclusive),
+        request(7, 1, 0..1, Exclusive),
+    ];
+    let grown = list[1].claim.parts[0].clone();
+    list[0].claim.parts.push(grown);
+    // If it grew the first one alone, owner 3 would go on when 1..4 is given back.
+    assert_eq!(judge(&list, &list[3]), Judgement { blockers: vec![], grows: vec![&list[0], &list[1]] });
 }
