@@ -50,6 +50,7 @@ use connections::Connections;
 use crowd::Crowd;
 use loops::{EventLoop, EventLoops};
 use manx::pool::{Control, FriendlyPool, Shutdown, block_in_place};
+use platform::clock::ThreadClock;
 use ready::ReadyList;
 use served::{Left, Served};
 use smallvec::SmallVec;
@@ -148,7 +149,7 @@ impl PoolState {
 
     /// Leads, or watches until there is something to do, for some rounds.
     fn run_rounds(self: Arc<PoolState>, mut worker: Worker) {
-        let began = Instant::now();
+        let (began, clock) = (Instant::now(), ThreadClock::of_this_thread());
         for number in 1u32.. {
             if self.is_over() {
                 return;
@@ -163,7 +164,7 @@ impl PoolState {
                 let batch = Batch::new(Some(worker.event_loop), std::mem::take(&mut worker.notified));
                 let pace = &self.loops.all()[worker.event_loop].pace;
                 let round = pace.begin();
-                self.serve(&self.batches.begin(worker.slot, batch), &mut worker.notified);
+                self.serve(&self.batches.begin(worker.slot, clock, batch), &mut worker.notified);
                 pace.end(round);
             }
             if number.is_multiple_of(ROUNDS) {
@@ -181,10 +182,16 @@ impl PoolState {
     }
 
     /// Finds out which connections of this loop are ready, or waits if there is nothing to do.
-    fn lead(&self, led: usize, worker: &mut Worker) {
+    fn lead(self: &Arc<PoolState>, led: usize, worker: &mut Worker) {
         worker.event_loop = led;
         let event_loop = &self.loops.all()[led];
         event_loop.pace.rest();
+        if event_loop.pace.is_short_of_cpus() {
+            // A thread that has no CPU has left these, which have waited for longest.
+            while let Some(batch) = self.batches.starved() {
+                self.serve_left(&batch, &mut worker.notified);
+            }
+        }
         self.step(led);
         let round_max = event_loop.pace.round_max();
         event_loop.ready.look(&mut worker.ready_list, round_max);

@@ -5,11 +5,23 @@
 //! cursor says which connection is the next. Each connection says whether it is owed its answers
 //! (`served.rs`).
 //!
+//! A thread may also get too little of its CPU: each client of the real-time class that it answers
+//! there preempts it, for example, and neighbours come next. Then it goes on all the time, and its
+//! batch takes tens of milliseconds. So while the server is short of CPUs (`pace.rs`), each leader
+//! begins a round with a look at all batches: it compares the CPU time of the thread with the time
+//! that has passed since a leader first saw the batch, and serves the batches of starved threads.
+//! (If followers did so, more threads of the server would want a CPU: a third of the requests less.)
+//!
 //! Invariant: the cursor only grows, so each connection is taken once.
 
 use super::served::Served;
+use platform::clock::{ThreadClock, now_ns};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// A thread is starved if it had a CPU for less than half of this time, in which its batch has not
+/// ended.
+const STARVED_NS: u64 = 1_000_000;
 
 /// See [the module](self).
 #[derive(Default)]
@@ -18,12 +30,17 @@ pub(super) struct Batch {
     pub(super) event_loop: Option<usize>,
     all: Vec<Arc<Served>>,
     next: AtomicUsize,
+    /// Of the thread that has it.
+    clock: Option<ThreadClock>,
+    /// When another thread first looked whether that one is starved, and the CPU time that it had
+    /// used.
+    seen_ns: OnceLock<(u64, u64)>,
 }
 
 impl Batch {
     /// These connections, of the loop of this number if a leader serves them.
     pub(super) fn new(event_loop: Option<usize>, all: Vec<Arc<Served>>) -> Batch {
-        Batch { event_loop, all, next: AtomicUsize::new(0) }
+        Batch { event_loop, all, ..Batch::default() }
     }
 
     /// The next connection, which is the caller's to serve.
@@ -37,6 +54,15 @@ impl Batch {
     pub(super) fn owed(&self) -> impl Iterator<Item = &Arc<Served>> {
         let taken = self.next.load(Relaxed).min(self.all.len());
         self.all[..taken].iter().filter(|served| served.is_owed())
+    }
+
+    /// Whether the thread that has it gets too little CPU time.
+    fn is_starved(&self) -> bool {
+        let Some(clock) = self.clock.filter(|_| self.has_more()) else { return false };
+        let now = (now_ns(), clock.ns());
+        let seen = self.seen_ns.get_or_init(|| now);
+        let (passed_ns, used_ns) = (now.0.saturating_sub(seen.0), now.1.saturating_sub(seen.1));
+        passed_ns >= STARVED_NS && used_ns < passed_ns / 2
     }
 
     fn has_more(&self) -> bool {
@@ -57,22 +83,28 @@ impl Batches {
         self.0[slot].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The slot's thread is about to serve these.
-    pub(super) fn begin(&self, slot: usize, batch: Batch) -> Arc<Batch> {
-        let batch = Arc::new(batch);
+    /// The slot's thread, which has this clock, is about to serve these.
+    pub(super) fn begin(&self, slot: usize, clock: ThreadClock, batch: Batch) -> Arc<Batch> {
+        let batch = Arc::new(Batch { clock: Some(clock), ..batch });
         *self.at(slot) = Arc::clone(&batch);
         batch
     }
 
-    /// A batch of this loop that is not served to its end. Nothing waits here: a slot that is
-    /// locked is about to get another batch.
+    /// A batch of any loop whose thread gets too little CPU time for it.
+    pub(super) fn starved(&self) -> Option<Arc<Batch>> {
+        self.0.iter().filter_map(Batches::look).find(|batch| batch.is_starved())
+    }
+
+    /// A batch of this loop that is not served to its end.
     pub(super) fn unfinished(&self, event_loop: usize) -> Option<Arc<Batch>> {
-        let is_open = |batch: &Batch| batch.event_loop == Some(event_loop) && batch.has_more();
-        // Looked at without the lock, which the slot's own thread may be about to take.
-        let open = |slot: &Mutex<Arc<Batch>>| {
-            slot.try_lock().ok().map(|it| Arc::clone(&it)).filter(|it| is_open(it))
-        };
-        self.0.iter().find_map(open)
+        let is_open = |batch: &Arc<Batch>| batch.event_loop == Some(event_loop) && batch.has_more();
+        self.0.iter().filter_map(Batches::look).find(is_open)
+    }
+
+    /// What the slot has. Nothing waits here: a slot that is locked is about to get another batch,
+    /// and a batch is looked at without the lock.
+    fn look(slot: &Mutex<Arc<Batch>>) -> Option<Arc<Batch>> {
+        slot.try_lock().ok().map(|batch| Arc::clone(&batch))
     }
 }
 
@@ -86,10 +118,10 @@ mod tests {
     use crate::shared::Shared;
     use manx::txn::Store;
     use socket2::{Domain, Socket, Type};
+    use std::time::Duration;
 
-    #[test]
-    fn each_connection_is_taken_once_by_whichever_thread() {
-        const COUNT: usize = 400;
+    /// Of the loop 5.
+    fn batch(count: usize) -> Batch {
         let store = Store::in_memory(manx::txn::Options::default());
         let shared = Arc::new(Shared::new(Options::default(), store).unwrap());
         let loops = EventLoops::new(1).unwrap();
@@ -100,9 +132,43 @@ mod tests {
             let connection = Connection::new(Arc::clone(&shared), peer).unwrap();
             Arc::new(Served::new(number as u64, connection, loops.place(0)))
         };
+        Batch::new(Some(5), (0..count).map(served).collect())
+    }
+
+    #[test]
+    fn a_thread_is_starved_if_its_batch_lasts_and_it_has_no_cpu() {
+        let clock = ThreadClock::of_this_thread();
+        let batches = Batches::new(2);
+        let is_starved = || batches.starved().is_some();
+        assert!(!is_starved());
+        loop {
+            batches.begin(0, clock, batch(2));
+            let began_ns = now_ns();
+            assert!(!is_starved(), "it has just begun");
+            let used_ns = clock.ns();
+            while clock.ns() - used_ns < 2 * STARVED_NS {}
+            let found = is_starved();
+            if now_ns() - began_ns < 3 * STARVED_NS {
+                assert!(!found, "it had a CPU");
+                break;
+            }
+            // The machine is busy: once more.
+        }
+        let (one, other) = (batches.begin(0, clock, batch(1)), batches.begin(1, clock, batch(1)));
+        // A look finds at most one, and none that it is the first to see.
+        assert!(!is_starved());
+        std::thread::sleep(Duration::from_nanos(20 * STARVED_NS));
+        assert!(is_starved());
+        drop((one.take(), other.take()));
+        assert!(!is_starved(), "they have no more to do");
+    }
+
+    #[test]
+    fn each_connection_is_taken_once_by_whichever_thread() {
+        const COUNT: usize = 400;
         let batches = Batches::new(3);
         assert!(batches.unfinished(5).is_none());
-        let own = batches.begin(1, Batch::new(Some(5), (0..COUNT).map(served).collect()));
+        let own = batches.begin(1, ThreadClock::of_this_thread(), batch(COUNT));
         assert!(batches.unfinished(6).is_none());
         let taken = Mutex::new(Vec::new());
         std::thread::scope(|scope| {

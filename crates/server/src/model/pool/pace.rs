@@ -18,6 +18,13 @@
 //! the same machine may keep it busy, too. But in a rest they wait for answers: if no thread of the
 //! machine waits for a CPU at its end, the rest has left a CPU idle, and the next one is shorter.
 //!
+//! A server that begins beside busy neighbours gets all that it wants at first, and then nothing
+//! for a while: all its clients wait for ten milliseconds before a loop is late. So a loop that
+//! begins to work also begins to rest if the machine is *crowded*: more than [`CROWD`] threads for
+//! each CPU want one. It asks only where it had nothing to do before: then these are neighbours,
+//! and not its own clients. (Asked at any time, 80 clients on the same machine counted as a crowd,
+//! and had a tenth less. Rests that all loops share cost ten clients a third of their requests.)
+//!
 //! A round of a loop that rests is short ([`ROUND`]), so that the kernel does not preempt it.
 //!
 //! All accesses are Relaxed. The values are hints and counts: a lost update makes a rest too long
@@ -47,6 +54,8 @@ const REST_PERCENT_MAX: u64 = 400;
 const REST_PERCENT_MIN: u64 = 100;
 /// The longest rest.
 const REST_MAX_NS: u64 = 1_000_000;
+/// A machine is crowded if more threads than this want each of its CPUs.
+const CROWD: u32 = 3;
 /// A rest that is shorter would be over before the kernel wakes the thread.
 const REST_MIN_NS: u64 = 50_000;
 /// The maximum number of connections in a round, if the loop rests, …
@@ -123,8 +132,21 @@ impl Pace {
         let now_ns = now_ns();
         WAITS.with_borrow_mut(|waits| {
             waits.count();
+            self.foresee(now_ns, runnable);
             self.step_at(now_ns, || waits.read_ns());
         });
+    }
+
+    /// The loop makes a step. Once in a span, if it had nothing to do and does not rest, it asks how
+    /// many threads want a CPU.
+    fn foresee(&self, now_ns: u64, runnable: impl FnOnce() -> Option<u32>) {
+        if self.span_ns(now_ns) <= SPAN_NS || !self.is_paused() || self.is_short_of_cpus() {
+            return;
+        }
+        if runnable().is_some_and(|threads| threads > CROWD * self.cpus) {
+            self.rest_percent.store(REST_PERCENT, Relaxed);
+        }
+        self.begin_span(now_ns);
     }
 
     fn step_at(&self, now_ns: u64, waited_ns: impl FnOnce() -> u64) {
@@ -140,7 +162,7 @@ impl Pace {
 
     #[cold]
     fn is_late(&self, now_ns: u64, late_ns: u64) {
-        if now_ns - self.span_began_ns.load(Relaxed) > SPAN_NS {
+        if self.span_ns(now_ns) > SPAN_NS {
             self.fade(now_ns);
             self.begin_span(now_ns);
         }
@@ -152,6 +174,11 @@ impl Pace {
         }
     }
 
+    /// How long the present span has lasted. Another thread may have begun it after `now_ns`.
+    fn span_ns(&self, now_ns: u64) -> u64 {
+        now_ns.saturating_sub(self.span_began_ns.load(Relaxed))
+    }
+
     fn begin_span(&self, now_ns: u64) {
         self.span_began_ns.store(now_ns, Relaxed);
         self.late_ns.store(0, Relaxed);
@@ -159,7 +186,7 @@ impl Pace {
 
     /// Makes the rests shorter for each span that has passed.
     fn fade(&self, now_ns: u64) {
-        let spans = (now_ns - self.span_began_ns.load(Relaxed)) / SPAN_NS;
+        let spans = self.span_ns(now_ns) / SPAN_NS;
         let before = self.rest_percent.load(Relaxed);
         let shorter = (0..spans.min(64)).fold(before, |percent, _| percent * 24 / 25);
         self.set_rests(shorter);
@@ -198,7 +225,7 @@ impl Pace {
     }
 
     fn end_at(&self, now_ns: u64, began_ns: u64, used_ns: u64) {
-        if now_ns - self.span_began_ns.load(Relaxed) > SPAN_NS {
+        if self.span_ns(now_ns) > SPAN_NS {
             self.fade(now_ns);
             self.begin_span(now_ns);
         }
@@ -278,6 +305,26 @@ mod tests {
         step_late(&pace, 1_410 * MS);
         assert_eq!((rests(&pace), pace.round_max()), (REST_PERCENT, ROUND));
         assert!(pace.begin().is_some());
+    }
+
+    #[test]
+    fn a_loop_of_a_crowded_machine_rests_before_it_is_late() {
+        let pace = Pace::new();
+        let crowd = CROWD * pace.cpus + 1;
+        let rests_if = |at_ms: u64, threads: u32| {
+            pace.foresee(at_ms * MS, || Some(threads));
+            rests(&pace)
+        };
+        assert_eq!([rests_if(1_000, crowd - 1), rests_if(1_100, crowd)], [0, 0], "it asks once in a span");
+        pace.step_at(1_300 * MS, || 0);
+        assert_eq!(rests_if(1_301, crowd), 0, "it had something to do");
+        pace.pause();
+        assert_eq!(rests_if(1_302, crowd), REST_PERCENT);
+        // It has just begun: the spans before do not make it shorter.
+        pace.end_at(1_303 * MS, 1_303 * MS, 0);
+        assert_eq!(rests(&pace), REST_PERCENT);
+        pace.set_rests(REST_PERCENT_MAX);
+        assert_eq!(rests_if(2_000, crowd), REST_PERCENT_MAX, "it rests already");
     }
 
     #[test]
