@@ -165,17 +165,15 @@ impl Table {
             data.check(key, value).map_err(WriteError::Data)?;
         }
         loop {
-            let it = self.points.as_ref().and_then(|points| points.find(key, guard, found));
+            // A key that the hash table does not have is hardly ever in the ordered one.
+            let it = match &self.points {
+                Some(points) => points.find(key, guard, found),
+                None => self.keys.get(key, guard).map(|entry| found(entry.key(), entry.value())),
+            };
             let mut it = it.unwrap_or_else(|| {
-                let it = match self.keys.get(key, guard) {
-                    Some(entry) => found(entry.key(), entry.value()),
-                    None => {
-                        let entry = self.keys.get_or_insert_with(key.into(), Arc::default, guard);
-                        let it = found(entry.key(), entry.value());
-                        entry.release(guard);
-                        it
-                    }
-                };
+                let entry = self.keys.get_or_insert_with(key.into(), Arc::default, guard);
+                let it = found(entry.key(), entry.value());
+                entry.release(guard);
                 if let Some(points) = &self.points {
                     points.add(&it.key, &it.versions, guard);
                 }

@@ -54,8 +54,10 @@ const REST_PERCENT_MAX: u64 = 400;
 const REST_PERCENT_MIN: u64 = 100;
 /// The longest rest.
 const REST_MAX_NS: u64 = 1_000_000;
-/// A machine is crowded if more threads than this want each of its CPUs.
+/// A machine is crowded if more threads than this want each of its CPUs …
 const CROWD: u32 = 3;
+/// … at a moment, and a loop asks for their number once in this time.
+const ASKING_NS: u64 = 10_000_000;
 /// A rest that is shorter would be over before the kernel wakes the thread.
 const REST_MIN_NS: u64 = 50_000;
 /// The maximum number of connections in a round, if the loop rests, …
@@ -103,6 +105,8 @@ pub(super) struct Pace {
     stepped_ns: AtomicU64,
     /// The end of the rest; 0 if there is none.
     due_ns: AtomicU64,
+    /// When it last asked whether the machine is crowded.
+    asked_ns: AtomicU64,
     /// 0: it does not rest.
     rest_percent: AtomicU64,
     /// The beginning of the present span.
@@ -123,8 +127,8 @@ impl Pace {
         let budget = CpuBudget::now();
         let online = budget.limits().iter().find(|limit| matches!(limit.kind, LimitKind::Online { .. }));
         let cpus = online.and_then(|limit| limit.kind.cpus()).map_or(1, CpuSet::len) as u32;
-        let [stepped_ns, due_ns, rest_percent, span_began_ns, late_ns] = [0; 5].map(AtomicU64::new);
-        Pace { cpus, stepped_ns, due_ns, rest_percent, span_began_ns, late_ns }
+        let [stepped_ns, due_ns, asked_ns, rest_percent, span_began_ns, late_ns] = [0; 6].map(AtomicU64::new);
+        Pace { cpus, stepped_ns, due_ns, asked_ns, rest_percent, span_began_ns, late_ns }
     }
 
     /// The calling thread makes a step.
@@ -137,16 +141,18 @@ impl Pace {
         });
     }
 
-    /// The loop makes a step. Once in a span, if it had nothing to do and does not rest, it asks how
-    /// many threads want a CPU.
+    /// The loop makes a step. If it had nothing to do and does not rest, it asks how many threads
+    /// want a CPU, but not all the time.
     fn foresee(&self, now_ns: u64, runnable: impl FnOnce() -> Option<u32>) {
-        if self.span_ns(now_ns) <= SPAN_NS || !self.is_paused() || self.is_short_of_cpus() {
+        let has_asked = now_ns.saturating_sub(self.asked_ns.load(Relaxed)) < ASKING_NS;
+        if has_asked || !self.is_paused() || self.is_short_of_cpus() {
             return;
         }
+        self.asked_ns.store(now_ns, Relaxed);
         if runnable().is_some_and(|threads| threads > CROWD * self.cpus) {
             self.rest_percent.store(REST_PERCENT, Relaxed);
+            self.begin_span(now_ns);
         }
-        self.begin_span(now_ns);
     }
 
     fn step_at(&self, now_ns: u64, waited_ns: impl FnOnce() -> u64) {
@@ -315,7 +321,7 @@ mod tests {
             pace.foresee(at_ms * MS, || Some(threads));
             rests(&pace)
         };
-        assert_eq!([rests_if(1_000, crowd - 1), rests_if(1_100, crowd)], [0, 0], "it asks once in a span");
+        assert_eq!([rests_if(1_000, crowd - 1), rests_if(1_009, crowd)], [0, 0], "it has asked");
         pace.step_at(1_300 * MS, || 0);
         assert_eq!(rests_if(1_301, crowd), 0, "it had something to do");
         pace.pause();
