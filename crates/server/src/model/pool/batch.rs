@@ -10,7 +10,8 @@
 //! batch takes tens of milliseconds. So while the server is short of CPUs (`pace.rs`), each leader
 //! begins a round with a look at all batches: it compares the CPU time of the thread with the time
 //! that has passed since a leader first saw the batch, and serves the batches of starved threads.
-//! (If followers did so, more threads of the server would want a CPU: a third of the requests less.)
+//! (If followers did so, more threads of the server would want a CPU: that cost a third of the
+//! requests.)
 //!
 //! Invariant: the cursor only grows, so each connection is taken once.
 
@@ -159,7 +160,7 @@ mod tests {
         assert!(!is_starved());
         std::thread::sleep(Duration::from_nanos(20 * STARVED_NS));
         assert!(is_starved());
-        drop((one.take(), other.take()));
+        assert!(one.take().is_some() && other.take().is_some());
         assert!(!is_starved(), "they have no more to do");
     }
 
