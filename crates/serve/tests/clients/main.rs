@@ -104,7 +104,9 @@ fn ioredis() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let npm = ["npm", "install", "--prefix", ".", "--no-audit", "--no-fund", "ioredis@5.4.1"];
+    // A request that gets no answer is tried again: npm waits for five minutes otherwise.
+    let options = ["--fetch-timeout=10000", "--fetch-retry-mintimeout=1000", "--no-audit", "--no-fund"];
+    let npm = [&["npm", "install", "--prefix", "."], &options[..], &["ioredis@5.4.1"]].concat();
     if !install(folder.path(), &npm) {
         return;
     }
