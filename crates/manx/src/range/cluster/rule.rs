@@ -56,8 +56,8 @@ pub(super) fn judge<'r>(list: &'r [Request], own: &Request) -> Judgement<'r> {
     Judgement { blockers, grows: grows.collect() }
 }
 
-/// Whether the maker of `own` holds `held`, and `request` waits for that (or for what it stands in,
-/// too: Invariant 5).
+/// Whether `held` is a request of the maker of `own`, and is in the way of `request`. (Whether
+/// `request` has seen it there, the list does not tell: Invariant 5.)
 fn is_in_the_way(held: &Request, request: &Request, own: &Request) -> bool {
     own.claim.joins
         && held.claim.joins

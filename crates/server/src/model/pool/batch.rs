@@ -10,8 +10,8 @@
 //! batch takes tens of milliseconds. So while the server is short of CPUs (`pace.rs`), each leader
 //! begins a round with a look at all batches: it compares the CPU time of the thread with the time
 //! that has passed since a leader first saw the batch, and serves the batches of starved threads.
-//! (If followers did so, more threads of the server would want a CPU: that cost a third of the
-//! requests.)
+//! (If followers did so, more threads of the server would want a CPU: p99 was three to four times
+//! as long, with 0.73 to 0.95 of the requests.)
 //!
 //! Invariant: the cursor only grows, so each connection is taken once.
 
@@ -20,8 +20,8 @@ use platform::clock::{ThreadClock, now_ns};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// A thread is starved if it had a CPU for less than half of this time, in which its batch has not
-/// ended.
+/// A thread is starved if its batch has been there for this time or longer, and the thread had a
+/// CPU for less than half of that.
 const STARVED_NS: u64 = 1_000_000;
 
 /// See [the module](self).

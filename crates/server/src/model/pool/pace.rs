@@ -22,8 +22,9 @@
 //! for a while: all its clients wait for ten milliseconds before a loop is late. So a loop that
 //! begins to work also begins to rest if the machine is *crowded*: more than [`CROWD`] threads for
 //! each CPU want one. It asks only where it had nothing to do before: then these are neighbours,
-//! and not its own clients. (Asked at any time, 80 clients on the same machine counted as a crowd,
-//! and had a tenth less. Rests that all loops share cost ten clients a third of their requests.)
+//! and not its own clients. (It was tried to ask at any time: 80 clients on the same machine, which
+//! count as a crowd then, had about a tenth less in two runs of three pairs each. Rests that all
+//! loops share cost ten clients a third of their requests.)
 //!
 //! A round of a loop that rests is short ([`ROUND`]), so that the kernel does not preempt it.
 //!
@@ -134,9 +135,9 @@ impl Pace {
     /// The calling thread makes a step.
     pub(super) fn step(&self) {
         let now_ns = now_ns();
+        self.foresee(now_ns, runnable);
         WAITS.with_borrow_mut(|waits| {
             waits.count();
-            self.foresee(now_ns, runnable);
             self.step_at(now_ns, || waits.read_ns());
         });
     }
