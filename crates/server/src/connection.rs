@@ -337,8 +337,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.buffers.forget(self.peer());
+        // In this order: what is allocated and not there yet is never counted as used.
+        self.input = Input::new();
         self.record_missing(0);
+        self.shared.buffers.forget(self.peer());
         if self.has_claim {
             self.release();
         }

@@ -60,7 +60,8 @@ impl Memory {
         self.written_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// So much more, or less, memory is allocated for bytes of clients that have not come.
+    /// So much more, or less, memory is allocated for bytes of clients that have not come. To be
+    /// told before it is allocated, and after it was freed: too much used would evict keys.
     pub(crate) fn misses(&self, bytes: i64) {
         self.missing_bytes.fetch_add(bytes, Relaxed);
     }
@@ -102,8 +103,11 @@ impl Memory {
         if let Some(allocated_bytes) = self.allocated_bytes {
             let written = self.written_bytes.load(Relaxed);
             let garbage = store.stats().garbage_bytes as i64;
+            // A connection tells of memory before it allocates it and after it has freed it: one
+            // that does so meanwhile is in the one figure or in the other.
+            let missing_before = self.missing_bytes.load(Relaxed);
             let allocated = i64::try_from(allocated_bytes()).unwrap_or(i64::MAX);
-            let missing = self.missing_bytes.load(Relaxed);
+            let missing = self.missing_bytes.load(Relaxed).max(missing_before);
             self.beside_bytes.store(allocated - missing - garbage - written, Relaxed);
         }
         self.peak_bytes.fetch_max(self.used_bytes(), Relaxed);
@@ -113,6 +117,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::OnceLock;
 
     #[test]
     fn between_two_questions_writes_are_added() {
@@ -136,6 +141,36 @@ mod tests {
         memory.misses(-300);
         memory.ask(&store);
         assert_eq!(memory.used_bytes(), 900);
+    }
+
+    #[test]
+    fn what_comes_or_goes_while_the_allocator_is_asked_is_not_counted() {
+        static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+        static MEMORY: OnceLock<Memory> = OnceLock::new();
+        /// What the client does when the allocator has been asked.
+        static CHANGE: AtomicI64 = AtomicI64::new(0);
+        let store = Store::in_memory(manx::txn::Options::default());
+        let options = Options {
+            allocated_bytes: Some(|| {
+                let (memory, change) = (MEMORY.get().unwrap(), CHANGE.load(Relaxed));
+                if change > 0 {
+                    memory.misses(change);
+                    ALLOCATED.fetch_add(change as u64, Relaxed) + change as u64
+                } else {
+                    let before = ALLOCATED.fetch_sub(change.unsigned_abs(), Relaxed);
+                    memory.misses(change);
+                    before
+                }
+            }),
+            ..Options::default()
+        };
+        let memory = MEMORY.get_or_init(|| Memory::new(&options));
+        ALLOCATED.store(100, Relaxed);
+        for change in [1_000, -1_000] {
+            CHANGE.store(change, Relaxed);
+            memory.ask(&store);
+            assert_eq!(memory.used_bytes(), 100, "{change}");
+        }
     }
 
     #[test]
