@@ -73,7 +73,7 @@ platform::timed! {
     };
     #[doc(hidden)]
     pub use budget::{GroupLevel, ProcessGroups};
-    pub use machine_ticks::MachineTicks;
+    pub use machine_ticks::{MachineTicks, TicksWatch};
     pub use runnable::Runnable;
 }
 #[cfg(feature = "cpu")]

@@ -33,9 +33,9 @@
 //!    serves. A job that has connections to serve waits for nothing else.
 
 mod batch;
-mod company;
 mod connections;
 mod crowd;
+mod gather;
 mod loops;
 mod pace;
 mod ready;
@@ -124,9 +124,11 @@ impl Pool {
         let number = peer.id;
         let connection = Connection::new(Arc::clone(&self.state.shared), Arc::clone(&peer))?;
         let PoolState { all, loops, .. } = &*self.state;
-        all.add(Arc::new(Served::new(number, connection, loops.place(number))));
+        let place = loops.place(number);
+        let first = place.event_loop();
+        all.add(Arc::new(Served::new(number, connection, place)));
         // After the insertion, so that the first event finds the connection.
-        loops.add(&peer.socket, number).map_err(|error| {
+        loops.add(&peer.socket, number, first).map_err(|error| {
             all.remove(number);
             format!("ERR {error}")
         })
@@ -209,7 +211,7 @@ impl PoolState {
     /// The calling thread serves this loop, and goes on.
     fn step(&self, event_loop: usize) {
         self.watch.step(event_loop);
-        self.loops.all()[event_loop].pace.step();
+        self.loops.step(event_loop);
     }
 
     /// Watches until a leader does not go on, and connections are ready or are left of its batch;

@@ -9,40 +9,25 @@
 //! sides; and where `/proc` is hidden all workers are active.
 
 use super::{Seen, Why};
-use crate::cpu::CpuSet;
-use crate::cpu::fields::lines;
-use crate::cpu::machine_ticks::line;
-use crate::cpu::text::number;
+use crate::cpu::{CpuSet, TicksWatch};
 use platform::clock::process_cpu_ns;
-use platform::file::File;
 use platform::usage;
 
 /// The highest factor that makes sense: this number of threads for each CPU.
 pub(in crate::pool) const OVERCOMMIT_MAX: f64 = 1024.0;
-/// The longest file that is read: a line of 100 bytes for each of 640 CPUs. Lines beyond count for
-/// nothing.
-const BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub(in crate::pool) struct Share {
     overcommit: f64,
-    stat: Option<File>,
-    allowed: CpuSet,
+    machine: Option<TicksWatch>,
     own_ns: u64,
     all_ns: u64,
-    text: Vec<u8>,
 }
 
 impl Share {
     pub(in crate::pool) fn new(overcommit: f64) -> Share {
-        let mut share = Share {
-            overcommit,
-            stat: File::open(c"/proc/stat").ok(),
-            allowed: CpuSet::of_this_thread(),
-            own_ns: 0,
-            all_ns: 0,
-            text: vec![0; BYTES_MAX],
-        };
+        let machine = TicksWatch::of(CpuSet::of_this_thread());
+        let mut share = Share { overcommit, machine, own_ns: 0, all_ns: 0 };
         share.begin();
         share
     }
@@ -54,9 +39,8 @@ impl Share {
     }
 
     fn busy_ns(&mut self) -> Option<u64> {
-        let length = self.stat.as_ref()?.read_at(&mut self.text, 0).ok()?;
-        let ticks = busy_ticks(&self.text[..length], &self.allowed)?;
-        Some(ticks.saturating_mul(usage::tick_ns()))
+        let ticks = self.machine.as_mut()?.ticks()?;
+        Some(ticks.busy.saturating_add(ticks.steal).saturating_mul(usage::tick_ns()))
     }
 
     pub(in crate::pool) fn decide(&mut self, seen: &Seen, cpus: f64) -> Option<(u32, Why)> {
@@ -74,17 +58,6 @@ impl Share {
     }
 }
 
-/// For how long these CPUs ran something, the host's programs included, by `/proc/stat`; `None` if
-/// none of them is there.
-fn busy_ticks(text: &[u8], cpus: &CpuSet) -> Option<u64> {
-    let is_of = |name: &[u8]| {
-        let cpu = name.strip_prefix(b"cpu").and_then(number);
-        cpu.is_some_and(|cpu| cpus.contains(cpu as usize))
-    };
-    let of_each = lines(text).filter_map(line).filter(|(name, _)| is_of(name));
-    of_each.map(|(_, ticks)| ticks.busy.saturating_add(ticks.steal)).reduce(u64::saturating_add)
-}
-
 /// The formula.
 fn active(overcommit: f64, own: f64, cpus: f64, limit: u32) -> u32 {
     (overcommit * own.min(1.0) * cpus).ceil().clamp(1.0, f64::from(limit)) as u32
@@ -93,26 +66,6 @@ fn active(overcommit: f64, own: f64, cpus: f64, limit: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn the_lines_of_some_cpus_are_summed_up() {
-        let text = b"cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 1000 1000 4 5 6 1 1\ncpu1 10 20 30 1000 1000 40 50 60 1 1\nintr 7\n";
-        let ticks = |cpus: &str| busy_ticks(text, &cpus.parse().unwrap());
-        assert_eq!(ticks("0-1"), Some(165 + 66));
-        assert_eq!(ticks("1"), Some(150 + 60));
-        assert_eq!(ticks("7"), None);
-        assert_eq!(busy_ticks(b"", &"0".parse().unwrap()), None);
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(text: Vec<u8>, lines in "(cpu[0-9 x]{0,20}\n){0,5}") {
-            for text in [text, lines.into_bytes()] {
-                busy_ticks(&text, &"0-9".parse().unwrap());
-            }
-        }
-    }
 
     #[test]
     fn the_formula_is_the_papers() {

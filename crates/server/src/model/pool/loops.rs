@@ -11,7 +11,7 @@
 //!
 //! If no leader runs there, a connection moves to a loop that has nothing to do.
 //!
-//! The connections of a loop that is *merged* (`company.rs`) move to the earlier loop on its CPU.
+//! While the loops are *gathered* (`gather.rs`), all connections move to the first one.
 //!
 //! The CPU is asked for in every [`TURNS`]th turn, so a connection whose client has no steady CPU
 //! costs two system calls in that number of turns.
@@ -22,7 +22,7 @@
 //!    comes twice finds nothing (`served.rs`).
 //! 2. Only the thread that serves a connection moves it ([`Place`] is the connection's own).
 
-use super::company::Company;
+use super::gather::Gather;
 use super::pace::Pace;
 use super::ready::Ready;
 use platform::clock::now_ns;
@@ -42,16 +42,25 @@ pub(super) struct EventLoop {
     pub(super) pace: Pace,
     /// Where its leader was when it last served. Relaxed, as all that follows: a hint.
     cpu: AtomicUsize,
-    company: Company,
 }
 
 /// All loops.
-pub(super) struct EventLoops(Box<[EventLoop]>);
+pub(super) struct EventLoops {
+    all: Box<[EventLoop]>,
+    gather: Gather,
+}
 
 /// The loop that has a connection.
 pub(super) struct Place {
     at: usize,
     turns: u32,
+}
+
+impl Place {
+    /// The number of the loop.
+    pub(super) fn event_loop(&self) -> usize {
+        self.at
+    }
 }
 
 impl EventLoop {
@@ -65,35 +74,51 @@ impl EventLoops {
     /// This number of loops, but not more than there may be.
     pub(super) fn new(count: usize) -> io::Result<EventLoops> {
         let new = |_| {
-            let (ready, pace, company) = (Ready::new()?, Pace::new(), Company::default());
-            Ok(EventLoop { ready, pace, cpu: AtomicUsize::new(NOWHERE), company })
+            let (ready, pace) = (Ready::new()?, Pace::new());
+            Ok(EventLoop { ready, pace, cpu: AtomicUsize::new(NOWHERE) })
         };
-        (0..count.clamp(1, LOOPS_MAX)).map(new).collect::<io::Result<_>>().map(EventLoops)
+        let all = (0..count.clamp(1, LOOPS_MAX)).map(new).collect::<io::Result<_>>()?;
+        Ok(EventLoops { all, gather: Gather::new() })
     }
 
     pub(super) fn all(&self) -> &[EventLoop] {
-        &self.0
+        &self.all
     }
 
     /// The leader of this loop, which calls it, is about to serve.
     pub(super) fn is_here(&self, number: usize) {
-        let (own, cpu) = (&self.0[number], platform::cpu::current());
+        let (own, cpu) = (&self.all[number], platform::cpu::current());
         if own.cpu.load(Relaxed) != cpu {
             own.cpu.store(cpu, Relaxed);
         }
-        // No loop is earlier than the first one, so that one never merges.
-        let shares = self.0[..number].iter().any(|earlier| earlier.cpu.load(Relaxed) == cpu);
-        own.company.count(shares, now_ns);
+    }
+
+    /// The calling thread serves this loop, and goes on.
+    pub(super) fn step(&self, number: usize) {
+        let now_ns = now_ns();
+        if let Some(times) = self.all[number].pace.step(now_ns) {
+            self.gather.add(times, now_ns);
+        }
+    }
+
+    /// Whether the first loop is to have all connections. One that rests has neighbours, and may
+    /// have to wait for them: then not all clients should.
+    fn are_gathered(&self) -> bool {
+        self.gather.is_gathered() && !self.all[0].pace.is_short_of_cpus()
     }
 
     /// The first place of a connection, which has still to be added there.
     pub(super) fn place(&self, number: u64) -> Place {
-        Place { at: (number % self.0.len() as u64) as usize, turns: 0 }
+        Place { at: if self.are_gathered() { 0 } else { self.nth(number) }, turns: 0 }
     }
 
-    /// Reports this connection from now on, by its number.
-    pub(super) fn add(&self, socket: &Socket, number: u64) -> io::Result<()> {
-        self.0[self.place(number).at].ready.add(socket, number)
+    fn nth(&self, number: u64) -> usize {
+        (number % self.all.len() as u64) as usize
+    }
+
+    /// Reports this connection from now on, by its number, to the loop that is its first one.
+    pub(super) fn add(&self, socket: &Socket, number: u64, first: usize) -> io::Result<()> {
+        self.all[first].ready.add(socket, number)
     }
 
     /// The calling thread serves this connection, and moves it if another loop is nearer to its
@@ -103,37 +128,38 @@ impl EventLoops {
         place.turns += 1;
         if place.turns >= TURNS {
             place.turns = 0;
-            if self.0.len() > 1
-                && let Some(to) = self.better(place.at, || socket.cpu_affinity().ok())
+            if self.all.len() > 1
+                && let Some(to) = self.better(place.at, number, socket.cpu_affinity().ok())
             {
                 self.move_to(to, place, socket, number);
             }
         }
     }
 
-    /// A loop that should rather have a connection of this one, whose client's CPU is asked for. A
-    /// kernel may not know that, nor of a socket of a file: then the connection stays.
-    fn better(&self, at: usize, cpu: impl FnOnce() -> Option<usize>) -> Option<usize> {
-        let now_ns = now_ns();
-        let find = |is: &dyn Fn(&EventLoop) -> bool| {
-            self.0.iter().position(|it| !it.company.is_merged(now_ns) && is(it))
-        };
-        let near = |cpu: usize| move |it: &EventLoop| it.cpu.load(Relaxed) == cpu;
-        if self.0[at].company.is_merged(now_ns) {
-            return find(&near(self.0[at].cpu.load(Relaxed))).or(Some(0));
-        }
+    /// A loop that should rather have a connection of this one, whose client is on this CPU. A
+    /// kernel may not know that, nor of a socket of a file.
+    fn better(&self, at: usize, number: u64, cpu: Option<usize>) -> Option<usize> {
         // Of a socket of a file the kernel says -1.
-        let is_near = near(cpu().filter(|cpu| *cpu < platform::cpu::COUNT_MAX)?);
-        if is_near(&self.0[at]) {
-            return None;
+        let cpu = cpu.filter(|cpu| *cpu < platform::cpu::COUNT_MAX);
+        let is_near = |it: &EventLoop| Some(it.cpu.load(Relaxed)) == cpu;
+        let is_here = is_near(&self.all[at]);
+        if let Some(cpu) = cpu {
+            self.gather.saw(cpu, is_here);
         }
-        find(&is_near).or_else(|| find(&|it| it.pace.is_paused())).filter(|to| *to != at)
+        let find = |is: &dyn Fn(&EventLoop) -> bool| self.all.iter().position(is);
+        let to = match cpu {
+            _ if self.are_gathered() => Some(0),
+            None => Some(self.nth(number)),
+            Some(_) if is_here => None,
+            Some(_) => find(&is_near).or_else(|| find(&|it| it.pace.is_paused())),
+        };
+        to.filter(|to| *to != at)
     }
 
     fn move_to(&self, to: usize, place: &mut Place, socket: &Socket, number: u64) {
         // Invariant 1. Without memory for it in the kernel, it stays.
-        if self.0[to].ready.add(socket, number).is_ok() {
-            self.0[place.at].ready.remove(socket);
+        if self.all[to].ready.add(socket, number).is_ok() {
+            self.all[place.at].ready.remove(socket);
             place.at = to;
         }
     }
@@ -151,9 +177,10 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let socket = Socket::from(listener.accept().unwrap().0);
+        loops.gather.set(false);
         let number = 4;
         let mut place = loops.place(number);
-        loops.add(&socket, number).unwrap();
+        loops.add(&socket, number, place.at).unwrap();
         let told = |at: usize| {
             let mut list = Vec::new();
             loops.all()[at].ready.look(&mut list, 8);
@@ -165,8 +192,8 @@ mod tests {
         let cpu = socket.cpu_affinity().unwrap();
         loops.settle(&mut place, &socket, number);
         assert_eq!(place.at, 0, "no leader is known");
-        loops.0[0].cpu.store(cpu + 1, Relaxed);
-        loops.0[1].cpu.store(cpu, Relaxed);
+        loops.all[0].cpu.store(cpu + 1, Relaxed);
+        loops.all[1].cpu.store(cpu, Relaxed);
         loops.settle(&mut place, &socket, number);
         // Its client may have moved to another CPU meanwhile; then it stays.
         if socket.cpu_affinity().unwrap() == cpu {
@@ -177,27 +204,33 @@ mod tests {
     }
 
     #[test]
-    fn connections_leave_a_merged_loop_and_come_back() {
+    fn connections_go_near_their_clients_unless_the_loops_are_gathered() {
         let loops = EventLoops::new(3).unwrap();
-        let at = |number: usize, cpu: usize| loops.0[number].cpu.store(cpu, Relaxed);
-        (0..3).for_each(|number| at(number, number));
+        (0..3).for_each(|number| loops.all[number].cpu.store(number, Relaxed));
         // All have something to do.
-        loops.0.iter().for_each(|event_loop| event_loop.pace.step());
-        let better = |number: usize, cpu: Option<usize>| loops.better(number, || cpu);
-        assert_eq!(
-            [better(0, Some(2)), better(2, Some(2)), better(2, Some(7)), better(1, None)],
-            [Some(2), None, None, None]
-        );
-        at(2, 1);
-        loops.0[2].company.merge_until(u64::MAX);
-        assert_eq!([better(2, Some(2)), better(0, Some(1)), better(0, Some(2))], [Some(1), Some(1), None]);
-        // Where the earlier one was meanwhile, there is none.
-        at(1, 3);
-        assert_eq!(better(2, Some(2)), Some(0));
-        // It takes part again, and has nothing to do.
-        loops.0[2].company.merge_until(1);
-        loops.0[2].pace.pause();
-        assert_eq!([better(0, Some(7)), better(0, Some(3)), better(1, Some(3))], [Some(2), Some(1), None]);
+        for event_loop in &loops.all {
+            event_loop.pace.step(now_ns());
+        }
+        let better = |at: usize, cpu: Option<usize>| loops.better(at, 4, cpu);
+        let places = || [better(0, Some(2)), better(2, Some(2)), better(2, Some(7)), better(2, None)];
+        loops.gather.set(false);
+        assert_eq!(loops.place(4).event_loop(), 1);
+        assert_eq!(places(), [Some(2), None, None, Some(1)]);
+        // One has not.
+        loops.all[1].pace.pause();
+        assert_eq!(places(), [Some(2), None, Some(1), Some(1)]);
+        loops.gather.set(true);
+        assert_eq!(loops.place(4).event_loop(), 0);
+        assert_eq!(places(), [None, Some(0), Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn loops_of_a_crowded_machine_are_not_gathered() {
+        let loops = EventLoops::new(2).unwrap();
+        loops.gather.set(true);
+        assert!(loops.are_gathered());
+        loops.all[0].pace.rest_from_now_on();
+        assert!(!loops.are_gathered());
     }
 
     #[test]
@@ -216,10 +249,11 @@ mod tests {
     #[test]
     fn a_socket_of_a_file_stays() {
         let loops = EventLoops::new(2).unwrap();
+        loops.gather.set(false);
         let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
         let socket = Socket::from(here);
         let mut place = loops.place(1);
-        loops.add(&socket, 1).unwrap();
+        loops.add(&socket, 1, place.at).unwrap();
         loops.settle(&mut place, &socket, 1);
         assert_eq!(place.at, 1);
     }

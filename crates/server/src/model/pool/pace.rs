@@ -31,7 +31,7 @@
 //! All accesses are Relaxed. The values are hints and counts: a lost update makes a rest too long
 //! or too short, and nothing else depends on them.
 
-use manx::cpu::{CpuBudget, CpuSet, LimitKind, ThreadPressure, runnable};
+use manx::cpu::{CpuBudget, CpuSet, LimitKind, ThreadPressure, ThreadTimes, runnable};
 use manx::pool::block_in_place;
 use platform::clock::{now_ns, thread_cpu_ns};
 use platform::epoll::EVENTS_MAX;
@@ -65,36 +65,37 @@ const REST_MIN_NS: u64 = 50_000;
 const ROUND: usize = 48;
 /// … and if it does not.
 const ROUND_ALL: usize = EVENTS_MAX;
-/// A thread's waits are read after this number of its steps.
+/// A thread's times are read after this number of its steps.
 const STEPS: u32 = 64;
 
 thread_local! {
-    static WAITS: RefCell<Waits> = const { RefCell::new(Waits { steps: 0, source: None, seen: Duration::ZERO }) };
+    static WAITS: RefCell<Waits> = RefCell::default();
 }
 
-/// For how long a thread has waited for a CPU.
+/// For how long a thread has run and waited for a CPU.
+#[derive(Default)]
 struct Waits {
     steps: u32,
     source: Option<ThreadPressure>,
-    seen: Duration,
+    seen: ThreadTimes,
 }
 
 impl Waits {
-    fn count(&mut self) {
-        if self.steps.is_multiple_of(STEPS) {
-            if self.steps == 0 {
-                self.source = ThreadPressure::of_this_thread();
-            }
-            self.read_ns();
+    /// Counts a step; returns whether the times are to be read.
+    fn count(&mut self) -> bool {
+        if self.steps == 0 {
+            self.source = ThreadPressure::of_this_thread();
+            self.read();
         }
         self.steps = self.steps.wrapping_add(1).max(1);
+        self.steps.is_multiple_of(STEPS)
     }
 
-    /// What has been added since it was read last.
-    fn read_ns(&mut self) -> u64 {
-        let now = self.source.as_ref().and_then(ThreadPressure::times).unwrap_or_default().wait_time;
+    /// What has been added since they were read last.
+    fn read(&mut self) -> ThreadTimes {
+        let now = self.source.as_ref().and_then(ThreadPressure::times).unwrap_or_default();
         let before = std::mem::replace(&mut self.seen, now);
-        now.saturating_sub(before).as_nanos() as u64
+        now.since(&before)
     }
 }
 
@@ -132,14 +133,18 @@ impl Pace {
         Pace { cpus, stepped_ns, due_ns, asked_ns, rest_percent, span_began_ns, late_ns }
     }
 
-    /// The calling thread makes a step.
-    pub(super) fn step(&self) {
-        let now_ns = now_ns();
+    /// The calling thread makes a step at this time. Now and then it returns what the thread has
+    /// run and waited since.
+    pub(super) fn step(&self, now_ns: u64) -> Option<ThreadTimes> {
         self.foresee(now_ns, runnable);
         WAITS.with_borrow_mut(|waits| {
-            waits.count();
-            self.step_at(now_ns, || waits.read_ns());
-        });
+            let mut read = waits.count().then(|| waits.read());
+            self.step_at(now_ns, || {
+                let times = read.get_or_insert_with(|| waits.read());
+                times.wait_time.as_nanos() as u64
+            });
+            read
+        })
     }
 
     /// The loop makes a step. If it had nothing to do and does not rest, it asks how many threads
@@ -154,6 +159,12 @@ impl Pace {
             self.rest_percent.store(REST_PERCENT, Relaxed);
             self.begin_span(now_ns);
         }
+    }
+
+    /// What a test begins with.
+    #[cfg(test)]
+    pub(super) fn rest_from_now_on(&self) {
+        self.rest_percent.store(REST_PERCENT, Relaxed);
     }
 
     fn step_at(&self, now_ns: u64, waited_ns: impl FnOnce() -> u64) {
@@ -431,14 +442,17 @@ mod tests {
             return testing::skip("the kernel does not tell run queue waits");
         }
         let pace = Pace::new();
-        (0..3 * STEPS).for_each(|_| pace.step());
+        let reads = (0..3 * STEPS).filter_map(|_| pace.step(now_ns())).count();
+        // More if it was late.
+        assert!(reads >= 3);
         // It was not late; and what was read once is not read again.
         WAITS.with_borrow_mut(|waits| {
             assert!(waits.source.is_some());
-            waits.read_ns();
+            waits.read();
             let spins_ns = now_ns();
             while now_ns() - spins_ns < 100_000 {}
-            assert!(waits.read_ns() <= now_ns() - spins_ns);
+            let waited = waits.read().wait_time;
+            assert!(waited.as_nanos() as u64 <= now_ns() - spins_ns);
         });
     }
 }
