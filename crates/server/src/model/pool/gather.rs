@@ -76,7 +76,7 @@ impl Seen {
     /// Of loops that are spread.
     fn should_gather(&self) -> bool {
         let waits = self.waited_percent * 3 >= self.used_percent * 2;
-        self.idle_percent >= 25 && waits && (10..=90).contains(&self.used_percent)
+        self.idle_percent >= 25 && waits && (10..=110).contains(&self.used_percent)
     }
 }
 

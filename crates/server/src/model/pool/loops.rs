@@ -9,7 +9,8 @@
 //! CPU of the network card's queue. Threads are not bound to CPUs: where the kernel puts a leader,
 //! there its connections go.
 //!
-//! If no leader runs there, a connection moves to a loop that has nothing to do.
+//! If no leader runs there, a connection moves to a loop that has nothing to do. If the kernel does
+//! not know where, it has the loop of its number.
 //!
 //! While the loops are *gathered* (`gather.rs`), all connections move to the first one.
 //!
@@ -31,7 +32,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// A connection is looked at after this number of turns.
-const TURNS: u32 = if cfg!(test) { 1 } else { 16 };
+const TURNS: u32 = if cfg!(test) { 2 } else { 16 };
 /// The maximum number of loops.
 const LOOPS_MAX: usize = 16;
 /// Not a CPU: the leader has not begun.
@@ -126,13 +127,16 @@ impl EventLoops {
     #[inline]
     pub(super) fn settle(&self, place: &mut Place, socket: &Socket, number: u64) {
         place.turns += 1;
-        if place.turns >= TURNS {
+        let to = if place.turns >= TURNS {
             place.turns = 0;
-            if self.all.len() > 1
-                && let Some(to) = self.better(place.at, number, socket.cpu_affinity().ok())
-            {
-                self.move_to(to, place, socket, number);
-            }
+            let is_one = self.all.len() == 1;
+            if is_one { None } else { self.better(place.at, number, socket.cpu_affinity().ok()) }
+        } else {
+            // Soon, also if there are thousands of connections.
+            (place.at != 0 && self.are_gathered()).then_some(0)
+        };
+        if let Some(to) = to {
+            self.move_to(to, place, socket, number);
         }
     }
 
@@ -190,11 +194,11 @@ mod tests {
         client.write_all(b"PING\r\n").unwrap();
         // This event is not asked for before the move.
         let cpu = socket.cpu_affinity().unwrap();
-        loops.settle(&mut place, &socket, number);
+        (0..TURNS).for_each(|_| loops.settle(&mut place, &socket, number));
         assert_eq!(place.at, 0, "no leader is known");
         loops.all[0].cpu.store(cpu + 1, Relaxed);
         loops.all[1].cpu.store(cpu, Relaxed);
-        loops.settle(&mut place, &socket, number);
+        (0..TURNS).for_each(|_| loops.settle(&mut place, &socket, number));
         // Its client may have moved to another CPU meanwhile; then it stays.
         if socket.cpu_affinity().unwrap() == cpu {
             assert_eq!((place.at, told(0), told(1)), (1, false, true));
@@ -247,14 +251,21 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_of_a_file_stays() {
+    fn a_socket_of_a_file_has_a_loop_of_its_number() {
         let loops = EventLoops::new(2).unwrap();
         loops.gather.set(false);
         let (here, _there) = std::os::unix::net::UnixStream::pair().unwrap();
         let socket = Socket::from(here);
         let mut place = loops.place(1);
         loops.add(&socket, 1, place.at).unwrap();
+        (0..TURNS).for_each(|_| loops.settle(&mut place, &socket, 1));
+        assert_eq!(place.at, 1);
+        // It does not wait for its turn to be asked for.
+        loops.gather.set(true);
         loops.settle(&mut place, &socket, 1);
+        assert_eq!((place.at, place.turns < TURNS), (0, true));
+        loops.gather.set(false);
+        (0..TURNS).for_each(|_| loops.settle(&mut place, &socket, 1));
         assert_eq!(place.at, 1);
     }
 }
