@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_process_without_proc_has_all_its_workers() {
-        let mut share = Share { stat: None, ..Share::new(1.0) };
+        let mut share = Share { machine: None, ..Share::new(1.0) };
         let seen = Seen { target: 1, limit: 4, ..Seen::default() };
         assert_eq!(share.decide(&seen, 4.0).map(|(to, _)| to), Some(4));
     }

@@ -161,12 +161,6 @@ impl Pace {
         }
     }
 
-    /// What a test begins with.
-    #[cfg(test)]
-    pub(super) fn rest_from_now_on(&self) {
-        self.rest_percent.store(REST_PERCENT, Relaxed);
-    }
-
     fn step_at(&self, now_ns: u64, waited_ns: impl FnOnce() -> u64) {
         let before_ns = self.stepped_ns.swap(now_ns, Relaxed);
         let passed_ns = now_ns.saturating_sub(before_ns);
@@ -277,7 +271,8 @@ impl Pace {
         self.set_rests(self.rest_percent.load(Relaxed) / 2);
     }
 
-    fn set_rests(&self, percent: u64) {
+    /// From now on it rests for this part of a round's CPU time, or not at all if that is little.
+    pub(super) fn set_rests(&self, percent: u64) {
         self.rest_percent.store(if percent < REST_PERCENT_MIN { 0 } else { percent }, Relaxed);
     }
 
