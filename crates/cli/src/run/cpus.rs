@@ -2,7 +2,7 @@
 //! variables when it starts (`variables.rs`).
 
 use super::settings::Settings;
-use manx::cpu::{CpuBudget, LimitKind, Rounding};
+use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
 use preload_abi::cpus::Cpus;
 
 /// The number of CPUs that is reported to the program.
@@ -67,19 +67,17 @@ impl ReportedCpus {
 
 /// How many CPUs are online, if anything says so; otherwise as many as are allowed.
 pub fn online(budget: &CpuBudget) -> usize {
-    cpus(budget, |kind| matches!(kind, LimitKind::Online { .. })).unwrap_or_else(|| allowed(budget))
+    budget.online().map_or_else(|| allowed(budget), CpuSet::len)
 }
 
 /// How many CPUs threads may run on.
 pub fn allowed(budget: &CpuBudget) -> usize {
-    cpus(budget, |kind| matches!(kind, LimitKind::Affinity { .. }))
-        .or_else(|| cpus(budget, |kind| matches!(kind, LimitKind::Online { .. })))
-        .unwrap_or_else(|| budget.count(Rounding::Floor))
-}
-
-/// The CPUs of the first limit of a kind.
-fn cpus(budget: &CpuBudget, is_of_kind: impl Fn(&LimitKind) -> bool) -> Option<usize> {
-    budget.limits().iter().find(|limit| is_of_kind(&limit.kind)).map(|limit| limit.cpus as usize)
+    let affinity = budget.limits().iter().find_map(|limit| match &limit.kind {
+        LimitKind::Affinity { cpus } => Some(cpus.len()),
+        _ => None,
+    });
+    let online = || budget.online().map(CpuSet::len);
+    affinity.or_else(online).unwrap_or_else(|| budget.count(Rounding::Floor))
 }
 
 #[cfg(test)]

@@ -203,6 +203,23 @@ impl CpuBudget {
         &self.limits
     }
 
+    /// The machine's CPUs that are online, allowed or not; `None` if the kernel does not tell.
+    ///
+    /// ```
+    /// use manx::cpu::CpuBudget;
+    ///
+    /// let budget = CpuBudget::now();
+    /// if let Some(online) = budget.online() {
+    ///     println!("{} of {} CPUs", budget.cpus(), online.len());
+    /// }
+    /// ```
+    pub fn online(&self) -> Option<&CpuSet> {
+        self.limits.iter().find_map(|limit| match &limit.kind {
+            LimitKind::Online { cpus } => Some(&**cpus),
+            _ => None,
+        })
+    }
+
     /// How the process' own group fares against others when CPUs are short, if it says: no limit.
     pub fn weight(&self) -> Option<Weight> {
         self.weight

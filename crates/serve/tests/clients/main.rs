@@ -104,9 +104,9 @@ fn ioredis() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // A request that gets no answer is tried again: npm waits for five minutes otherwise.
-    let options = ["--fetch-timeout=10000", "--fetch-retry-mintimeout=1000", "--no-audit", "--no-fund"];
-    let npm = [&["npm", "install", "--prefix", "."], &options[..], &["ioredis@5.4.1"]].concat();
+    // Node trusts a list of its own; a proxy of the network may be in the machine's alone.
+    let trusted = "NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt";
+    let npm = ["env", trusted, "npm", "install", "--prefix", ".", "--no-audit", "--no-fund", "ioredis@5.4.1"];
     if !install(folder.path(), &npm) {
         return;
     }

@@ -8,7 +8,7 @@
 //! It is of no use to a process that may use some of the CPUs only, since it cannot know where the
 //! others' threads run: then there is no [`Idle`], and the pool grows by trying (`pressure.rs`).
 
-use crate::cpu::{CpuBudget, LimitKind, Runnable};
+use crate::cpu::{CpuBudget, Runnable};
 use platform::atomic::{AtomicBool, AtomicU64, Ordering};
 use platform::clock::ns_to_ticks;
 
@@ -27,10 +27,7 @@ pub(in crate::pool) struct Idle {
 impl Idle {
     /// For a process of this budget; `None` if it cannot be known.
     pub(in crate::pool) fn of(budget: &CpuBudget) -> Option<Idle> {
-        let online = budget.limits().iter().find_map(|limit| match &limit.kind {
-            LimitKind::Online { cpus } => Some(cpus.len()),
-            _ => None,
-        })?;
+        let online = budget.online()?.len();
         let sets = budget.limits().iter().filter_map(|limit| limit.kind.cpus());
         if sets.into_iter().any(|set| set.len() < online) {
             return None;

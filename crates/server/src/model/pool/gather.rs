@@ -10,11 +10,11 @@
 //!
 //! So the loops begin *gathered*: the first one has all connections. In each [`SPAN_NS`] they may
 //! *spread*, if
-//! - the leader has hardly a moment left, a CPU idles, and the clients are on several CPUs: one
-//!   leader does not suffice;
-//! - the CPUs hardly idle, and clients are on the leader's CPU anyway; or
-//! - the leader has little to do, and hardly waits for a CPU: a client that waits for each answer
-//!   is woken sooner on the leader's CPU.
+//! - a CPU idles, and the clients are on several CPUs; where that is not known (sockets of files):
+//!   the leader has hardly a moment left;
+//! - a CPU idles, and the leader has little to do, and hardly waits for a CPU: a client that waits
+//!   for each answer is woken sooner on the leader's CPU; or
+//! - the CPUs hardly idle, and clients are on the leader's CPU anyway.
 //!
 //! They gather again if the leaders wait for a CPU nearly as long as they run, although a CPU
 //! idles, and one leader suffices. Then they do not spread for [`HOLD_NS`], and for twice as long
@@ -66,11 +66,10 @@ impl Seen {
     /// Of loops that are gathered.
     fn should_spread(&self) -> bool {
         let has_spare_cpu = self.idle_percent >= 75;
-        let are_apart = self.asked == 0 || self.changed * SOME >= self.asked;
-        let is_full = self.used_percent >= 90 && are_apart;
+        let is_some = |clients: u64| clients > 0 && clients * SOME >= self.asked;
+        let are_apart = if self.asked > 0 { is_some(self.changed) } else { self.used_percent >= 90 };
         let is_light = self.used_percent <= 60 && self.waited_percent * 4 <= self.used_percent;
-        let shares = self.asked > 0 && self.near * SOME >= self.asked;
-        if has_spare_cpu { is_full || is_light } else { shares && self.idle_percent < 40 }
+        if has_spare_cpu { are_apart || is_light } else { self.idle_percent < 40 && is_some(self.near) }
     }
 
     /// Of loops that are spread.
@@ -153,8 +152,13 @@ impl Gather {
     #[cold]
     fn end_span(&self, now_ns: u64) {
         let Ok(mut history) = self.history.try_lock() else { return };
+        let passed_ns = now_ns.saturating_sub(self.began_ns.load(Relaxed));
+        if passed_ns < SPAN_NS {
+            // Another thread has ended it meanwhile.
+            return;
+        }
         let Some(ticks) = history.machine.as_mut().and_then(TicksWatch::ticks) else { return };
-        let passed_ns = now_ns.saturating_sub(self.began_ns.swap(now_ns, Relaxed));
+        self.began_ns.store(now_ns, Relaxed);
         let before = std::mem::replace(&mut history.before, ticks);
         let percent = |ns: u64| ns * 100 / passed_ns.max(1);
         let seen = Seen {
@@ -224,7 +228,8 @@ mod tests {
     fn what_was_measured_leads_to_the_better_state() {
         // On two CPUs: one client with 1, 4, 10, 50, 50 busier, and 50 x 16 requests; then 80
         // clients, beside eight processes that compute, and the same with 50 connections of one.
-        // The last two: eight clients of eight CPUs, and one client of many idle CPUs.
+        // The last four: eight clients of eight CPUs, with much to do and with less, one client of
+        // many idle CPUs, and clients with sockets of files.
         for (measured, spreads) in [
             ([98, 45, 2, 98, 0, 0], true),
             ([29, 93, 1, 650, 0, 0], false),
@@ -235,7 +240,9 @@ mod tests {
             ([18, 80, 19, 500, 80, 240], true),
             ([0, 28, 29, 200, 150, 100], true),
             ([600, 98, 0, 700, 0, 600], true),
+            ([800, 70, 2, 500, 0, 400], true),
             ([1_400, 98, 0, 700, 0, 1], false),
+            ([1_400, 98, 0, 0, 0, 0], true),
         ] {
             assert_eq!(seen(measured).should_spread(), spreads, "{measured:?}");
         }
@@ -316,6 +323,7 @@ mod tests {
         let spreads = (1..=1_000).find(|span| {
             gather.saw(0, true);
             gather.add(times, began_ns + span * SPAN_NS - 1);
+            gather.end_span(began_ns + span * SPAN_NS - 1);
             assert_eq!(gather.asked.load(Relaxed), 1, "the span has not ended");
             gather.add(ThreadTimes::default(), began_ns + span * SPAN_NS);
             assert_eq!([&gather.asked, &gather.near, &gather.used_ns].map(|it| it.load(Relaxed)), [0; 3]);

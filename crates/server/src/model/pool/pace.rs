@@ -31,7 +31,7 @@
 //! All accesses are Relaxed. The values are hints and counts: a lost update makes a rest too long
 //! or too short, and nothing else depends on them.
 
-use manx::cpu::{CpuBudget, CpuSet, LimitKind, ThreadPressure, ThreadTimes, runnable};
+use manx::cpu::{CpuBudget, CpuSet, ThreadPressure, ThreadTimes, runnable};
 use manx::pool::block_in_place;
 use platform::clock::{now_ns, thread_cpu_ns};
 use platform::epoll::EVENTS_MAX;
@@ -126,9 +126,7 @@ pub(super) struct Round {
 impl Pace {
     /// Of a loop that does not rest yet.
     pub(super) fn new() -> Pace {
-        let budget = CpuBudget::now();
-        let online = budget.limits().iter().find(|limit| matches!(limit.kind, LimitKind::Online { .. }));
-        let cpus = online.and_then(|limit| limit.kind.cpus()).map_or(1, CpuSet::len) as u32;
+        let cpus = CpuBudget::now().online().map_or(1, CpuSet::len) as u32;
         let [stepped_ns, due_ns, asked_ns, rest_percent, span_began_ns, late_ns] = [0; 6].map(AtomicU64::new);
         Pace { cpus, stepped_ns, due_ns, asked_ns, rest_percent, span_began_ns, late_ns }
     }
