@@ -337,7 +337,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // In this order: what is allocated and not there yet is never counted as used.
+        // The memory is freed before it is reported as freed (`Memory::misses`).
         self.input = Input::new();
         self.record_missing(0);
         self.shared.buffers.forget(self.peer());

@@ -60,8 +60,9 @@ impl Memory {
         self.written_bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// So much more, or less, memory is allocated for bytes of clients that have not come. To be
-    /// told before it is allocated, and after it was freed: too much used would evict keys.
+    /// Adds this number of bytes to what is allocated for bytes of clients that have not come. The
+    /// caller reports them before it allocates, and after it has freed: a server that counts too
+    /// much as used evicts keys.
     pub(crate) fn misses(&self, bytes: i64) {
         self.missing_bytes.fetch_add(bytes, Relaxed);
     }
@@ -103,8 +104,8 @@ impl Memory {
         if let Some(allocated_bytes) = self.allocated_bytes {
             let written = self.written_bytes.load(Relaxed);
             let garbage = store.stats().garbage_bytes as i64;
-            // A connection tells of memory before it allocates it and after it has freed it: one
-            // that does so meanwhile is in the one figure or in the other.
+            // A connection reports memory before it allocates it, and after it has freed it. If
+            // that happens during this question, one of the two figures has it.
             let missing_before = self.missing_bytes.load(Relaxed);
             let allocated = i64::try_from(allocated_bytes()).unwrap_or(i64::MAX);
             let missing = self.missing_bytes.load(Relaxed).max(missing_before);

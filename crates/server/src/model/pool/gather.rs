@@ -18,8 +18,8 @@
 //!
 //! They gather again if the leaders wait for a CPU nearly as long as they run, although a CPU
 //! idles, and one leader suffices. Then they do not spread for [`HOLD_NS`], and for twice as long
-//! each time that they had not been spread for long. All this has to be so in [`IN_A_ROW`] spans. A
-//! server that had nothing to do for a while begins anew.
+//! each time that they had not been spread for long. Each of these rules must hold in [`IN_A_ROW`]
+//! spans, one after the other. A server that had nothing to do for a while begins anew.
 //!
 //! A span is as long as a few of the ticks in which the kernel tells of idle time. Where it does
 //! not tell, the loops are spread.
@@ -30,15 +30,15 @@ use manx::cpu::{CpuSet, MachineTicks, ThreadTimes, TicksWatch};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// They are looked at each time that this has passed; …
+/// The shortest span. A span ends when a leader next reports its times.
 const SPAN_NS: u64 = 100_000_000;
-/// … a span that lasts for longer than this number of them says nothing, …
+/// A span that is longer than this number of shortest ones decides nothing.
 const SPANS_MAX: u64 = 2;
-/// … and one of this number of them was a time without work.
+/// In a span of this number of shortest ones, or more, the server had nothing to do.
 const SPANS_IDLE: u64 = 10;
-/// After this number of spans that say so they spread or gather.
+/// The loops spread or gather after this number of spans in which the rules say so.
 const IN_A_ROW: u32 = 2;
-/// Some clients are one of this number, or more.
+/// "Clients are somewhere" means: one in this number of them, or more.
 const SOME: u64 = 12;
 /// How long the loops stay gathered at least when they have been spread, at first …
 const HOLD_NS: u64 = 200_000_000;
@@ -99,11 +99,11 @@ struct History {
     machine: Option<TicksWatch>,
     /// What the CPUs had done when the span began.
     before: MachineTicks,
-    /// When the loops spread or gathered last.
+    /// When the loops last spread or gathered.
     changed_ns: u64,
-    /// They do not spread for this time.
+    /// After they have gathered, the loops do not spread for this time.
     hold_ns: u64,
-    /// The number of spans, one after the other, after which they should do so.
+    /// The number of spans since the rules last said that the loops should stay as they are.
     in_a_row: u32,
 }
 
@@ -119,7 +119,7 @@ impl Gather {
         Gather { is_gathered, began_ns, used_ns, waited_ns, asked, near, changed, client_cpu, history }
     }
 
-    /// Whether the first loop has all connections.
+    /// Whether the first loop has all connections, as far as it depends on clients.
     pub(super) fn is_gathered(&self) -> bool {
         self.is_gathered.load(Relaxed)
     }
@@ -140,7 +140,7 @@ impl Gather {
         self.is_gathered.store(is_gathered, Relaxed);
     }
 
-    /// A leader has run and waited for so long.
+    /// Adds the times for which a leader has run and waited. Ends the span if it is long enough.
     pub(super) fn add(&self, times: ThreadTimes, now_ns: u64) {
         self.used_ns.fetch_add(times.run_time.as_nanos() as u64, Relaxed);
         self.waited_ns.fetch_add(times.wait_time.as_nanos() as u64, Relaxed);
@@ -160,7 +160,7 @@ impl Gather {
         let Some(ticks) = history.machine.as_mut().and_then(TicksWatch::ticks) else { return };
         self.began_ns.store(now_ns, Relaxed);
         let before = std::mem::replace(&mut history.before, ticks);
-        let percent = |ns: u64| ns * 100 / passed_ns.max(1);
+        let percent = |ns: u64| ns * 100 / passed_ns;
         let seen = Seen {
             idle_percent: percent(ticks.idle.saturating_sub(before.idle) * platform::usage::tick_ns()),
             used_percent: percent(self.used_ns.swap(0, Relaxed)),
@@ -175,7 +175,8 @@ impl Gather {
 }
 
 impl History {
-    /// Whether the loops are to be gathered, after so many spans.
+    /// Returns whether the loops are gathered from now on. `is_gathered` says whether they were in
+    /// the span that has just ended; `spans` is its length in shortest spans.
     fn decide(&mut self, is_gathered: bool, spans: u64, seen: Seen, now_ns: u64) -> bool {
         if spans >= SPANS_IDLE {
             self.hold_ns = 0;
@@ -225,42 +226,39 @@ mod tests {
     const SHARED: [u64; 6] = [0, 97, 102, 650, 650, 320];
 
     #[test]
-    fn what_was_measured_leads_to_the_better_state() {
-        // On two CPUs: one client with 1, 4, 10, 50, 50 busier, and 50 x 16 requests; then 80
-        // clients, beside eight processes that compute, and the same with 50 connections of one.
-        // The last four: eight clients of eight CPUs, with much to do and with less, one client of
-        // many idle CPUs, and clients with sockets of files.
-        for (measured, spreads) in [
-            ([98, 45, 2, 98, 0, 0], true),
-            ([29, 93, 1, 650, 0, 0], false),
-            ([19, 98, 1, 800, 0, 0], false),
-            (APART, false),
-            ([29, 100, 1, 700, 0, 2], false),
-            ([47, 97, 1, 250, 0, 0], false),
-            ([18, 80, 19, 500, 80, 240], true),
-            ([0, 28, 29, 200, 150, 100], true),
-            ([600, 98, 0, 700, 0, 600], true),
-            ([800, 70, 2, 500, 0, 400], true),
-            ([1_400, 98, 0, 700, 0, 1], false),
-            ([1_400, 98, 0, 0, 0, 0], true),
+    fn each_situation_leads_to_the_better_state() {
+        // What two CPUs showed is rounded, without the last number, which is assumed. All of
+        // machines with more CPUs is assumed.
+        for (situation, figures, spreads) in [
+            ("a client with 1 connection", [98, 45, 2, 98, 0, 0], true),
+            ("a client with 4", [29, 93, 1, 650, 0, 0], false),
+            ("a client with 10", [19, 98, 1, 800, 0, 0], false),
+            ("a client with 50", APART, false),
+            ("a faster client with 50", [29, 100, 1, 700, 0, 2], false),
+            ("a client with 50 that sends 16 requests at once", [47, 97, 1, 250, 0, 0], false),
+            ("80 clients", [18, 80, 19, 500, 80, 240], true),
+            ("a client with 50, and 8 processes that compute", [0, 28, 29, 200, 150, 100], true),
+            ("8 clients on 8 of 16 CPUs", [600, 98, 0, 700, 0, 600], true),
+            ("8 clients that send less", [800, 70, 2, 500, 0, 400], true),
+            ("a client on one of 16 CPUs", [1_400, 98, 0, 700, 0, 1], false),
+            ("clients with sockets of files, 16 CPUs", [1_400, 98, 0, 0, 0, 0], true),
         ] {
-            assert_eq!(seen(measured).should_spread(), spreads, "{measured:?}");
+            assert_eq!(seen(figures).should_spread(), spreads, "{situation}");
         }
-        // One client with 1, 3, 4 and 50; 80 clients; sixteen leaders with much to do; and nothing.
-        for (measured, gathers) in [
-            ([108, 46, 13, 200, 150, 5], false),
-            ([100, 45, 20, 300, 100, 5], false),
-            ([100, 52, 41, 300, 200, 5], true),
-            (IN_TURNS, true),
-            (SHARED, false),
-            ([300, 700, 600, 5_000, 4_000, 4_500], false),
-            ([190, 2, 2, 5, 5, 1], false),
+        for (situation, figures, gathers) in [
+            ("a client with 1 connection", [108, 46, 13, 200, 150, 5], false),
+            ("a client with 3", [100, 45, 20, 300, 100, 5], false),
+            ("a client with 4", [100, 52, 41, 300, 200, 5], true),
+            ("a client with 50", IN_TURNS, true),
+            ("80 clients", SHARED, false),
+            ("16 leaders that have much to do", [300, 700, 600, 5_000, 4_000, 4_500], false),
+            ("hardly a request", [190, 2, 2, 5, 5, 1], false),
         ] {
-            assert_eq!(seen(measured).should_gather(), gathers, "{measured:?}");
+            assert_eq!(seen(figures).should_gather(), gathers, "{situation}");
         }
     }
 
-    /// What is decided in each span that was such.
+    /// The decisions after these spans. A span is the time of its end and its figures.
     fn decide(history: &mut History, was: bool, spans: &[(u64, [u64; 6])]) -> Vec<bool> {
         let mut is_gathered = was;
         let mut one = |&(at_ms, measured): &(u64, _)| {

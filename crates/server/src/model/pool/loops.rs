@@ -97,13 +97,14 @@ impl EventLoops {
     /// The calling thread serves this loop, and goes on.
     pub(super) fn step(&self, number: usize) {
         let now_ns = now_ns();
-        if let Some(times) = self.all[number].pace.step(now_ns) {
+        let times = self.all[number].pace.step(now_ns);
+        if let Some(times) = times.filter(|_| self.all.len() > 1) {
             self.gather.add(times, now_ns);
         }
     }
 
-    /// Whether the first loop is to have all connections. One that rests has neighbours, and may
-    /// have to wait for them: then not all clients should.
+    /// Whether the first loop has all connections. A loop that rests has busy neighbours, and may
+    /// wait for them; so the loops are spread then, and not all clients wait with it.
     fn are_gathered(&self) -> bool {
         self.gather.is_gathered() && !self.all[0].pace.is_short_of_cpus()
     }
@@ -117,7 +118,7 @@ impl EventLoops {
         (number % self.all.len() as u64) as usize
     }
 
-    /// Reports this connection from now on, by its number, to the loop that is its first one.
+    /// From now on the loop `first` reports this connection, by its number.
     pub(super) fn add(&self, socket: &Socket, number: u64, first: usize) -> io::Result<()> {
         self.all[first].ready.add(socket, number)
     }
@@ -126,13 +127,15 @@ impl EventLoops {
     /// client.
     #[inline]
     pub(super) fn settle(&self, place: &mut Place, socket: &Socket, number: u64) {
+        if self.all.len() == 1 {
+            return;
+        }
         place.turns += 1;
         let to = if place.turns >= TURNS {
             place.turns = 0;
-            let is_one = self.all.len() == 1;
-            if is_one { None } else { self.better(place.at, number, socket.cpu_affinity().ok()) }
+            self.better(place.at, number, socket.cpu_affinity().ok())
         } else {
-            // Soon, also if there are thousands of connections.
+            // A connection gathers at its next turn: 9,900 connections took seconds for 16 turns.
             (place.at != 0 && self.are_gathered()).then_some(0)
         };
         if let Some(to) = to {

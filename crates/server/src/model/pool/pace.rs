@@ -131,8 +131,8 @@ impl Pace {
         Pace { cpus, stepped_ns, due_ns, asked_ns, rest_percent, span_began_ns, late_ns }
     }
 
-    /// The calling thread makes a step at this time. Now and then it returns what the thread has
-    /// run and waited since.
+    /// The calling thread makes a step at this time. If the step reads the thread's times, returns
+    /// what has been added to them since they were read last.
     pub(super) fn step(&self, now_ns: u64) -> Option<ThreadTimes> {
         self.foresee(now_ns, runnable);
         WAITS.with_borrow_mut(|waits| {
