@@ -175,7 +175,7 @@ impl Transaction<'_> {
         };
         if timestamp != 0 {
             let guard = &epoch::pin();
-            let stamped = self.work.written.iter().map(|it| it.versions.stamped_before(id, guard));
+            let stamped = self.work.written.iter().map(|it| it.row.stamped_before(id, guard));
             let above = stamped.max().unwrap_or(0);
             if timestamp <= above {
                 return Err(Error::BadTimestamp { asked: timestamp, above });
@@ -191,7 +191,7 @@ impl Transaction<'_> {
         };
         if timestamp != 0 {
             let guard = &epoch::pin();
-            self.work.written.iter().for_each(|it| it.versions.stamp(id, timestamp, guard));
+            self.work.written.iter().for_each(|it| it.row.stamp(id, timestamp, guard));
         }
         self.inner.committed.fetch_add(1, Ordering::Relaxed);
         self.work.end(id, self.inner);
@@ -202,8 +202,8 @@ impl Transaction<'_> {
     fn changes(&self) -> Vec<Change> {
         let guard = &epoch::pin();
         let change = |it: &Written| {
-            let key = it.key.clone();
-            let seen = it.versions.see(self.view(), guard)?.value.clone();
+            let key = it.row.key().into();
+            let seen = it.row.see(self.view(), guard)?.value.clone();
             Some(match seen {
                 Some(value) => Change::Put { key, value },
                 None => Change::Delete { key },

@@ -290,7 +290,7 @@ impl Garbage {
                 break;
             }
             self.unseen -= 1;
-            if store.table.clean(&key, oldest, oldest_timestamp, &mut self.retired, guard) {
+            if store.table.clean(&key.row, oldest, oldest_timestamp, &mut self.retired, guard) {
                 self.keys_bytes -= key.before_bytes;
             } else {
                 // A transaction may read at a timestamp.

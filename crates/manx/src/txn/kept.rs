@@ -19,7 +19,6 @@ use super::table::{Table, Written};
 use super::versions::{Needed, Needs, Version};
 use crossbeam_epoch as epoch;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::thread;
 
 /// This number of keys is looked at, and then what they left is freed.
@@ -40,7 +39,7 @@ pub(super) struct Kept {
     pub(super) retired: Retired<Version>,
 }
 
-/// Keys by the address of their versions, and the bytes that are kept of them.
+/// Keys by the address of their rows, and the bytes that are kept of them.
 #[derive(Debug, Default)]
 struct Keys {
     keys: HashMap<usize, Written, foldhash::fast::RandomState>,
@@ -50,7 +49,7 @@ struct Keys {
 impl Keys {
     fn add(&mut self, key: Written) {
         self.bytes += key.before_bytes;
-        let at = Arc::as_ptr(&key.versions).addr();
+        let at = key.row.address();
         if let Some(before) = self.keys.insert(at, key) {
             self.bytes -= before.before_bytes;
         }
@@ -117,7 +116,7 @@ impl Kept {
                 Some((before, sum)) if *before == needed => *sum += bytes,
                 _ => kept.push((needed, bytes)),
             };
-            table.prune(&key, needs, retired, guard, keep);
+            table.prune(&key.row, needs, retired, guard, keep);
             for (needed, bytes) in kept.drain(..) {
                 key.before_bytes = bytes;
                 match needed {

@@ -46,6 +46,7 @@ platform::os_only! {
     #[cfg(any(feature = "etcd", feature = "postgres"))]
     pub(crate) mod remote;
     mod retired;
+    mod row;
     mod savepoint;
     mod scan;
     mod session;

@@ -2,8 +2,8 @@
 //!
 //! The ordered table finds a key by comparing it with some twenty others, and most of these are in
 //! no cache. That takes microseconds, and a whole read takes little more. A hash table finds it
-//! with one. So each key of a store in memory is in both. The ordered one decides which versions
-//! are a key's; this one only knows them sooner. The hash has a secret of the process, so a client
+//! with one. So each key of a store in memory is in both. The ordered one decides which row is
+//! a key's; this one only knows it sooner. The hash has a secret of the process, so a client
 //! that chooses keys cannot choose their places; it takes a few nanoseconds, and std's takes some
 //! fifty.
 //!
@@ -18,12 +18,10 @@
 //!    reads what the other one writes, with a fence between (Dekker's pattern): one of the two sees
 //!    the other.
 
-use super::data::Value;
-use super::versions::Versions;
+use super::row::Row;
 use crossbeam_epoch::Guard;
 use foldhash::quality::RandomState;
 use papaya::{HashMap, ResizeMode};
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 /// While the table grows, each new key copies this number of places. With 64, papaya's default, 512
@@ -32,7 +30,7 @@ const COPIED: usize = 8;
 
 /// See [the module](self).
 #[derive(Debug)]
-pub(super) struct PointIndex(HashMap<Value, Arc<Versions>, RandomState>);
+pub(super) struct PointIndex(HashMap<Row, (), RandomState>);
 
 impl Default for PointIndex {
     fn default() -> PointIndex {
@@ -42,36 +40,31 @@ impl Default for PointIndex {
 }
 
 impl PointIndex {
-    /// What `look` makes of the key and its versions, if they are here.
+    /// What `look` makes of the key's row, if it is here.
     #[inline]
-    pub(super) fn find<T>(
-        &self,
-        key: &[u8],
-        guard: &Guard,
-        look: impl FnOnce(&Value, &Arc<Versions>) -> T,
-    ) -> Option<T> {
+    pub(super) fn find<T>(&self, key: &[u8], guard: &Guard, look: impl FnOnce(&Row) -> T) -> Option<T> {
         let pinned = self.0.pin();
-        let (key, versions) = pinned.get_key_value(key)?;
+        let (row, ()) = pinned.get_key_value(key)?;
         // Invariant 1.
-        (!versions.is_closed(guard)).then(|| look(key, versions))
+        (!row.is_closed(guard)).then(|| look(row))
     }
 
-    /// Puts a key's versions here, which the ordered table has.
-    pub(super) fn add(&self, key: &Value, versions: &Arc<Versions>, guard: &Guard) {
-        self.0.pin().insert(Arc::clone(key), Arc::clone(versions));
+    /// Puts a row here, which the ordered table has.
+    pub(super) fn add(&self, row: &Row, guard: &Guard) {
+        self.0.pin().insert(row.clone(), ());
         // Invariant 2.
         fence(Ordering::SeqCst);
-        if versions.is_closed(guard) {
-            self.remove(key, versions);
+        if row.is_closed(guard) {
+            self.remove(row);
         }
     }
 
-    /// Removes the versions of a key, which are closed.
-    pub(super) fn remove(&self, key: &[u8], versions: &Arc<Versions>) {
+    /// Removes a row, which is closed.
+    pub(super) fn remove(&self, row: &Row) {
         // Invariant 2.
         fence(Ordering::SeqCst);
-        // Others may have come.
-        let _ = self.0.pin().remove_if(key, |_, here| Arc::ptr_eq(here, versions));
+        // Another row of the key may have come.
+        let _ = self.0.pin().remove_if(row.key(), |here, ()| here.is(row));
     }
 }
 
@@ -81,27 +74,25 @@ mod tests {
     use crossbeam_epoch as epoch;
 
     #[test]
-    fn closed_versions_are_not_found_and_take_no_others_along() {
+    fn a_closed_row_is_not_found_and_takes_no_other_one_along() {
         let (points, guard) = (PointIndex::default(), &epoch::pin());
-        let key: Value = (*b"key").into();
-        let (old, new) = (Arc::new(Versions::default()), Arc::new(Versions::default()));
-        let is_here = |versions: &Arc<Versions>| {
-            points.find(b"key", guard, |_, here| Arc::ptr_eq(here, versions)).unwrap_or(false)
-        };
-        points.add(&key, &old, guard);
+        let (old, new) = (Row::new(b"key"), Row::new(b"key"));
+        let is_here = |row: &Row| points.find(b"key", guard, |here| here.is(row)).unwrap_or(false);
+        points.add(&old, guard);
         assert!(is_here(&old));
         assert!(old.close(|_| true, guard));
         assert!(!is_here(&old), "it is not the key's any more");
-        points.add(&key, &new, guard);
-        points.remove(&key, &old);
+        points.add(&new, guard);
+        assert!(is_here(&new));
+        points.remove(&old);
         assert!(is_here(&new));
         // Another thread was slow.
-        points.add(&key, &old, guard);
+        points.add(&old, guard);
         assert!(!is_here(&old));
         assert_eq!(points.0.len(), 0, "who closed it has been here already");
-        points.add(&key, &new, guard);
+        points.add(&new, guard);
         assert!(new.close(|_| true, guard));
-        points.remove(&key, &new);
+        points.remove(&new);
         assert_eq!(points.0.len(), 0);
     }
 }

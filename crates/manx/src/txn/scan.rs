@@ -166,7 +166,7 @@ impl Scan<'_, '_> {
     fn part(
         &mut self,
         limit: usize,
-        mut see: impl FnMut(&Value, &Value) -> ControlFlow<()>,
+        mut see: impl FnMut(&[u8], &Value) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         self.more = self.left > 0;
         if !self.has_begun {
@@ -187,8 +187,8 @@ impl Scan<'_, '_> {
             if *left == 0 { ControlFlow::Break(()) } else { flow }
         })?;
         match visited {
-            Visited::Until(last) if self.descending => self.to = Bound::Excluded(last.to_vec()),
-            Visited::Until(last) => self.from = Bound::Excluded(last.to_vec()),
+            Visited::Until(last) if self.descending => self.to = Bound::Excluded(last),
+            Visited::Until(last) => self.from = Bound::Excluded(last),
             Visited::All | Visited::Enough => self.more = false,
         }
         Ok(())
@@ -199,7 +199,7 @@ impl Scan<'_, '_> {
         self.batch = BATCH_MAX.min(2 * self.batch);
         let mut found = Vec::with_capacity(limit);
         self.part(limit, |key, value| {
-            found.push((key.clone(), value.clone()));
+            found.push((key.into(), value.clone()));
             ControlFlow::Continue(())
         })?;
         self.found = found.into_iter();

@@ -23,26 +23,25 @@ use super::data::{Bounds, DataError, Value};
 use super::point_index::PointIndex;
 use super::reads::Reads;
 use super::retired::Retired;
-use super::versions::{Before, Needed, Needs, Refused, Version, Versions, View};
+use super::row::Row;
+use super::versions::{Before, Needed, Needs, Refused, Version, View};
 use crossbeam_epoch::{self as epoch, Guard};
 use crossbeam_skiplist::{SkipList, base};
 use std::iter;
 use std::ops::{Bound, ControlFlow, RangeBounds};
-use std::sync::Arc;
 
 /// See [the module](self).
 pub(super) struct Table {
-    pub(super) keys: SkipList<Value, Arc<Versions>>,
+    pub(super) keys: SkipList<Row, ()>,
     /// In memory: over a data component keys come and go, and few are here.
     points: Option<PointIndex>,
     pub(super) data: Option<Component>,
 }
 
-/// A key that a transaction has written, and its versions: so no thread searches for it again.
+/// A key that a transaction has written: so no thread searches for it again.
 #[derive(Clone, Debug)]
 pub(super) struct Written {
-    pub(super) key: Value,
-    pub(super) versions: Arc<Versions>,
+    pub(super) row: Row,
     /// The memory of the version that was there before.
     pub(super) before_bytes: usize,
 }
@@ -55,7 +54,7 @@ pub(super) struct Wrote<'g> {
 }
 
 /// A key that has versions.
-type Here<'g> = base::Entry<'g, 'g, Value, Arc<Versions>>;
+type Here<'g> = base::Entry<'g, 'g, Row, ()>;
 
 /// A part of the keys that is to be visited.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +75,7 @@ pub(super) enum Visited {
     /// The visitor has seen enough.
     Enough,
     /// There may be more behind this key.
-    Until(Value),
+    Until(Vec<u8>),
 }
 
 impl Table {
@@ -94,14 +93,14 @@ impl Table {
         reads: &Reads,
         guard: &Guard,
     ) -> Result<Option<Value>, DataError> {
-        let see = |_: &Value, versions: &Arc<Versions>| {
-            let version = versions.see(view, guard)?;
+        let see = |row: &Row| {
+            let version = row.see(view, guard)?;
             self.note(version, reads);
             Some(version.value.clone())
         };
         let here = || match self.points.as_ref().and_then(|points| points.find(key, guard, see)) {
             Some(seen) => seen,
-            None => self.keys.get(key, guard).and_then(|entry| see(entry.key(), entry.value())),
+            None => self.keys.get(key, guard).and_then(|entry| see(entry.key())),
         };
         if let Some(seen) = here() {
             return Ok(seen);
@@ -124,9 +123,9 @@ impl Table {
 
     /// Finds a key of the bounds whose last version is not seen. Returns it, and the id of the
     /// transaction that wrote that version.
-    pub(super) fn hidden(&self, bounds: Bounds<'_>, view: View<'_>, guard: &Guard) -> Option<(Value, u64)> {
+    pub(super) fn hidden(&self, bounds: Bounds<'_>, view: View<'_>, guard: &Guard) -> Option<(Vec<u8>, u64)> {
         let mut within = self.within(bounds, false, guard);
-        within.find_map(|entry| Some((entry.key().clone(), entry.value().hidden(view, guard)?)))
+        within.find_map(|entry| Some((entry.key().key().to_vec(), entry.key().hidden(view, guard)?)))
     }
 
     /// The keys of the bounds that have versions.
@@ -143,7 +142,7 @@ impl Table {
         let rest = if descending { (from, Bound::Unbounded) } else { (Bound::Unbounded, to) };
         let ends = rest != (Bound::Unbounded, Bound::Unbounded);
         iter::successors(first, next)
-            .take_while(move |at| !ends || RangeBounds::<[u8]>::contains(&rest, &**at.key()))
+            .take_while(move |at| !ends || RangeBounds::<[u8]>::contains(&rest, at.key().key()))
     }
 
     /// Writes a version.
@@ -156,54 +155,48 @@ impl Table {
         reads: &Reads,
         guard: &'g Guard,
     ) -> Result<Wrote<'g>, WriteError> {
-        let found = |key: &Value, versions: &Arc<Versions>| Written {
-            key: key.clone(),
-            versions: versions.clone(),
-            before_bytes: 0,
-        };
         if let Some(data) = &self.data {
             data.check(key, value).map_err(WriteError::Data)?;
         }
         loop {
             // A key that the hash table does not have is hardly ever in the ordered one.
-            let it = match &self.points {
-                Some(points) => points.find(key, guard, found),
-                None => self.keys.get(key, guard).map(|entry| found(entry.key(), entry.value())),
+            let row = match &self.points {
+                Some(points) => points.find(key, guard, Row::clone),
+                None => self.keys.get(key, guard).map(|entry| entry.key().clone()),
             };
-            let mut it = it.unwrap_or_else(|| {
-                let entry = self.keys.get_or_insert_with(key.into(), Arc::default, guard);
-                let it = found(entry.key(), entry.value());
+            let row = row.unwrap_or_else(|| {
+                let entry = self.keys.get_or_insert(Row::new(key), (), guard);
+                let row = entry.key().clone();
                 entry.release(guard);
                 if let Some(points) = &self.points {
-                    points.add(&it.key, &it.versions, guard);
+                    points.add(&row, guard);
                 }
-                it
+                row
             });
-            let versions = &*it.versions;
             if let Some(data) = &self.data
-                && versions.is_empty(guard)
+                && row.is_empty(guard)
             {
                 // It cannot have been changed since it was read: a transaction that changes it has
                 // its versions here first, and in these.
                 match reads.recall(key).map_or_else(|| data.get(key), Ok) {
-                    Ok(below) => versions.begin_with(below, guard),
+                    Ok(below) => row.begin_with(below, guard),
                     Err(error) => {
                         // No other thread would clean it up.
-                        if versions.close(|_| false, guard) {
-                            self.remove(&it, guard);
+                        if row.close(|_| false, guard) {
+                            self.remove(&row, guard);
                         }
                         return Err(WriteError::Data(error));
                     }
                 }
             }
-            match versions.write(id, value.cloned(), view, guard) {
+            match row.write(id, value.cloned(), view, guard) {
                 Ok(before) => {
-                    it.before_bytes = before.bytes;
-                    return Ok(Wrote { written: it, before });
+                    let written = Written { row, before_bytes: before.bytes };
+                    return Ok(Wrote { written, before });
                 }
                 Err(Refused::Conflict(with)) => return Err(WriteError::Conflict(with)),
                 // The thread that closed it is about to remove it.
-                Err(Refused::Closed) => self.remove(&it, guard),
+                Err(Refused::Closed) => self.remove(&row, guard),
             }
         }
     }
@@ -214,20 +207,19 @@ impl Table {
     /// something.
     pub(super) fn clean(
         &self,
-        it: &Written,
+        row: &Row,
         oldest: u64,
         oldest_timestamp: u64,
         retired: &mut Retired<Version>,
         guard: &Guard,
     ) -> bool {
-        let versions = &it.versions;
-        let Some((left, is_deleted)) = versions.cut(oldest, oldest_timestamp, retired, guard) else {
+        let Some((left, is_deleted)) = row.cut(oldest, oldest_timestamp, retired, guard) else {
             return false;
         };
         let may_leave = left <= 1 && (self.data.is_some() || is_deleted);
         // A transaction that wrote since has a later id, or is at work.
-        if may_leave && versions.close(|id| id < oldest, guard) {
-            self.remove(it, guard);
+        if may_leave && row.close(|id| id < oldest, guard) {
+            self.remove(row, guard);
         }
         true
     }
@@ -237,18 +229,17 @@ impl Table {
     /// keeps something.
     pub(super) fn prune(
         &self,
-        it: &Written,
+        row: &Row,
         needs: Needs<'_>,
         retired: &mut Retired<Version>,
         guard: &Guard,
         mut keep: impl FnMut(Needed, usize),
     ) {
-        let versions = &it.versions;
         // What was written there was taken back.
-        if versions.is_empty(guard) && versions.close(|_| false, guard) {
-            return self.remove(it, guard);
+        if row.is_empty(guard) && row.close(|_| false, guard) {
+            return self.remove(row, guard);
         }
-        let only = versions.prune(needs, retired, guard, &mut keep);
+        let only = row.prune(needs, retired, guard, &mut keep);
         let Some(only) = only.filter(|only| self.data.is_some() || only.value.is_none()) else { return };
         // Otherwise its writer is going to see to it.
         if !needs.readers.all_see_later(only.id) || only.id >= needs.settled {
@@ -258,21 +249,21 @@ impl Table {
             keep(Needed::ByTimestamp, 0);
         } else if let Some(end) = needs.readers.miss(only.id) {
             keep(Needed::Until(end), 0);
-        } else if versions.close(|id| id == only.id, guard) {
-            self.remove(it, guard);
+        } else if row.close(|id| id == only.id, guard) {
+            self.remove(row, guard);
         }
     }
 
-    /// Removes a key whose versions are closed.
-    fn remove(&self, Written { key, versions, .. }: &Written, guard: &Guard) {
-        // If others have replaced them, these are not the key's own any more.
-        if let Some(entry) = self.keys.get(&**key, guard)
-            && Arc::ptr_eq(entry.value(), versions)
+    /// Removes a key whose row is closed.
+    fn remove(&self, row: &Row, guard: &Guard) {
+        // If another one has replaced it, it is not the key's own any more.
+        if let Some(entry) = self.keys.get(row.key(), guard)
+            && entry.key().is(row)
         {
             entry.remove();
         }
         if let Some(points) = &self.points {
-            points.remove(key, versions);
+            points.remove(row);
         }
     }
 
@@ -284,7 +275,7 @@ impl Table {
         view: View<'_>,
         reads: &Reads,
         guard: &Guard,
-        mut see: impl FnMut(&Value, &Value) -> ControlFlow<()>,
+        mut see: impl FnMut(&[u8], &Value) -> ControlFlow<()>,
     ) -> Result<Visited, ReadError> {
         let Part { bounds, descending, limit, is_strict } = part;
         let below = match &self.data {
@@ -298,20 +289,21 @@ impl Table {
             Some(end) if descending => (Bound::Included(end), bounds.1),
             Some(end) => (bounds.0, Bound::Included(end)),
         };
-        let in_order = |a: &Value, b: &Value| if descending { a > b } else { a < b };
+        let in_order = |a: &[u8], b: &[u8]| if descending { a > b } else { a < b };
         let mut below = below.into_iter().peekable();
         for (looked, entry) in self.within(bounds, descending, guard).enumerate() {
-            let (key, versions) = (entry.key(), entry.value());
-            if is_strict && let Some(with) = versions.hidden(view, guard) {
-                return Err(ReadError::Hidden { key: key.clone(), with });
+            let row = entry.key();
+            let key = row.key();
+            if is_strict && let Some(with) = row.hidden(view, guard) {
+                return Err(ReadError::Hidden { key: key.to_vec(), with });
             }
             while let Some((before, value)) = below.next_if(|(other, _)| in_order(other, key)) {
                 if see(&before, &value).is_break() {
                     return Ok(Visited::Enough);
                 }
             }
-            let same = below.next_if(|(other, _)| other == key);
-            let seen = match versions.see(view, guard) {
+            let same = below.next_if(|(other, _)| **other == *key);
+            let seen = match row.see(view, guard) {
                 Some(version) => {
                     self.note(version, reads);
                     version.value.as_ref()
@@ -323,7 +315,7 @@ impl Table {
             }
             if looked + 1 >= limit {
                 // There may be more here than there is below.
-                return Ok(Visited::Until(key.clone()));
+                return Ok(Visited::Until(key.to_vec()));
             }
         }
         for (key, value) in below {
@@ -331,7 +323,7 @@ impl Table {
                 return Ok(Visited::Enough);
             }
         }
-        Ok(last.map_or(Visited::All, Visited::Until))
+        Ok(last.map_or(Visited::All, |last| Visited::Until(last.to_vec())))
     }
 }
 
@@ -339,7 +331,7 @@ impl Table {
 #[derive(Debug)]
 pub(super) enum ReadError {
     /// The last version of the key is not seen: this transaction wrote it.
-    Hidden { key: Value, with: u64 },
+    Hidden { key: Vec<u8>, with: u64 },
     /// What is below is not known.
     Data(DataError),
 }

@@ -283,13 +283,13 @@ impl<'s> Transaction<'s> {
         let (mut deleted, mut from, mut keys) = (0, from, Vec::new());
         loop {
             let visited = self.visit((as_ref(&from), as_ref(&to)), false, BATCH, |key, _| {
-                keys.push(key.clone());
+                keys.push(key.to_vec());
                 ControlFlow::Continue(())
             })?;
             deleted += keys.len();
             keys.drain(..).try_for_each(|key| self.write(&key, None, |_| ()))?;
             match visited {
-                Visited::Until(last) => from = Bound::Excluded(last.to_vec()),
+                Visited::Until(last) => from = Bound::Excluded(last),
                 Visited::All | Visited::Enough => return Ok(deleted),
             }
         }
@@ -465,7 +465,7 @@ impl<'s> Transaction<'s> {
         bounds: Bounds<'_>,
         descending: bool,
         limit: usize,
-        see: impl FnMut(&Value, &Value) -> ControlFlow<()>,
+        see: impl FnMut(&[u8], &Value) -> ControlFlow<()>,
     ) -> Result<Visited, Error> {
         self.check_usable()?;
         let is_strict = self.isolation == Isolation::Serializable;

@@ -69,7 +69,7 @@ impl Work {
             {
                 // Not for longer: the end takes it, too.
                 let (mut bin, guard) = (inner.versions.bin(self.ids.slot()), &epoch::pin());
-                let take_back = |it: &Written| it.versions.take_back(id, &mut bin.retired, guard);
+                let take_back = |it: &Written| it.row.take_back(id, &mut bin.retired, guard);
                 self.written.iter().for_each(take_back);
             }
             self.end(id, inner);
@@ -103,7 +103,7 @@ impl Work {
                 Undo::Over(key, value) => {
                     // Its own version is the head of the list, so no other transaction writes
                     // there.
-                    if let Ok(before) = key.versions.write(id, value, View::Newest, guard) {
+                    if let Ok(before) = key.row.write(id, value, View::Newest, guard) {
                         self.retire(&before, inner, guard);
                     }
                 }
@@ -111,7 +111,7 @@ impl Work {
                     // The savepoints' invariant.
                     let Some(key) = self.written.pop() else { continue };
                     let retired = &mut inner.versions.bin(self.ids.slot()).retired;
-                    key.versions.take_back(id, retired, guard);
+                    key.row.take_back(id, retired, guard);
                     self.savepoints.undone(key);
                 }
             }
