@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | [`records`] | how the driver draws records, and what a value has room for |
 //! | [`arguments`], [`drive`](mod@drive) | the arguments of a measured process; our stores as the driver calls them |
-//! | [`subject`], [`client`] | the interface of a measured store, and Manx's store behind it |
+//! | [`subject`], [`store`] | the interface of a measured store, and Manx's store behind it |
 //! | [`remote`], [`resp`], `serving` | a server behind it; the server's protocol; a server while it runs |
 //! | [`reads`] | the cost of a read-only transaction |
 //! | `plan`, [`peers`], [`part`], `cases` | how a case is measured; what is measured; the parts; names |
@@ -21,7 +21,6 @@ mod allocation;
 pub mod arguments;
 pub mod cases;
 mod churn;
-pub mod client;
 mod conclude;
 mod draw;
 pub mod drive;
@@ -39,6 +38,7 @@ mod served;
 mod server;
 mod serving;
 mod snapshot;
+pub mod store;
 pub mod subject;
 mod timeline;
 mod ycsb;
@@ -108,7 +108,7 @@ pub fn run_child(arguments: &[String]) -> Result<String, Error> {
         stay_on_all(&arguments.cpus).map_err(Error::failed)?;
     }
     match arguments.what {
-        What::Store => Ok(drive::drive(&client::Manx::in_memory(arguments.way), &arguments.driver)),
+        What::Store => Ok(drive::drive(&store::Manx::in_memory(arguments.way), &arguments.driver)),
         What::Reads => reads::measure(&arguments),
         What::Durable | What::Component => durable::measure(&arguments),
         What::Remote => {

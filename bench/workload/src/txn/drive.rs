@@ -237,7 +237,7 @@ pub(super) mod tests {
     use crate::engine::Output;
     use crate::range::apart::run_apart;
     use crate::txn::arguments::Way;
-    use crate::txn::client::Manx;
+    use crate::txn::store::Manx;
     use std::collections::BTreeMap;
     use std::sync::Mutex;
 

@@ -7,10 +7,10 @@
 
 use super::arguments::{Arguments, Way, What};
 use super::cases::{COMPONENT, DURABLE, OVER};
-use super::client::Manx;
 use super::drive::drive;
 use super::peers::Variant;
 use super::plan::Plan;
+use super::store::Manx;
 use super::subject::{Checked, Key, Subject, Tried};
 use crate::error::Error;
 use crate::harness::Bench;

@@ -6,7 +6,7 @@
 //! away for falls on few of them.
 
 use super::arguments::Arguments;
-use super::client::options;
+use super::store::options;
 use manx::txn::{Isolation, Session, Store};
 use platform::clock::now_ns;
 use std::collections::BTreeMap;
