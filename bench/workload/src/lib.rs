@@ -6,7 +6,7 @@
 //! | [`engine`] | ordinary C programs, compiled on demand, and what they print |
 //! | [`harness`] | variants in turn, round after round; what was measured is kept |
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
-//! | `running` | a server while it runs |
+//! | `running`, `closed_loop` | a server while it runs; many connections of one thread to it |
 //! | `turns` | programs one after the other, each in all of its versions |
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
@@ -29,6 +29,7 @@ pub mod asl;
 mod boosted;
 pub mod calibrate;
 pub mod child;
+mod closed_loop;
 pub mod constants;
 pub mod doctor;
 mod drawing;
