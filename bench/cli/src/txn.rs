@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use workload::engine::Compiler;
 use workload::machine;
 use workload::txn::records::{Kind, VALUE_MIN};
-use workload::txn::{self, CONNECTIONS, Libraries, Part, Setup, THREADS, YCSB_THREADS, peers};
+use workload::txn::{
+    self, CLIENT_CONNECTIONS, CONNECTIONS, Libraries, Part, Setup, THREADS, YCSB_THREADS, peers,
+};
 
 /// The measured time of a run in seconds, and that of a smoke check.
 const SECONDS: f64 = 3.0;
@@ -31,8 +33,8 @@ pub(super) struct TxnArgs {
     /// [default: 8,20,40,80, and 2,8 for `ycsb`]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Vec<u32>,
-    /// How many connections the part `served` has; several with commas between; there is no boost
-    /// there [default: 8,80]
+    /// How many connections the parts `served` and `client` have; several with commas between;
+    /// there is no boost there [default: 8,80, and 50 for `client`]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
     connections: Vec<u32>,
     /// Workloads of YCSB, of the parts `ycsb` and `served`; several with commas between [default:
@@ -78,6 +80,7 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
     let threads = counts(&args.threads, if common.quick { &[20] } else { &THREADS });
     let ycsb_threads = counts(&args.threads, &YCSB_THREADS);
     let connections = counts(&args.connections, &CONNECTIONS);
+    let client_connections = counts(&args.connections, &CLIENT_CONNECTIONS);
     let of_name = |wanted: &str| Kind::ALL.iter().find(|(name, _)| *name == wanted).map(|(_, kind)| *kind);
     let keys = args.keys.as_deref().and_then(of_name);
     let all: &[&str] = if common.quick { &QUICK_WORKLOADS } else { &WORKLOADS };
@@ -106,6 +109,7 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
                 threads,
                 ycsb_threads,
                 connections,
+                client_connections,
                 workloads,
                 keys,
                 value_bytes: args.value_bytes as usize,

@@ -3,7 +3,8 @@
 
 mod support;
 
-use report::Report;
+use report::{Counts, Report};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A smoke check of it.
@@ -108,6 +109,32 @@ fn every_workload_is_done_through_the_server_and_accounted_for() {
             }
         }
     }
+}
+
+/// Without redis-server there is nothing to compare with, and a note says what to install.
+#[test]
+fn a_client_of_one_thread_sets_each_key_once_and_has_a_ratio_for_each_figure() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = bench(folder.path(), &["--part", "client", "--connections", "5,7"]);
+    if report.notes.iter().any(|note| note.starts_with("client: left out: redis-server: ")) {
+        assert!(report.runs.is_empty());
+        return testing::skip("redis-server is not installed");
+    }
+    let case = "a client of one thread, 5 connections";
+    assert_eq!(report.cases(), [case], "a smoke check has one number of connections");
+    assert_eq!(report.variants(case), ["redis-server", "manx", "manx, threads"]);
+    for run in &report.runs {
+        let counts: BTreeMap<String, Counts> =
+            serde_json::from_str(run.output.as_ref().unwrap().get()).unwrap();
+        assert_eq!(counts["SET, new"].count, 10_000);
+        for (phase, start) in [("SET, new", "new_"), ("SET", "set_"), ("GET", "get_")] {
+            let of = |figure: &str| run.values[&format!("{start}{figure}")];
+            assert!(of("per_s") > 0.0 && of("max_ns") >= of("p999_ns"), "{} {phase}", run.variant);
+            assert_eq!(counts[phase].max_ns as f64, of("max_ns"), "{} {phase}", run.variant);
+        }
+    }
+    let of_case = report.ratios.iter().filter(|ratio| ratio.case == case);
+    assert_eq!(of_case.count(), 3 * 5, "{:?}", report.ratios);
 }
 
 #[test]

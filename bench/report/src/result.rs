@@ -67,7 +67,7 @@ pub struct Report {
     pub tables: Vec<Table>,
     /// Pictures, as lines of text
     pub plots: Vec<String>,
-    /// The ratios that targets are about, with their intervals
+    /// The ratios that targets are about, and others that a bench shows, with their intervals
     #[serde(default)]
     pub ratios: Vec<Ratio>,
     /// The targets

@@ -14,13 +14,14 @@
 //! | [`remote`], [`resp`], `serving` | a server behind it; the server's protocol; a server while it runs |
 //! | [`reads`] | the cost of a read-only transaction |
 //! | `plan`, [`peers`], [`part`], `cases` | how a case is measured; what is measured; the parts; names |
-//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `served`, `memory`, `churn` | the parts |
+//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `client`, `served`, `memory`, `churn` | the parts |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 
 mod allocation;
 pub mod arguments;
 pub mod cases;
 mod churn;
+mod client;
 mod conclude;
 mod draw;
 pub mod drive;
@@ -43,6 +44,7 @@ pub mod subject;
 mod timeline;
 mod ycsb;
 
+pub use client::CONNECTIONS as CLIENT_CONNECTIONS;
 pub use conclude::conclude;
 pub use draw::draw;
 pub use part::Part;

@@ -30,6 +30,8 @@ pub const GUARDED: &str = "wiredtiger, manx run";
 pub const FIXED: &str = "wiredtiger, fixed";
 /// Manx's store with its default protocol.
 pub const MANX: &str = "manx";
+/// `manx serve` with a thread for each connection.
+pub const MANX_THREADS: &str = "manx, threads";
 /// LMDB.
 pub const LMDB: &str = "lmdb";
 /// RocksDB.
@@ -50,6 +52,14 @@ pub fn allocation(threads: usize) -> String {
 pub fn ycsb(workload: &str, keys: Option<Kind>, threads: usize) -> String {
     format!("YCSB {}{}, {threads} threads", workload.to_uppercase(), drawn(keys))
 }
+
+/// Connections to a server, all served by one thread of the client.
+pub fn client(connections: usize) -> String {
+    format!("{CLIENT}{connections} connections")
+}
+
+/// What the cases of the part `client` begin with.
+pub const CLIENT: &str = "a client of one thread, ";
 
 /// A workload of YCSB, or the update workload, by connections to a server.
 pub fn served(workload: &str, keys: Option<Kind>, connections: usize) -> String {

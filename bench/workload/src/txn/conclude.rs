@@ -1,6 +1,7 @@
 //! What the runs mean: a table for each case, and the targets.
 
-use super::cases::{MANX, MEMORY, SERVED, SERVED_BUSY, TIMELINE};
+use super::cases::{CLIENT, MANX, MEMORY, SERVED, SERVED_BUSY, TIMELINE};
+use super::client::{self, PHASES};
 use super::judge::figure;
 use crate::{boosted, verdict};
 use report::{Report, Sheet};
@@ -16,7 +17,7 @@ const ENGINES: &str = "
 const READS: &str = "
     case = case | protocol = version | runs [] = count empty_ns
     begin and commit = empty_ns | slowest batch = empty_max_ns | with a get = get_ns | slowest batch = get_max_ns";
-/// By command, as redis-benchmark has it.
+/// By command: redis-benchmark's own figures, and those of the part `client`.
 const SERVERS: &str = "
     server = version | runs [] = count *max_ns | command = part | requests = *per_s
     p50 = *p50_ns | p99 = *p99_ns | p99.9 = *p999_ns | max = *max_ns | worst max = worst *max_ns";
@@ -35,6 +36,7 @@ pub fn conclude(report: &mut Report) {
     for case in others.iter().filter(|case| *case != TIMELINE) {
         let sheet = match case.as_str() {
             SERVED | SERVED_BUSY => Sheet::new(SERVERS).parts(&[("SET", "set_"), ("GET", "get_")]),
+            client if client.starts_with(CLIENT) => Sheet::new(SERVERS).parts(&PHASES),
             memory if memory.starts_with(MEMORY) => Sheet::new(MEMORIES),
             _ => Sheet::new(ENGINES).over(MANX).own(&boost),
         };
@@ -44,6 +46,9 @@ pub fn conclude(report: &mut Report) {
     if !reads.is_empty() {
         let title = "A transaction that only reads, in one thread; batches of 1000";
         report.show(Sheet::new(READS).of(report, title, &reads));
+    }
+    for case in others.iter().filter(|case| case.starts_with(CLIENT)) {
+        verdict::compare(report, &client::compared(case));
     }
     verdict::judge(report, figure);
 }
@@ -57,7 +62,7 @@ fn boost(report: &Report, case: &str, name: &str, which: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cases;
+    use super::super::cases::{self, REDIS};
     use super::*;
     use report::Machine;
 
@@ -77,17 +82,25 @@ mod tests {
         for case in [SERVED, SERVED_BUSY] {
             add(case, "manx", "get_per_s", 5e4);
         }
+        for (version, rate) in [(REDIS, 1e5), (MANX, 9e4)] {
+            add(&cases::client(50), version, "new_per_s", rate);
+            add(&cases::client(50), version, "get_max_ns", 2e6);
+        }
         conclude(&mut report);
         let titles: Vec<&str> = report.tables.iter().map(|table| table.title.as_str()).collect();
-        assert_eq!(titles.len(), 5, "{titles:?}");
+        assert_eq!(titles.len(), 6, "{titles:?}");
         let boosted = &report.tables[0].rows[1];
         assert!(boosted.contains(&"2.00".to_owned()), "{boosted:?}");
         assert!(!report.tables[0].columns.iter().any(|column| column.name == "of manx"));
         assert!(report.tables[1].rows[1].contains(&"0.500".to_owned()), "{:?}", report.tables[1].rows);
         assert_eq!(report.tables[2].rows.len(), 2, "a row for each command");
-        assert_eq!(report.tables[4].rows.len(), 2, "a row for each number of sessions");
+        assert_eq!(report.tables[4].rows.len(), 6, "a row for each server and phase");
+        assert_eq!(report.tables[5].rows.len(), 2, "a row for each number of sessions");
         assert!(!report.to_string().contains("95 %  "), "one round has no interval");
-        assert_eq!(report.ratios.len(), 2, "{:?}", report.ratios);
+        let ratios: Vec<_> =
+            report.ratios.iter().map(|ratio| (ratio.measure.as_str(), ratio.ratio)).collect();
+        assert_eq!(ratios[..2], [("new_per_s", 0.9), ("get_max_ns", 1.0)]);
+        assert_eq!(ratios.len(), 4, "{ratios:?}");
         assert!(!report.targets.is_empty());
     }
 }

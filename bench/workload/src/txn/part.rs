@@ -13,6 +13,8 @@ crate::parts::parts! {
     Durable = "durable" by durable,
     /// `manx serve` beside redis-server.
     Server = "server" by server,
+    /// The same, asked by a client that costs little.
+    Client = "client" by client,
     /// YCSB's workloads and the update workload through both.
     Served = "served" by served,
     /// How much memory both take.

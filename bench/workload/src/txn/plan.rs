@@ -39,8 +39,10 @@ pub struct Setup {
     pub threads: Vec<usize>,
     /// Threads of YCSB's workloads
     pub ycsb_threads: Vec<usize>,
-    /// Connections to a server
+    /// Connections to a server, of the part `served`
     pub connections: Vec<usize>,
+    /// Connections to a server, of the part `client`
+    pub client_connections: Vec<usize>,
     /// Workloads of YCSB, by their letters
     pub workloads: Vec<String>,
     /// How keys are drawn, if not as a workload says

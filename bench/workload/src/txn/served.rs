@@ -9,7 +9,7 @@
 //!    has one only.
 
 use super::arguments::{Way, What};
-use super::cases::{self, CHANGE, MANX, REDIS};
+use super::cases::{self, CHANGE, MANX, MANX_THREADS, REDIS};
 use super::judge;
 use super::peers::Variant;
 use super::plan::Plan;
@@ -25,17 +25,12 @@ pub const CONNECTIONS: [usize; 2] = [8, 80];
 impl Plan {
     pub(super) fn served(&self, bench: &mut Bench) -> Result<(), Error> {
         let setup = &self.setup;
-        let mut servers = vec![
-            (MANX.to_owned(), Server::Manx("pool")),
-            (format!("{MANX}, threads"), Server::Manx("threads")),
-        ];
+        let mut servers = vec![(MANX, Server::Manx("pool")), (MANX_THREADS, Server::Manx("threads"))];
         match missing(REDIS) {
             Some(why) => bench.note(format!("served: {REDIS} left out: {why}")),
-            None => {
-                servers.push((REDIS.to_owned(), Server::Redis));
-            }
+            None => servers.push((REDIS, Server::Redis)),
         }
-        let names: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
         // One workload says whether they run, and one count.
         let few = |all: usize| if setup.quick { all.min(1) } else { all };
         let workloads = setup.workloads[..few(setup.workloads.len())].iter().map(String::as_str);

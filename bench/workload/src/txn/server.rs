@@ -9,10 +9,10 @@
 
 mod benchmark;
 
-use super::cases::{self, REDIS, SERVED, SERVED_BUSY};
+use super::cases::{REDIS, SERVED, SERVED_BUSY};
 use super::judge;
 use super::plan::Plan;
-use super::serving::{self, Server, ask, free_port, missing};
+use super::serving::{self, COMPARED, Server, ask, free_port, missing};
 use crate::child;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
@@ -35,12 +35,7 @@ impl Plan {
             bench.note(format!("server: left out: {why}"));
             return Ok(());
         }
-        let variants = [
-            (REDIS.to_owned(), Server::Redis),
-            (cases::MANX.to_owned(), Server::Manx("pool")),
-            (format!("{}, threads", cases::MANX), Server::Manx("threads")),
-        ];
-        let names: Vec<&str> = variants.iter().map(|(name, _)| name.as_str()).collect();
+        let names = COMPARED.map(|(name, _)| name);
         let expected = Duration::from_secs_f64(self.setup.seconds * 2.0);
         for (case, busy) in [(SERVED, 0), (SERVED_BUSY, BUSY)] {
             let urgent = busy > 0 && may_hurry();
@@ -49,7 +44,7 @@ impl Plan {
             }
             let watch = |report: &Report| crate::verdict::watched(report, case, judge::figure);
             let case = Case { name: case, variants: &names, expected };
-            bench.compare(case, watch, |at, _| self.serve(variants[at].1, busy, urgent))?;
+            bench.compare(case, watch, |at, _| self.serve(COMPARED[at].1, busy, urgent))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 //!    is there, and it answers rightly.
 
 use super::arguments::Way;
-use super::cases::REDIS;
+use super::cases::{MANX, MANX_THREADS, REDIS};
 use crate::child::shell;
 use crate::error::{Error, reason};
 use crate::running::Running;
@@ -26,6 +26,10 @@ pub(super) enum Server {
     /// With this model of threads
     Manx(&'static str),
 }
+
+/// `manx serve` by both of its models beside redis-server, and what tables call them.
+pub(super) const COMPARED: [(&str, Server); 3] =
+    [(REDIS, Server::Redis), (MANX, Server::Manx("pool")), (MANX_THREADS, Server::Manx("threads"))];
 
 impl Server {
     /// What starts it at this port; `manx` is this command.
