@@ -23,7 +23,7 @@
 //! | `resp/` | the protocol |
 //! | `command/` | the commands |
 //! | `transact.rs`, `retry_locks.rs`, `turn.rs`, `ops.rs`, `fault.rs` | commands in transactions |
-//! | `names.rs`, `value.rs`, `collection/`, `keyspace.rs`, `key_count.rs` | what is stored, and how |
+//! | `names.rs`, `value.rs`, `collection/`, `random_key.rs`, `keyspace.rs`, `key_count.rs` | what is stored, and how |
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `large.rs`, `transport.rs`, `buffers.rs`, `room.rs` | one connection, its bytes, and those of all |
 //! | `memory.rs`, `eviction.rs`, `candidates.rs`, `access.rs` | how much memory is used, and which keys go |
@@ -62,6 +62,7 @@ mod ops;
 mod options;
 mod password;
 mod peer;
+mod random_key;
 pub mod resp;
 mod retry_locks;
 mod room;

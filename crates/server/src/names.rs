@@ -125,6 +125,12 @@ pub(crate) fn incarnation_in(name: &[u8]) -> Option<u64> {
     name.get(1..MEMBER).map(number)
 }
 
+/// The same name of a member, of its place, or of a lane, in another incarnation.
+pub(crate) fn in_incarnation(incarnation: u64, of: &[u8]) -> Name {
+    let (space, rest) = (of.first().copied().unwrap_or_default(), of.get(MEMBER..).unwrap_or_default());
+    name(space, &[&incarnation.to_be_bytes(), rest])
+}
+
 /// A number whose highest byte stands first.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
@@ -179,5 +185,8 @@ mod tests {
         assert_eq!((member_in(&[MEMBERS; 8]), ordered_in(&[ORDER; 16])), (None, None));
         assert_eq!(incarnation_in(&lane(7, 3)), Some(7));
         assert_eq!(incarnation_in(&[TOMBSTONES, 1]), None);
+        let renumbered =
+            [member(7, b"m"), ordered(7, 9, b""), lane(7, 3)].map(|name| in_incarnation(8, &name));
+        assert_eq!(renumbered, [member(8, b"m"), ordered(8, 9, b""), lane(8, 3)]);
     }
 }

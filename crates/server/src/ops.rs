@@ -19,6 +19,7 @@
 //! after a restart, and deletes the members, some at a time ([`Ops::purge`]): first all lanes, so
 //! that no member can be added any more (Invariant 3 of the collections), and the tombstone last.
 
+use crate::collection;
 use crate::cursors::Cursors;
 use crate::fault::{Fault, WRONG_TYPE};
 use crate::key_count::{Change, Outcome};
@@ -228,12 +229,40 @@ impl<'o, 's> Ops<'o, 's> {
         self.drop_members(before)
     }
 
-    /// Gives the key a new collection, whatever it had.
-    pub(crate) fn put_collection(&mut self, key: &[u8], kind: Kind, header: Header) -> Result<(), Error> {
+    /// Gives the key another collection, whatever it had.
+    pub(crate) fn put_collection(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        expires_ms: Option<u64>,
+        header: Header,
+    ) -> Result<(), Error> {
         let name = self.name(key);
-        let before =
-            self.write(&name, None, |value, stamp| value::collection(value, kind, stamp, None, header))?;
+        let before = self.write(&name, expires_ms, |value, stamp| {
+            value::collection(value, kind, stamp, expires_ms, header);
+        })?;
         self.drop_members(before)
+    }
+
+    /// Gives another key what this one has, whatever the other had. A collection's members stay
+    /// where they are, so it takes the same time for any number of them.
+    pub(crate) fn rename(&mut self, from: &[u8], found: &Found, to: &[u8]) -> Result<(), Error> {
+        match found.header() {
+            Some(header) => self.put_collection(to, found.kind(), found.expires_ms(), header)?,
+            None => self.put(to, found.bytes(), found.expires_ms())?,
+        }
+        self.remove_header(from)
+    }
+
+    /// Gives a key a copy of what another one has, whatever it had.
+    pub(crate) fn copy(&mut self, found: &Found, to: &[u8]) -> Result<(), Error> {
+        match found.header() {
+            Some(header) => {
+                let header = collection::copy(self, header)?;
+                self.put_collection(to, found.kind(), found.expires_ms(), header)
+            }
+            None => self.put(to, found.bytes(), found.expires_ms()),
+        }
     }
 
     /// Writes the header of a collection that the key has.
@@ -356,7 +385,7 @@ impl<'o, 's> Ops<'o, 's> {
         Ok(before)
     }
 
-    /// Deletes the header of a collection whose members are all deleted.
+    /// Deletes what a key has and no members: they are all deleted, or another key has them.
     pub(crate) fn remove_header(&mut self, key: &[u8]) -> Result<(), Error> {
         let name = self.name(key);
         let had = take(self.txn, &mut self.bytes, &name)?;
@@ -432,6 +461,14 @@ impl<'o, 's> Ops<'o, 's> {
             counted.1 += u64::from(value::has_expiry(&entry?.1));
         }
         Ok(counted)
+    }
+
+    /// The names of the first key and of the last one, expired or not.
+    pub(crate) fn outer_keys(&mut self) -> Result<Option<(Value, Value)>, Error> {
+        let all = names::keys(self.generation);
+        let first = self.entries(&all, false).next().transpose()?;
+        let last = self.entries(&all, true).next().transpose()?;
+        Ok(first.zip(last).map(|((first, _), (last, _))| (first, last)))
     }
 
     /// Shows keys behind `from` and what they have, in their order, until `see` says that it has

@@ -168,7 +168,7 @@ fn commands_are_described_as_those_of_redis() {
             let Array(details) = &found[0] else { panic!("{found:?}") };
             let Array(flags) = &details[2] else { panic!() };
             // Keys are counted here, which takes its time.
-            let compared = ["write", "readonly", "fast", "no_auth", "admin"];
+            let compared = ["write", "readonly", "fast", "no_auth", "admin", "denyoom", "movablekeys"];
             let mut flags: Vec<_> = flags.iter().map(|flag| flag.as_bytes().unwrap().to_vec()).collect();
             flags.retain(|flag| name != b"dbsize" && compared.iter().any(|name| name.as_bytes() == flag));
             flags.sort();
@@ -265,6 +265,15 @@ EXPIREAT K E LT
 TTL K
 PERSIST K
 TYPE K
+RENAME K K
+RENAMENX K K
+COPY K K
+COPY K K REPLACE
+GETEX K
+GETEX K EX T
+GETEX K EXAT E
+GETEX K PERSIST
+SUBSTR K N N
 KEYS K
 KEYS [a-a]
 DBSIZE
@@ -393,6 +402,10 @@ UNLINK K K
 EXISTS K K
 TYPE K
 TYPE K
+RENAME K K
+RENAMENX K K
+COPY K K
+COPY K K REPLACE
 EXPIRE K T
 TTL K
 PERSIST K

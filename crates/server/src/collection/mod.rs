@@ -30,9 +30,11 @@
 //!    2, and for all members all of those.
 //!
 //! A transaction that writes a member and not the header has only read the header. Another
-//! transaction may have replaced the header meanwhile. That is as if the member had been written
-//! just before.
+//! transaction may have replaced the header meanwhile, or moved it to another key (RENAME, which
+//! deletes it here and so conflicts with all that write it). That is as if the member had been
+//! written just before.
 
+mod copy;
 mod lanes;
 mod list;
 mod order;
@@ -44,9 +46,11 @@ use crate::fault::{Fault, WRONG_TYPE};
 use crate::names::{self, MEMBERS, Name};
 use crate::ops::{Enough, Ops, foreign};
 use crate::value::{Header, Kind};
+pub(crate) use copy::copy;
 pub(crate) use list::{List, Side};
 use manx::txn::{Error, Value};
 pub(crate) use order::{Scores, SortedSet};
+pub(crate) use random::{WALKED_MAX, place};
 use std::ops::Range;
 
 /// A collection with more members is wide.
@@ -204,7 +208,7 @@ impl<'k> Collection<'k> {
             self.header.is_wide = true;
         }
         if self.is_new {
-            ops.put_collection(self.key, self.kind, self.header)
+            ops.put_collection(self.key, self.kind, None, self.header)
         } else {
             ops.put_header(self.key, self.kind, self.expires_ms, self.header)
         }

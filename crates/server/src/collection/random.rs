@@ -15,7 +15,7 @@ use manx::txn::Error;
 use std::collections::BTreeSet;
 
 /// Up to this number of members all are walked over.
-const WALKED_MAX: u64 = if cfg!(test) { 16 } else { 4_096 };
+pub(crate) const WALKED_MAX: u64 = if cfg!(test) { 16 } else { 4_096 };
 /// The bytes of a random place behind what all members begin with.
 const PLACE_BYTES: usize = 8;
 
@@ -84,8 +84,8 @@ impl Collection<'_> {
     }
 }
 
-/// A random place between two members.
-fn place(first: &[u8], last: &[u8]) -> Vec<u8> {
+/// A random place between two members, or two keys.
+pub(crate) fn place(first: &[u8], last: &[u8]) -> Vec<u8> {
     let common = first.iter().zip(last).take_while(|(one, other)| one == other).count();
     let rest = first[common..].iter().chain(&last[common..]);
     let (low, high) = rest.fold((u8::MAX, u8::MIN), |(low, high), &byte| (low.min(byte), high.max(byte)));

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const KEY: &[u8] = b"key";
+const OTHER: &[u8] = b"other";
 
 struct Fixture {
     store: Store,
@@ -88,6 +89,14 @@ fn delete(ops: &mut Ops<'_, '_>, field: &str) -> Result<(), Error> {
         hash.delete(ops, field.as_bytes())?;
     }
     hash.finish(ops)
+}
+
+/// Renames a key, if it is there.
+fn rename(ops: &mut Ops<'_, '_>, from: &[u8], to: &[u8]) -> Result<(), Error> {
+    match ops.get(from)? {
+        Some(found) => ops.rename(from, &found, to),
+        None => Ok(()),
+    }
 }
 
 fn store(fault: Fault) -> Error {
@@ -180,6 +189,33 @@ fn what_is_written_while_its_collection_dies_is_as_if_it_had_been_before() {
 }
 
 #[test]
+fn what_is_written_while_its_collection_is_renamed_is_as_if_it_had_been_before() {
+    for members in [1, 50] {
+        for renames_first in [false, true] {
+            let fixture = Fixture::new();
+            fixture.set((0..members).map(field));
+            let add = |ops: &mut Ops<'_, '_>| {
+                // In a lane that has members; of a small one it is a new field.
+                let name = (60..).map(field).find(|name| lanes::of(name.as_bytes()) == lanes::of(b"field:0"));
+                set(ops, &name.unwrap())
+            };
+            let move_it = |ops: &mut Ops<'_, '_>| rename(ops, KEY, OTHER);
+            let done = match renames_first {
+                true => both(&fixture, move_it, add),
+                false => both(&fixture, add, move_it),
+            };
+            assert_eq!(done, [true, members == 50], "{members} {renames_first}");
+            fixture.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
+            let expected = members + u64::from(members == 50 || !renames_first);
+            assert_eq!(fixture.fields().len() as u64, expected);
+            fixture.alone(|ops| ops.delete(KEY)).unwrap();
+            fixture.clean();
+            assert_eq!(fixture.names(), [0; 5]);
+        }
+    }
+}
+
+#[test]
 fn nothing_can_come_into_what_is_being_cleaned() {
     let fixture = Fixture::new();
     fixture.set((0..50).map(field));
@@ -253,6 +289,10 @@ enum Step {
     Delete,
     Replace,
     Clean,
+    /// To another key and back.
+    Rename,
+    /// By a copy of it.
+    ReplaceByCopy,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -262,6 +302,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Delete),
         1 => Just(Step::Replace),
         2 => Just(Step::Clean),
+        2 => Just(Step::Rename),
+        2 => Just(Step::ReplaceByCopy),
     ];
     prop::collection::vec(step, 1..200)
 }
@@ -303,6 +345,18 @@ proptest! {
                     model.clear();
                 }
                 Step::Clean => fixture.clean(),
+                Step::Rename => {
+                    fixture.alone(|ops| rename(ops, KEY, OTHER)).unwrap();
+                    fixture.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
+                }
+                Step::ReplaceByCopy => {
+                    fixture.alone(|ops| {
+                        if let Some(found) = ops.get(KEY).unwrap() {
+                            ops.copy(&found, OTHER).unwrap();
+                        }
+                    });
+                    fixture.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
+                }
             }
             let found = fixture.alone(|ops| {
                 let mut found = Vec::new();

@@ -20,11 +20,33 @@ pub(super) fn echo(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     out.bulk(&args[1]);
 }
 
+/// Whether this is the number of a database: there is one.
+///
+/// # Errors
+/// The answer if it is not.
+pub(super) fn database(number: &[u8]) -> Result<(), &'static str> {
+    match integer(number) {
+        Some(0) => Ok(()),
+        Some(number) if i32::try_from(number).is_ok() => Err("ERR DB index is out of range"),
+        Some(_) => Err("ERR value is out of range, value must between -2147483648 and 2147483647"),
+        None => Err(NOT_INTEGER),
+    }
+}
+
 pub(super) fn select(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
-    match integer(&args[1]) {
-        Some(0) => out.ok(),
-        Some(_) => out.error("ERR DB index is out of range"),
-        None => out.error(NOT_INTEGER),
+    match database(&args[1]) {
+        Ok(()) => out.ok(),
+        Err(error) => out.error(error),
+    }
+}
+
+/// There are no replicas, so all of them have all writes.
+pub(super) fn wait(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    match (integer(&args[1]), integer(&args[2])) {
+        (None, _) => out.error(NOT_INTEGER),
+        (_, None) => out.error("ERR timeout is not an integer or out of range"),
+        (_, Some(..0)) => out.error("ERR timeout is negative"),
+        _ => out.integer(0),
     }
 }
 

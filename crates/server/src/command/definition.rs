@@ -2,8 +2,9 @@
 //!
 //! The two need each other: a client that has said MULTI has a queue of commands.
 
-use crate::acl::{Acl, Login, User};
+use crate::acl::{Access, Acl, Login, User};
 use crate::fault::Fault;
+use crate::numbers;
 use crate::ops::Ops;
 use crate::peer::Peer;
 use crate::resp::{Args, Kept, Replies};
@@ -156,13 +157,24 @@ pub(crate) struct Command {
     pub(super) arity: i32,
     /// [`WRITE`] and the like.
     pub(super) flags: u16,
-    /// Which arguments are keys: the first, the last (-1: of all), and each how many.
-    pub(super) keys: (i32, i32, i32),
+    pub(super) keys: Keys,
     /// Since which version Redis has had it, and to which of its groups it belongs.
     pub(super) since: &'static str,
     pub(super) group: &'static str,
     pub(super) summary: &'static str,
     pub(super) subcommands: &'static [Subcommand],
+}
+
+/// Which arguments of a command are keys.
+#[derive(Clone, Copy)]
+pub(super) struct Keys {
+    /// The first, the last (-1: of all), and each how many, as COMMAND tells it; zeros if no key has
+    /// a place of its own.
+    pub(super) range: (i32, i32, i32),
+    /// The argument that says how many further keys stand behind it.
+    pub(super) counted_at: Option<usize>,
+    /// How the first key is used, and how the others are, if the flags do not say it for all.
+    pub(super) uses: Option<(Access, Access)>,
 }
 
 /// One of the commands that share a name, as CLIENT ID and CLIENT LIST do.
@@ -202,12 +214,23 @@ pub(super) const GROWS: u16 = 2048;
 pub(super) const ADMIN_CATEGORY: u16 = 4096;
 
 impl Command {
-    /// The keys among the arguments of a command.
-    pub(super) fn keys_in<'a>(&self, args: Args<'a>) -> impl Iterator<Item = &'a [u8]> {
-        let (first, last, step) = self.keys;
+    pub(super) fn has_no_keys(&self) -> bool {
+        self.keys.range.0 == 0 && self.keys.counted_at.is_none()
+    }
+
+    /// The keys among the arguments of a command; none if it counts them and the number is wrong.
+    pub(super) fn keys_in<'a>(&self, args: Args<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
+        let (first, last, step) = self.keys.range;
         let last = if last < 0 { args.len() as i32 + last } else { last };
-        let count = if first == 0 { 0 } else { (last - first + 1).max(0) as usize };
-        args.from(first as usize).take(count).step_by(step.max(1) as usize)
+        let fixed = if first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
+        let counted = match self.keys.counted_at {
+            Some(at) => {
+                let count = usize::try_from(numbers::integer(args.get(at)?)?).ok()?;
+                (count > 0 && count < args.len() - at).then_some(at + 1..at + 1 + count)?
+            }
+            None => 0..0,
+        };
+        Some(fixed.step_by(step.max(1) as usize).chain(counted).filter_map(move |place| args.get(place)))
     }
 
     /// Returns the command, or that of its subcommands which the arguments name.

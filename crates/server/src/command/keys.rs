@@ -28,6 +28,11 @@ pub(super) fn kind(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
     Ok(())
 }
 
+pub(super) fn random(ops: &mut Ops<'_, '_>, _: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    out.bulk_or_null(ops.random_key()?.as_deref());
+    Ok(())
+}
+
 pub(super) fn flush(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let is_mode = |arg| is(arg, "sync") || is(arg, "async");
     if args.len() > 2 || args.get(1).is_some_and(|arg| !is_mode(arg)) {

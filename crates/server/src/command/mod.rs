@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `strings.rs`, `set.rs`, `counters.rs` | values: read, written, counted |
 //! | `hashes.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `member_scan.rs` | collections: their members, and which there are |
-//! | `keys.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, for how long, and which |
+//! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
 //! | `acl.rs`, `permission.rs` | ACL, and whether a client may do a command |
@@ -36,6 +36,7 @@ mod lists;
 mod member_scan;
 mod multi;
 mod permission;
+mod rename;
 mod scan;
 mod set;
 mod sets;

@@ -29,14 +29,19 @@ fn check_each<'a>(rights: &Rights, chosen: Chosen, args: Args<'a>) -> Result<(),
     if !chosen.has(NO_AUTH) && !rights.may_run(chosen.id) {
         return Err(Refused::Command);
     }
-    let access = access(chosen, args);
-    match chosen.command.keys_in(args).find(|key| !rights.may_use(key, access)) {
+    let (first, others) = chosen.command.keys.uses.unwrap_or_else(|| {
+        let access = access(chosen, args);
+        (access, access)
+    });
+    // A command whose number of keys is wrong uses none: it only answers that.
+    let mut keys = chosen.command.keys_in(args).into_iter().flatten().enumerate();
+    match keys.find(|(number, key)| !rights.may_use(key, if *number == 0 { first } else { others })) {
         None => Ok(()),
-        Some(key) => Err(Refused::Key(key)),
+        Some((_, key)) => Err(Refused::Key(key)),
     }
 }
 
-/// How a command uses its keys.
+/// How a command uses all its keys.
 fn access(chosen: Chosen, args: Args<'_>) -> Access {
     let returns =
         chosen.has(RETURNS) || chosen.command.name == "set" && args.from(3).any(|word| is(word, "get"));

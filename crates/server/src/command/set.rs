@@ -1,4 +1,5 @@
-//! SET with its options, and the commands that are SET with one of them.
+//! SET with its options, the commands that are SET with one of them, and GETEX, which has the same
+//! ones about expiry.
 
 use super::syntax::{SYNTAX, integer, is};
 use crate::fault::Fault;
@@ -12,12 +13,14 @@ struct Options<'a> {
     only_if: Option<bool>,
     get: bool,
     keep_ttl: bool,
+    /// The key is to expire no more.
+    persists: bool,
     /// A time, and how it is meant.
     expiry: Option<(&'a [u8], Unit)>,
 }
 
 /// How a time to live is given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
     /// Milliseconds.
     pub(super) unit_ms: i64,
@@ -46,24 +49,29 @@ impl Unit {
 }
 
 impl<'a> Options<'a> {
-    fn read(args: Args<'a>) -> Option<Options<'a>> {
+    /// Those that begin with this argument; `gets`: of GETEX, and not of SET.
+    fn read(args: Args<'a>, at: usize, gets: bool) -> Option<Options<'a>> {
         let mut options = Options::default();
-        let mut words = args.from(3);
+        let mut words = args.from(at);
         while let Some(word) = words.next() {
             let unit = match () {
-                () if is(word, "nx") || is(word, "xx") => {
+                () if !gets && (is(word, "nx") || is(word, "xx")) => {
                     let only_if = is(word, "xx");
                     if *options.only_if.get_or_insert(only_if) != only_if {
                         return None;
                     }
                     continue;
                 }
-                () if is(word, "get") => {
+                () if !gets && is(word, "get") => {
                     options.get = true;
                     continue;
                 }
-                () if is(word, "keepttl") => {
+                () if !gets && is(word, "keepttl") => {
                     options.keep_ttl = true;
+                    continue;
+                }
+                () if gets && is(word, "persist") => {
+                    options.persists = true;
                     continue;
                 }
                 () if is(word, "ex") => SECONDS,
@@ -72,11 +80,21 @@ impl<'a> Options<'a> {
                 () if is(word, "pxat") => UNIX_MILLISECONDS,
                 () => return None,
             };
-            if options.expiry.replace((words.next()?, unit)).is_some() {
+            // Of several times the last one counts, if all are given in the same way.
+            if options.expiry.replace((words.next()?, unit)).is_some_and(|(_, before)| before != unit) {
                 return None;
             }
         }
-        (!(options.keep_ttl && options.expiry.is_some())).then_some(options)
+        (!((options.keep_ttl || options.persists) && options.expiry.is_some())).then_some(options)
+    }
+
+    /// When the key is to expire, in milliseconds since 1970, if that was asked of this command.
+    fn expires_ms(&self, ops: &mut Ops<'_, '_>, command: &[u8]) -> Result<Option<u64>, Fault> {
+        let Some((time, unit)) = self.expiry else { return Ok(None) };
+        let time = Some(integer(time)?).filter(|time| *time > 0);
+        let moment_ms = time.and_then(|time| unit.moment_ms(time, ops.now_ms()));
+        let moment_ms = moment_ms.and_then(|ms| u64::try_from(ms).ok());
+        Ok(Some(moment_ms.ok_or_else(|| invalid_time(command))?))
     }
 }
 
@@ -87,7 +105,7 @@ pub(super) fn set(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> R
         out.ok();
         return Ok(());
     }
-    with(ops, args, args.source(2), Options::read(args).ok_or(SYNTAX)?, out)
+    with(ops, args, args.source(2), Options::read(args, 3, false).ok_or(SYNTAX)?, out)
 }
 
 pub(super) fn invalid_time(command: &[u8]) -> String {
@@ -103,14 +121,7 @@ fn with(
     out: &mut Replies,
 ) -> Result<(), Fault> {
     let key = &args[1];
-    let expires_ms = match options.expiry {
-        None => None,
-        Some((time, unit)) => {
-            let time = Some(integer(time)?).filter(|time| *time > 0);
-            let moment_ms = time.and_then(|time| unit.moment_ms(time, ops.now_ms()));
-            Some(moment_ms.and_then(|ms| u64::try_from(ms).ok()).ok_or_else(|| invalid_time(&args[0]))?)
-        }
-    };
+    let expires_ms = options.expires_ms(ops, &args[0])?;
     let needs_old = options.get || options.keep_ttl || options.only_if.is_some();
     let old = match needs_old {
         true if options.get => ops.string(key)?,
@@ -151,5 +162,25 @@ pub(super) fn setnx(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) ->
         ops.put(&args[1], args.source(2), None)?;
     }
     out.integer(i64::from(is_new));
+    Ok(())
+}
+
+/// GET that also changes when the key expires.
+pub(super) fn get_ex(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let options = Options::read(args, 2, true).ok_or(SYNTAX)?;
+    let key = &args[1];
+    let Some(found) = ops.string(key)? else {
+        out.null();
+        return Ok(());
+    };
+    match options.expires_ms(ops, &args[0])? {
+        Some(expires_ms) if expires_ms <= ops.now_ms() => {
+            ops.delete(key)?;
+        }
+        Some(expires_ms) => ops.put_expiry(key, &found, Some(expires_ms))?,
+        None if options.persists && found.expires_ms().is_some() => ops.put_expiry(key, &found, None)?,
+        None => {}
+    }
+    out.bulk(found.bytes());
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! All commands, sorted by name, and COMMAND, which describes them.
 
 use super::definition::{
-    ADMIN, ADMIN_CATEGORY, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, METADATA, NO_AUTH,
-    NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
+    ADMIN, ADMIN_CATEGORY, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, Keys, METADATA,
+    NO_AUTH, NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
 };
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sets::Combine;
@@ -10,19 +10,27 @@ use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
     acl, backup, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan, multi,
-    scan, set, sets, sorted_ranges, sorted_sets, strings, subcommands,
+    rename, scan, set, sets, sorted_ranges, sorted_sets, strings, subcommands,
 };
-use crate::acl::{Catalogue, Categories, Entry};
+use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
 use crate::resp::{Args, Replies};
 use std::sync::LazyLock;
 
-const NONE: (i32, i32, i32) = (0, 0, 0);
-const ONE: (i32, i32, i32) = (1, 1, 1);
-const ALL: (i32, i32, i32) = (1, -1, 1);
-/// Two, one behind the other.
-const TWO: (i32, i32, i32) = (1, 2, 1);
-const PAIRS: (i32, i32, i32) = (1, -1, 2);
+const READS: Access = Access { reads: true, writes: false };
+const WRITES: Access = Access { reads: false, writes: true };
+const BOTH: Access = Access { reads: true, writes: true };
+
+const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None };
+const ONE: Keys = Keys { range: (1, 1, 1), ..NONE };
+const ALL: Keys = Keys { range: (1, -1, 1), ..NONE };
+const PAIRS: Keys = Keys { range: (1, -1, 2), ..NONE };
+/// Two: what the first one has, or a part of it, moves to the second.
+const MOVED: Keys = Keys { range: (1, 2, 1), uses: Some((BOTH, WRITES)), ..NONE };
+/// Two: the second one gets what the first one has.
+const COPIED: Keys = Keys { uses: Some((READS, WRITES)), ..MOVED };
+/// The first one gets what is made of the others.
+const MADE: Keys = Keys { range: (1, -1, 1), uses: Some((WRITES, READS)), ..NONE };
 
 /// A function that does a command; behind `;` stands what else it is given, before its answers.
 macro_rules! run {
@@ -82,6 +90,7 @@ commands! {
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands" => CLIENT;
     "command" Plain(command) -1 CONNECTION, NONE, "2.8.13" "server" "Get array of command details" => COMMAND;
     "config" Plain(config::config) -2 0, NONE, "2.0.0" "server" "A container for server configuration commands" => CONFIG;
+    "copy" Data(rename::copy) -3 WRITE | GROWS, COPIED, "6.2.0" "generic" "Copy a key";
     "dbsize" Data(scan::dbsize) 1 READ | FAST, NONE, "1.0.0" "server" "Return the number of keys in the selected database";
     "decr" Data(counters::add; -1) 2 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by one";
     "decrby" Data(counters::decr_by) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Decrement the integer value of a key by the given number";
@@ -97,6 +106,7 @@ commands! {
     "flushdb" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from the current database";
     "get" Data(strings::get) 2 READ | FAST, ONE, "1.0.0" "string" "Get the value of a key";
     "getdel" Data(strings::get_del) 2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
+    "getex" Data(set::get_ex) -2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and optionally set its expiration";
     "getrange" Data(strings::get_range) 4 READ, ONE, "2.4.0" "string" "Get a substring of the string stored at a key";
     "getset" Data(strings::get_set) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Set the string value of a key and return its old value";
     "hdel" Data(hashes::hdel) -3 WRITE | FAST, ONE, "2.0.0" "hash" "Delete one or more hash fields";
@@ -122,7 +132,7 @@ commands! {
     "lindex" Data(lists::lindex) 3 READ, ONE, "1.0.0" "list" "Get an element from a list by its index";
     "linsert" Data(lists::linsert) 5 WRITE | GROWS, ONE, "2.2.0" "list" "Insert an element before or after another element in a list";
     "llen" Data(lists::llen) 2 READ | METADATA | FAST, ONE, "1.0.0" "list" "Get the length of a list";
-    "lmove" Data(lists::lmove) 5 WRITE | GROWS, TWO, "6.2.0" "list" "Pop an element from a list, push it to another list and return it";
+    "lmove" Data(lists::lmove) 5 WRITE | GROWS, MOVED, "6.2.0" "list" "Pop an element from a list, push it to another list and return it";
     "lpop" Data(lists::pop; Side::Left) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "list" "Remove and get the first elements in a list";
     "lpos" Data(lists::lpos) -3 READ, ONE, "6.0.6" "list" "Return the index of matching elements on a list";
     "lpush" Data(lists::push; Side::Left, false) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "list" "Prepend one or multiple elements to a list";
@@ -143,16 +153,19 @@ commands! {
     "psetex" Data(set::set_expiring; MILLISECONDS) 4 WRITE | GROWS | GROWS, ONE, "2.6.0" "string" "Set the value and expiration in milliseconds of a key";
     "pttl" Data(expiry::expires; MILLISECONDS) 2 READ | FAST, ONE, "2.6.0" "generic" "Get the time to live for a key in milliseconds";
     "quit" Plain(connection::quit) -1 FAST | NO_AUTH | AT_ONCE, NONE, "1.0.0" "connection" "Close the connection";
+    "randomkey" Data(keys::random) 1 READ, NONE, "1.0.0" "generic" "Return a random key from the keyspace";
+    "rename" Data(rename::rename; false) 3 WRITE, MOVED, "1.0.0" "generic" "Rename a key";
+    "renamenx" Data(rename::rename; true) 3 WRITE | FAST, MOVED, "1.0.0" "generic" "Rename a key, only if the new key does not exist";
     "reset" Plain(connection::reset) 1 FAST | NO_AUTH | AT_ONCE, NONE, "6.2.0" "connection" "Reset the connection";
     "rpop" Data(lists::pop; Side::Right) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "list" "Remove and get the last elements in a list";
-    "rpoplpush" Data(lists::move_element; Side::Right, Side::Left) 3 WRITE | GROWS, TWO, "1.2.0" "list" "Remove the last element in a list, prepend it to another list and return it";
+    "rpoplpush" Data(lists::move_element; Side::Right, Side::Left) 3 WRITE | GROWS, MOVED, "1.2.0" "list" "Remove the last element in a list, prepend it to another list and return it";
     "rpush" Data(lists::push; Side::Right, false) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "list" "Append one or multiple elements to a list";
     "rpushx" Data(lists::push; Side::Right, true) -3 WRITE | GROWS | FAST, ONE, "2.2.0" "list" "Append an element to a list, only if the list exists";
     "sadd" Data(sets::sadd) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "set" "Add one or more members to a set";
     "scan" Data(scan::scan) -2 READ, NONE, "2.8.0" "generic" "Incrementally iterate the keys space";
     "scard" Data(sets::scard) 2 READ | METADATA | FAST, ONE, "1.0.0" "set" "Get the number of members in a set";
     "sdiff" Data(sets::combine; Combine::Difference) -2 READ, ALL, "1.0.0" "set" "Subtract multiple sets";
-    "sdiffstore" Data(sets::combine_into; Combine::Difference) -3 WRITE | GROWS, ALL, "1.0.0" "set" "Subtract multiple sets and store the resulting set in a key";
+    "sdiffstore" Data(sets::combine_into; Combine::Difference) -3 WRITE | GROWS, MADE, "1.0.0" "set" "Subtract multiple sets and store the resulting set in a key";
     "select" Plain(connection::select) 2 FAST, NONE, "1.0.0" "connection" "Change the selected database for the current connection";
     "set" Data(set::set) -3 WRITE | GROWS | GROWS, ONE, "1.0.0" "string" "Set the string value of a key";
     "setex" Data(set::set_expiring; SECONDS) 4 WRITE | GROWS | GROWS, ONE, "2.0.0" "string" "Set the value and expiration of a key";
@@ -160,24 +173,26 @@ commands! {
     "setrange" Data(strings::set_range) 4 WRITE | GROWS | GROWS, ONE, "2.2.0" "string" "Overwrite part of a string at key starting at the specified offset";
     "shutdown" Plain(connection::shutdown) -1 ADMIN | NO_MULTI, NONE, "1.0.0" "server" "Synchronously save the dataset to disk and then shut down the server";
     "sinter" Data(sets::combine; Combine::Intersection) -2 READ, ALL, "1.0.0" "set" "Intersect multiple sets";
-    "sinterstore" Data(sets::combine_into; Combine::Intersection) -3 WRITE | GROWS, ALL, "1.0.0" "set" "Intersect multiple sets and store the resulting set in a key";
+    "sinterstore" Data(sets::combine_into; Combine::Intersection) -3 WRITE | GROWS, MADE, "1.0.0" "set" "Intersect multiple sets and store the resulting set in a key";
     "sismember" Data(sets::sismember) 3 READ | FAST, ONE, "1.0.0" "set" "Determine if a given value is a member of a set";
     "smembers" Data(sets::smembers) 2 READ, ONE, "1.0.0" "set" "Get all the members in a set";
     "smismember" Data(sets::smismember) -3 READ | FAST, ONE, "6.2.0" "set" "Returns the membership associated with the given elements for a set";
-    "smove" Data(sets::smove) 4 WRITE | FAST, TWO, "1.0.0" "set" "Move a member from one set to another";
+    "smove" Data(sets::smove) 4 WRITE | FAST, MOVED, "1.0.0" "set" "Move a member from one set to another";
     "spop" Data(sets::spop) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "set" "Remove and return one or multiple random members from a set";
     "srandmember" Data(sets::srandmember) -2 READ, ONE, "1.0.0" "set" "Get one or multiple random members from a set";
     "srem" Data(sets::srem) -3 WRITE | FAST, ONE, "1.0.0" "set" "Remove one or more members from a set";
     "sscan" Data(member_scan::sscan) -3 READ, ONE, "2.8.0" "set" "Incrementally iterate Set elements";
     "strlen" Data(strings::strlen) 2 READ | METADATA | FAST, ONE, "2.2.0" "string" "Get the length of the value stored in a key";
+    "substr" Data(strings::get_range) 4 READ, ONE, "1.0.0" "string" "Get a substring of the string stored at a key";
     "sunion" Data(sets::combine; Combine::Union) -2 READ, ALL, "1.0.0" "set" "Add multiple sets";
-    "sunionstore" Data(sets::combine_into; Combine::Union) -3 WRITE | GROWS, ALL, "1.0.0" "set" "Add multiple sets and store the resulting set in a key";
+    "sunionstore" Data(sets::combine_into; Combine::Union) -3 WRITE | GROWS, MADE, "1.0.0" "set" "Add multiple sets and store the resulting set in a key";
     "time" Plain(info::time) 1 FAST, NONE, "2.6.0" "server" "Return the current server time";
     "touch" Data(keys::exists) -2 READ | METADATA | FAST, ALL, "3.2.1" "generic" "Alters the last access time of a key(s). Returns the number of existing keys specified.";
     "ttl" Data(expiry::expires; SECONDS) 2 READ | FAST, ONE, "1.0.0" "generic" "Get the time to live for a key in seconds";
     "type" Data(keys::kind) 2 READ | METADATA | FAST, ONE, "1.0.0" "generic" "Determine the type stored at key";
     "unlink" Data(keys::del) -2 WRITE | FAST, ALL, "4.0.0" "generic" "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.";
     "unwatch" Plain(multi::unwatch) 1 FAST, NONE, "2.2.0" "transactions" "Forget about all watched keys";
+    "wait" Plain(connection::wait) 3 CONNECTION, NONE, "3.0.0" "generic" "Wait for the synchronous replication of all the write commands sent in the context of the current connection";
     "watch" Outer(multi::watch) -2 FAST | AT_ONCE, ALL, "2.2.0" "transactions" "Watch the given keys to determine execution of the MULTI/EXEC block";
     "zadd" Data(sorted_sets::zadd) -4 WRITE | GROWS | FAST, ONE, "1.2.0" "sorted-set" "Add one or more members to a sorted set, or update its score if it already exists";
     "zcard" Data(sorted_sets::zcard) 2 READ | METADATA | FAST, ONE, "1.2.0" "sorted-set" "Get the number of members in a sorted set";
@@ -253,6 +268,7 @@ pub(crate) fn catalogue() -> &'static Catalogue {
 fn group(command: &Command) -> Option<&'static str> {
     match command.group {
         _ if !command.subcommands.is_empty() => None,
+        "generic" if command.flags & CONNECTION != 0 => None,
         "generic" => Some("keyspace"),
         "server" if command.flags & (READ | WRITE) != 0 => Some("keyspace"),
         "sorted-set" => Some("sortedset"),
@@ -320,14 +336,16 @@ fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
 
 fn get_keys(args: Args<'_>, out: &mut Replies) {
     let Some(command) = find(&args[0]) else { return out.error("ERR Invalid command specified") };
-    let keys: Vec<_> = command.keys_in(args).collect();
-    if command.keys == NONE {
+    if command.has_no_keys() {
         out.error("ERR The command has no key arguments");
     } else if !takes(command.arity, args.len()) {
         out.error("ERR Invalid number of arguments specified for command");
-    } else {
+    } else if let Some(keys) = command.keys_in(args) {
+        let keys: Vec<_> = keys.collect();
         out.array(keys.len());
         keys.into_iter().for_each(|key| out.bulk(key));
+    } else {
+        out.error("ERR Invalid arguments specified for command");
     }
 }
 
@@ -351,14 +369,16 @@ fn details(command: &Command, out: &mut Replies) {
 }
 
 /// All that is said of a command but for its subcommands.
-fn one(id: usize, arity: i32, flags: u16, (first, last, step): (i32, i32, i32), out: &mut Replies) {
+fn one(id: usize, arity: i32, flags: u16, keys: Keys, out: &mut Replies) {
     let Entry { name, categories, .. } = &catalogue().entries[id];
     out.array(10);
     out.bulk(name.as_bytes());
     out.integer(i64::from(arity));
-    let flags: Vec<_> = FLAGS.iter().filter(|(flag, _)| flags & flag != 0).collect();
+    let by_flag = FLAGS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name);
+    let flags: Vec<_> = by_flag.chain(keys.counted_at.map(|_| "movablekeys")).collect();
     out.set(flags.len());
-    flags.iter().for_each(|(_, name)| out.simple(name));
+    flags.iter().for_each(|name| out.simple(name));
+    let (first, last, step) = keys.range;
     for number in [first, last, step] {
         out.integer(i64::from(number));
     }
