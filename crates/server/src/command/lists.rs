@@ -45,15 +45,26 @@ pub(super) fn pop(ops: &mut Ops<'_, '_>, args: Args<'_>, side: Side, out: &mut R
     };
     match count {
         None => out.bulk_or_null(list.pop(ops, side)?.as_deref()),
-        Some(count) => {
-            let count = count.min(list.len());
-            out.array(count as usize);
-            for _ in 0..count {
-                out.bulk_or_null(list.pop(ops, side)?.as_deref());
-                if out.is_over() {
-                    break;
-                }
-            }
+        Some(count) => return pop_some(ops, list, side, count, out),
+    }
+    Ok(list.finish(ops)?)
+}
+
+/// Removes `count` elements on a side, or all if there are fewer, and answers with them.
+pub(super) fn pop_some(
+    ops: &mut Ops<'_, '_>,
+    mut list: List<'_>,
+    side: Side,
+    count: i64,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let count = count.min(list.len());
+    out.array(count as usize);
+    for _ in 0..count {
+        let element = list.pop(ops, side)?;
+        // Too long an answer ends the connection; what was asked for is done all the same.
+        if !out.is_over() {
+            out.bulk_or_null(element.as_deref());
         }
     }
     Ok(list.finish(ops)?)

@@ -9,7 +9,8 @@
 //! | file | what |
 //! | --- | --- |
 //! | `strings.rs`, `set.rs`, `counters.rs` | values: read, written, counted |
-//! | `hashes.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `member_scan.rs` | collections: their members, and which there are |
+//! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `member_scan.rs` | collections: their members, and which there are |
+//! | `pop_first.rs` | collections: the first of several that is there |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
@@ -36,6 +37,7 @@ mod lists;
 mod member_scan;
 mod multi;
 mod permission;
+mod pop_first;
 mod rename;
 mod scan;
 mod set;

@@ -1,6 +1,6 @@
 //! Sets: members without values.
 
-use super::syntax::{SYNTAX, count_asked_for, integer};
+use super::syntax::{SYNTAX, count_asked_for, integer, is, limit, number_of_keys};
 use crate::collection::Collection;
 use crate::fault::Fault;
 use crate::ops::{Enough, Ops};
@@ -200,11 +200,12 @@ pub(super) enum Combine {
     Difference,
 }
 
-/// The members that these sets have together.
+/// The members that these sets have together; of an intersection or a difference, `limit` at most.
 fn combined<'k>(
     ops: &mut Ops<'_, '_>,
     keys: impl Iterator<Item = &'k [u8]>,
     how: Combine,
+    limit: usize,
 ) -> Result<BTreeSet<Vec<u8>>, Fault> {
     // All of them are sets, or nothing is done.
     let sets = keys.map(|key| find(ops, key)).collect::<Result<Vec<_>, _>>()?;
@@ -223,37 +224,37 @@ fn combined<'k>(
                 sized.push((set.len(ops)?, set));
             }
             sized.sort_by_key(|(len, _)| *len);
-            let mut sets = sized.into_iter().map(|(_, set)| set);
-            let Some(smallest) = sets.next() else { return Ok(BTreeSet::new()) };
-            let mut left = members(ops, &smallest)?;
-            for set in sets {
-                left = kept(ops, left, &set, true)?;
-            }
-            Ok(left)
+            let sets: Vec<_> = sized.into_iter().map(|(_, set)| set).collect();
+            let Some((smallest, others)) = sets.split_first() else { return Ok(BTreeSet::new()) };
+            kept(ops, smallest, others, true, limit)
         }
         Combine::Difference => {
             let mut sets = sets.into_iter();
             let Some(Some(first)) = sets.next() else { return Ok(BTreeSet::new()) };
-            let mut left = members(ops, &first)?;
-            for set in sets.flatten() {
-                left = kept(ops, left, &set, false)?;
-            }
-            Ok(left)
+            let others: Vec<_> = sets.flatten().collect();
+            kept(ops, &first, &others, false, limit)
         }
     }
 }
 
-/// Those that the set has, or has not.
+/// The members of the first set that all others have, or that none of them has: this many at most.
 fn kept(
     ops: &mut Ops<'_, '_>,
-    members: BTreeSet<Vec<u8>>,
-    set: &Collection<'_>,
+    first: &Collection<'_>,
+    others: &[Collection<'_>],
     if_there: bool,
+    limit: usize,
 ) -> Result<BTreeSet<Vec<u8>>, Fault> {
     let mut kept = BTreeSet::new();
-    for member in members {
-        if set.get(ops, &member)?.is_some() == if_there {
-            kept.insert(member);
+    'members: for member in members(ops, first)? {
+        for set in others {
+            if set.get(ops, &member)?.is_some() != if_there {
+                continue 'members;
+            }
+        }
+        kept.insert(member);
+        if kept.len() == limit {
+            break;
         }
     }
     Ok(kept)
@@ -265,19 +266,36 @@ pub(super) fn combine(
     how: Combine,
     out: &mut Replies,
 ) -> Result<(), Fault> {
-    let members: Vec<_> = combined(ops, args.from(1), how)?.into_iter().collect();
+    let members: Vec<_> = combined(ops, args.from(1), how, usize::MAX)?.into_iter().collect();
     show(out, Replies::set, &members);
     Ok(())
 }
 
-/// The same into a key, whatever that has.
+/// SINTERCARD: how many members an intersection has.
+pub(super) fn count_common(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let keys = number_of_keys(&args[1])?;
+    if keys > args.len() - 2 {
+        return Err("ERR Number of keys can't be greater than number of args".into());
+    }
+    let (mut words, mut most) = (args.from(2 + keys), usize::MAX);
+    while let Some(word) = words.next() {
+        match words.next() {
+            Some(number) if is(word, "limit") => most = limit(number)?,
+            _ => return Err(SYNTAX.into()),
+        }
+    }
+    out.count(combined(ops, args.from(2).take(keys), Combine::Intersection, most)?.len());
+    Ok(())
+}
+
+/// What sets have together, put into a key, whatever that has.
 pub(super) fn combine_into(
     ops: &mut Ops<'_, '_>,
     args: Args<'_>,
     how: Combine,
     out: &mut Replies,
 ) -> Result<(), Fault> {
-    let members = combined(ops, args.from(2), how)?;
+    let members = combined(ops, args.from(2), how, usize::MAX)?;
     ops.delete(&args[1])?;
     out.integer(add(ops, &args[1], members.iter().map(Vec::as_slice))?);
     Ok(())

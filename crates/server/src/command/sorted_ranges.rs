@@ -124,7 +124,7 @@ impl<'a> Wanted<'a> {
 }
 
 /// Members and their scores.
-type Found = Vec<(Box<[u8]>, f64)>;
+pub(super) type Found = Vec<(Box<[u8]>, f64)>;
 
 /// Takes some of what comes by: all behind the first `skip`, `limit` at most, and not many more
 /// bytes than `room`: for that the connection will be closed.
@@ -208,21 +208,26 @@ pub(super) fn range(
         Some(set) => find(ops, &set, wanted, descending, options, out.room())?,
         None => Found::new(),
     };
-    let in_pairs = options.with_scores && out.version() == Version::Three;
-    out.array(if options.with_scores && !in_pairs { found.len() * 2 } else { found.len() });
-    for (member, score) in &found {
-        if in_pairs {
+    show(&found, options.with_scores, out.version() == Version::Three, out);
+    Ok(())
+}
+
+/// Answers with members, and with their scores if these are wanted: a member and its score may be
+/// an array of their own.
+pub(super) fn show(found: &Found, with_scores: bool, in_pairs: bool, out: &mut Replies) {
+    out.array(if with_scores && !in_pairs { found.len() * 2 } else { found.len() });
+    for (member, score) in found {
+        if with_scores && in_pairs {
             out.array(2);
         }
         out.bulk(member);
-        if options.with_scores {
+        if with_scores {
             out.double(*score);
         }
         if out.is_over() {
             break;
         }
     }
-    Ok(())
 }
 
 /// Removes a range.
@@ -251,31 +256,30 @@ pub(super) fn pop(
     out: &mut Replies,
 ) -> Result<(), Fault> {
     let count = count_asked_for(args)?.ok_or(SYNTAX)?;
-    let mut found = Found::new();
-    if let Some(mut set) = SortedSet::find(ops, &args[1])? {
-        let limit = count.unwrap_or(1);
-        if limit > 0 {
-            let see = some(&mut found, 0, limit, usize::MAX);
-            set.in_order(ops, Scores::all(), descending, see)?;
-        }
-        for (member, score) in &found {
-            set.delete(ops, member, *score)?;
-        }
-        set.0.finish(ops)?;
-    }
-    let in_pairs = count.is_some() && out.version() == Version::Three;
-    out.array(if in_pairs { found.len() } else { found.len() * 2 });
-    for (member, score) in &found {
-        if in_pairs {
-            out.array(2);
-        }
-        out.bulk(member);
-        out.double(*score);
-        if out.is_over() {
-            break;
-        }
-    }
+    let found = match SortedSet::find(ops, &args[1])? {
+        Some(set) => pop_some(ops, set, descending, count.unwrap_or(1))?,
+        None => Found::new(),
+    };
+    show(&found, true, count.is_some() && out.version() == Version::Three, out);
     Ok(())
+}
+
+/// Removes `count` members at one end, or all if there are fewer, and returns them.
+pub(super) fn pop_some(
+    ops: &mut Ops<'_, '_>,
+    mut set: SortedSet<'_>,
+    descending: bool,
+    count: i64,
+) -> Result<Found, Fault> {
+    let mut found = Found::new();
+    if count > 0 {
+        set.in_order(ops, Scores::all(), descending, some(&mut found, 0, count, usize::MAX))?;
+    }
+    for (member, score) in &found {
+        set.delete(ops, member, *score)?;
+    }
+    set.0.finish(ops)?;
+    Ok(found)
 }
 
 pub(super) fn count(ops: &mut Ops<'_, '_>, args: Args<'_>, by: By, out: &mut Replies) -> Result<(), Fault> {

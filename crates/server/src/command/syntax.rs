@@ -20,6 +20,26 @@ pub(super) fn integer(arg: &[u8]) -> Result<i64, &'static str> {
     numbers::integer(arg).ok_or(NOT_INTEGER)
 }
 
+/// Reads a whole number that is not less than this.
+///
+/// # Errors
+/// This answer if it is none.
+pub(super) fn at_least(least: i64, arg: &[u8], error: &'static str) -> Result<i64, &'static str> {
+    numbers::integer(arg).filter(|number| *number >= least).ok_or(error)
+}
+
+/// Reads how many keys follow.
+pub(super) fn number_of_keys(arg: &[u8]) -> Result<usize, &'static str> {
+    const NOT_POSITIVE: &str = "ERR numkeys should be greater than 0";
+    Ok(usize::try_from(at_least(1, arg, NOT_POSITIVE)?).unwrap_or(usize::MAX))
+}
+
+/// Reads the most that an answer counts to; all, if it is 0.
+pub(super) fn limit(arg: &[u8]) -> Result<usize, &'static str> {
+    let limit = at_least(0, arg, "ERR LIMIT can't be negative")?;
+    Ok(usize::try_from(limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX))
+}
+
 /// How many the last argument asks for, which may be missing; `None` if there are more arguments.
 pub(super) fn count_asked_for(args: Args<'_>) -> Result<Option<Option<i64>>, &'static str> {
     match args.len() {

@@ -10,7 +10,7 @@ use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
     acl, backup, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan, multi,
-    rename, scan, set, sets, sorted_ranges, sorted_sets, strings, subcommands,
+    pop_first, rename, scan, set, sets, sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -25,6 +25,8 @@ const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None };
 const ONE: Keys = Keys { range: (1, 1, 1), ..NONE };
 const ALL: Keys = Keys { range: (1, -1, 1), ..NONE };
 const PAIRS: Keys = Keys { range: (1, -1, 2), ..NONE };
+/// As many as the first argument says.
+const COUNTED: Keys = Keys { counted_at: Some(1), ..NONE };
 /// Two: what the first one has, or a part of it, moves to the second.
 const MOVED: Keys = Keys { range: (1, 2, 1), uses: Some((BOTH, WRITES)), ..NONE };
 /// Two: the second one gets what the first one has.
@@ -133,6 +135,7 @@ commands! {
     "linsert" Data(lists::linsert) 5 WRITE | GROWS, ONE, "2.2.0" "list" "Insert an element before or after another element in a list";
     "llen" Data(lists::llen) 2 READ | METADATA | FAST, ONE, "1.0.0" "list" "Get the length of a list";
     "lmove" Data(lists::lmove) 5 WRITE | GROWS, MOVED, "6.2.0" "list" "Pop an element from a list, push it to another list and return it";
+    "lmpop" Data(pop_first::lists) -4 WRITE | RETURNS, COUNTED, "7.0.0" "list" "Pop elements from a list";
     "lpop" Data(lists::pop; Side::Left) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "list" "Remove and get the first elements in a list";
     "lpos" Data(lists::lpos) -3 READ, ONE, "6.0.6" "list" "Return the index of matching elements on a list";
     "lpush" Data(lists::push; Side::Left, false) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "list" "Prepend one or multiple elements to a list";
@@ -173,6 +176,7 @@ commands! {
     "setrange" Data(strings::set_range) 4 WRITE | GROWS | GROWS, ONE, "2.2.0" "string" "Overwrite part of a string at key starting at the specified offset";
     "shutdown" Plain(connection::shutdown) -1 ADMIN | NO_MULTI, NONE, "1.0.0" "server" "Synchronously save the dataset to disk and then shut down the server";
     "sinter" Data(sets::combine; Combine::Intersection) -2 READ, ALL, "1.0.0" "set" "Intersect multiple sets";
+    "sintercard" Data(sets::count_common) -3 READ, COUNTED, "7.0.0" "set" "Intersect multiple sets and return the cardinality of the result";
     "sinterstore" Data(sets::combine_into; Combine::Intersection) -3 WRITE | GROWS, MADE, "1.0.0" "set" "Intersect multiple sets and store the resulting set in a key";
     "sismember" Data(sets::sismember) 3 READ | FAST, ONE, "1.0.0" "set" "Determine if a given value is a member of a set";
     "smembers" Data(sets::smembers) 2 READ, ONE, "1.0.0" "set" "Get all the members in a set";
@@ -199,6 +203,7 @@ commands! {
     "zcount" Data(sorted_ranges::count; By::Score) 4 READ | FAST, ONE, "2.0.0" "sorted-set" "Count the members in a sorted set with scores within the given values";
     "zincrby" Data(sorted_sets::zincrby) 4 WRITE | GROWS | RETURNS | FAST, ONE, "1.2.0" "sorted-set" "Increment the score of a member in a sorted set";
     "zlexcount" Data(sorted_ranges::count; By::Member) 4 READ | FAST, ONE, "2.8.9" "sorted-set" "Count the number of members in a sorted set between a given lexicographical range";
+    "zmpop" Data(pop_first::sorted_sets) -4 WRITE | RETURNS, COUNTED, "7.0.0" "sorted-set" "Remove and return members with scores in a sorted set";
     "zmscore" Data(sorted_sets::zmscore) -3 READ | FAST, ONE, "6.2.0" "sorted-set" "Get the score associated with the given members in a sorted set";
     "zpopmax" Data(sorted_ranges::pop; true) -2 WRITE | RETURNS | FAST, ONE, "5.0.0" "sorted-set" "Remove and return members with the highest scores in a sorted set";
     "zpopmin" Data(sorted_ranges::pop; false) -2 WRITE | RETURNS | FAST, ONE, "5.0.0" "sorted-set" "Remove and return members with the lowest scores in a sorted set";
