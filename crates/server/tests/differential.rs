@@ -214,6 +214,8 @@ fn words_for(part: &str) -> &'static [&'static str] {
         "E" => &["4000000000", "4000000100", "0"],
         "F" => &["f", "g", "h", "i", "j", "\"\""],
         "S" => &["0", "1", "-1", "2.5", "3.0", "1e300", "-0.1", "inf", "-inf", "nan", "x", "7"],
+        // Neither 0 nor negative: of that −0 would come.
+        "W" => &["1", "2.5", "1e300", "inf", "nan", "x"],
         "L" => &["0", "-inf", "+inf", "(1", "1", "(2.5", "3", "(-inf", "x", "(inf"],
         "B" => &["-", "+", "[f", "(f", "[h", "(h", "[i", "x", "["],
         "C" => &["0", "1", "2", "5", "-1"],
@@ -359,6 +361,16 @@ LPOS K F RANK -1
 LMOVE K K LEFT RIGHT
 LMOVE K K RIGHT RIGHT
 RPOPLPUSH K K
+ZUNION 2 K K WITHSCORES
+ZINTER 2 K K WEIGHTS 2 W WITHSCORES
+ZDIFF 2 K K
+ZINTERCARD 2 K K LIMIT C
+ZUNIONSTORE K 2 K K
+ZUNIONSTORE K 2 K K WEIGHTS W 2 AGGREGATE MAX
+ZINTERSTORE K 2 K K AGGREGATE MIN
+ZDIFFSTORE K 2 K K
+ZRANGESTORE K K N N
+ZRANGESTORE K K L L BYSCORE LIMIT C C
 ZPOPMIN K
 ZPOPMAX K 3
 ZREMRANGEBYRANK K N N

@@ -9,7 +9,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `strings.rs`, `set.rs`, `counters.rs` | values: read, written, counted |
-//! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `member_scan.rs` | collections: their members, and which there are |
+//! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `member_scan.rs` | collections: their members, and which there are |
 //! | `pop_first.rs` | collections: the first of several that is there |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
@@ -42,6 +42,7 @@ mod rename;
 mod scan;
 mod set;
 mod sets;
+mod sorted_combine;
 mod sorted_ranges;
 mod sorted_sets;
 mod strings;

@@ -193,7 +193,7 @@ pub(super) fn srandmember(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Repli
 }
 
 /// How several sets become one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Combine {
     Intersection,
     Union,

@@ -1,4 +1,5 @@
-//! Parts of sorted sets: ZRANGE, what is ZRANGE with one of its options, ZCOUNT and ZLEXCOUNT.
+//! Parts of sorted sets: ZRANGE, what is ZRANGE with one of its options, ZRANGESTORE, ZCOUNT and
+//! ZLEXCOUNT.
 //!
 //! A range of scores or of members is looked up. A range of indexes is counted from the nearer end.
 
@@ -34,10 +35,11 @@ struct Options {
 }
 
 impl Options {
-    fn read(mut self, args: Args<'_>) -> Result<Options, Fault> {
+    /// `stores`: the scores are not answered, so they cannot be asked for.
+    fn read(mut self, args: Args<'_>, stores: bool) -> Result<Options, Fault> {
         let mut words = args.from(4);
         while let Some(word) = words.next() {
-            if is(word, "withscores") {
+            if !stores && is(word, "withscores") {
                 self.with_scores = true;
             } else if is(word, "limit")
                 && let (Some(skip), Some(limit)) = (words.next(), words.next())
@@ -170,7 +172,8 @@ fn find(
         Wanted::Members(from, to) => {
             let mut see = some(&mut found, skip, limit, room);
             let range = members(set, from, to);
-            set.0.members(ops, &range, descending, |member, _| see(member, 0.0))?;
+            set.0
+                .members(ops, &range, descending, |member, value| see(member, SortedSet::score_in(value)))?;
         }
         Wanted::Indexes(from, to) => {
             let length = set.0.len(ops)? as i64;
@@ -191,6 +194,28 @@ fn find(
     Ok(found)
 }
 
+/// The range that a key, two ends and options ask for, and whether scores are wanted too; not many
+/// more bytes than `room`, if it is not stored.
+fn read_and_find(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    (by, descending): (Option<By>, Option<bool>),
+    room: Option<usize>,
+) -> Result<(Found, bool), Fault> {
+    let options = Options { by, descending, skip: 0, limit: -1, with_scores: false };
+    let options = options.read(args, room.is_none())?;
+    let by = options.by.unwrap_or(By::Index);
+    let descending = options.descending.unwrap_or(false);
+    // Descending, the higher end stands first.
+    let (from, to) = if descending && by != By::Index { (3, 2) } else { (2, 3) };
+    let wanted = Wanted::read(by, args.get(from).unwrap_or_default(), args.get(to).unwrap_or_default())?;
+    let found = match SortedSet::find(ops, args.get(1).unwrap_or_default())? {
+        Some(set) => find(ops, &set, wanted, descending, options, room.unwrap_or(usize::MAX))?,
+        None => Found::new(),
+    };
+    Ok((found, options.with_scores))
+}
+
 pub(super) fn range(
     ops: &mut Ops<'_, '_>,
     args: Args<'_>,
@@ -198,17 +223,31 @@ pub(super) fn range(
     descending: Option<bool>,
     out: &mut Replies,
 ) -> Result<(), Fault> {
-    let options = Options { by, descending, skip: 0, limit: -1, with_scores: false }.read(args)?;
-    let by = options.by.unwrap_or(By::Index);
-    let descending = options.descending.unwrap_or(false);
-    // Descending, the higher end stands first.
-    let (from, to) = if descending && by != By::Index { (3, 2) } else { (2, 3) };
-    let wanted = Wanted::read(by, args.get(from).unwrap_or_default(), args.get(to).unwrap_or_default())?;
-    let found = match SortedSet::find(ops, args.get(1).unwrap_or_default())? {
-        Some(set) => find(ops, &set, wanted, descending, options, out.room())?,
-        None => Found::new(),
-    };
-    show(&found, options.with_scores, out.version() == Version::Three, out);
+    let (found, with_scores) = read_and_find(ops, args, (by, descending), Some(out.room()))?;
+    show(&found, with_scores, out.version() == Version::Three, out);
+    Ok(())
+}
+
+/// ZRANGESTORE: the key that gets the range stands before the other arguments.
+pub(super) fn store_range(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let (found, _) = read_and_find(ops, args.behind(1), (None, None), None)?;
+    store(ops, &args[1], &found, out)
+}
+
+/// Puts members into a key, whatever it had, and answers how many they are.
+pub(super) fn store(
+    ops: &mut Ops<'_, '_>,
+    key: &[u8],
+    found: &Found,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    ops.delete(key)?;
+    let mut set = SortedSet::find_or_make(ops, key)?;
+    for (member, score) in found {
+        set.put(ops, member, *score, None)?;
+    }
+    set.0.finish(ops)?;
+    out.count(found.len());
     Ok(())
 }
 

@@ -6,11 +6,12 @@ use super::definition::{
 };
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sets::Combine;
+use super::sorted_combine::Then;
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
     acl, backup, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan, multi,
-    pop_first, rename, scan, set, sets, sorted_ranges, sorted_sets, strings, subcommands,
+    pop_first, rename, scan, set, sets, sorted_combine, sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -31,8 +32,11 @@ const COUNTED: Keys = Keys { counted_at: Some(1), ..NONE };
 const MOVED: Keys = Keys { range: (1, 2, 1), uses: Some((BOTH, WRITES)), ..NONE };
 /// Two: the second one gets what the first one has.
 const COPIED: Keys = Keys { uses: Some((READS, WRITES)), ..MOVED };
-/// The first one gets what is made of the others.
+/// The first one gets what is made of the others: of all, of one, or of as many as the second
+/// argument says.
 const MADE: Keys = Keys { range: (1, -1, 1), uses: Some((WRITES, READS)), ..NONE };
+const MADE_OF_ONE: Keys = Keys { range: (1, 2, 1), ..MADE };
+const MADE_OF_COUNTED: Keys = Keys { range: (1, 1, 1), counted_at: Some(2), ..MADE };
 
 /// A function that does a command; behind `;` stands what else it is given, before its answers.
 macro_rules! run {
@@ -201,7 +205,12 @@ commands! {
     "zadd" Data(sorted_sets::zadd) -4 WRITE | GROWS | FAST, ONE, "1.2.0" "sorted-set" "Add one or more members to a sorted set, or update its score if it already exists";
     "zcard" Data(sorted_sets::zcard) 2 READ | METADATA | FAST, ONE, "1.2.0" "sorted-set" "Get the number of members in a sorted set";
     "zcount" Data(sorted_ranges::count; By::Score) 4 READ | FAST, ONE, "2.0.0" "sorted-set" "Count the members in a sorted set with scores within the given values";
+    "zdiff" Data(sorted_combine::combine; Combine::Difference, Then::Show) -3 READ, COUNTED, "6.2.0" "sorted-set" "Subtract multiple sorted sets";
+    "zdiffstore" Data(sorted_combine::combine; Combine::Difference, Then::Store) -4 WRITE | GROWS, MADE_OF_COUNTED, "6.2.0" "sorted-set" "Subtract multiple sorted sets and store the resulting sorted set in a new key";
     "zincrby" Data(sorted_sets::zincrby) 4 WRITE | GROWS | RETURNS | FAST, ONE, "1.2.0" "sorted-set" "Increment the score of a member in a sorted set";
+    "zinter" Data(sorted_combine::combine; Combine::Intersection, Then::Show) -3 READ, COUNTED, "6.2.0" "sorted-set" "Intersect multiple sorted sets";
+    "zintercard" Data(sorted_combine::combine; Combine::Intersection, Then::Count) -3 READ, COUNTED, "7.0.0" "sorted-set" "Intersect multiple sorted sets and return the cardinality of the result";
+    "zinterstore" Data(sorted_combine::combine; Combine::Intersection, Then::Store) -4 WRITE | GROWS, MADE_OF_COUNTED, "2.0.0" "sorted-set" "Intersect multiple sorted sets and store the resulting sorted set in a new key";
     "zlexcount" Data(sorted_ranges::count; By::Member) 4 READ | FAST, ONE, "2.8.9" "sorted-set" "Count the number of members in a sorted set between a given lexicographical range";
     "zmpop" Data(pop_first::sorted_sets) -4 WRITE | RETURNS, COUNTED, "7.0.0" "sorted-set" "Remove and return members with scores in a sorted set";
     "zmscore" Data(sorted_sets::zmscore) -3 READ | FAST, ONE, "6.2.0" "sorted-set" "Get the score associated with the given members in a sorted set";
@@ -210,6 +219,7 @@ commands! {
     "zrange" Data(sorted_ranges::range; None, None) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set";
     "zrangebylex" Data(sorted_ranges::range; Some(By::Member), Some(false)) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range";
     "zrangebyscore" Data(sorted_ranges::range; Some(By::Score), Some(false)) -4 READ, ONE, "1.0.5" "sorted-set" "Return a range of members in a sorted set, by score";
+    "zrangestore" Data(sorted_ranges::store_range) -5 WRITE | GROWS, MADE_OF_ONE, "6.2.0" "sorted-set" "Store a range of members from sorted set into another key";
     "zrank" Data(sorted_sets::rank; false) 3 READ | FAST, ONE, "2.0.0" "sorted-set" "Determine the index of a member in a sorted set";
     "zrem" Data(sorted_sets::zrem) -3 WRITE | FAST, ONE, "1.2.0" "sorted-set" "Remove one or more members from a sorted set";
     "zremrangebylex" Data(sorted_ranges::remove; By::Member) 4 WRITE, ONE, "2.8.9" "sorted-set" "Remove all members in a sorted set between the given lexicographical range";
@@ -221,6 +231,8 @@ commands! {
     "zrevrank" Data(sorted_sets::rank; true) 3 READ | FAST, ONE, "2.0.0" "sorted-set" "Determine the index of a member in a sorted set, with scores ordered from high to low";
     "zscan" Data(member_scan::zscan) -3 READ, ONE, "2.8.0" "sorted-set" "Incrementally iterate sorted sets elements and associated scores";
     "zscore" Data(sorted_sets::zscore) 3 READ | FAST, ONE, "1.2.0" "sorted-set" "Get the score associated with the given member in a sorted set";
+    "zunion" Data(sorted_combine::combine; Combine::Union, Then::Show) -3 READ, COUNTED, "6.2.0" "sorted-set" "Add multiple sorted sets";
+    "zunionstore" Data(sorted_combine::combine; Combine::Union, Then::Store) -4 WRITE | GROWS, MADE_OF_COUNTED, "2.0.0" "sorted-set" "Add multiple sorted sets and store the resulting sorted set in a new key";
 }
 
 /// The longest name.
