@@ -28,6 +28,17 @@ fn without_order(line: &str, reply: Reply) -> Reply {
             parts.sort_by_key(key);
             Array(parts)
         }
+        Array(mut parts) if line.starts_with("HRANDFIELD") || line.starts_with("ZRANDMEMBER") => {
+            if line.contains("WITH") && !matches!(parts[..], [Array(_), ..]) {
+                return Array(pairs_in_order(parts));
+            }
+            // With what else is answered, a member begins an array of its own.
+            parts.sort_by_key(|part| match part {
+                Array(pair) => pair.first().and_then(key),
+                part => key(part),
+            });
+            Array(parts)
+        }
         Array(parts) if line.starts_with("HGETALL") => Array(pairs_in_order(parts)),
         Reply::Map(mut pairs) if line.starts_with("HGETALL") => {
             pairs.sort_by_key(|pair| key(&pair.0));
@@ -256,6 +267,16 @@ APPEND K V
 STRLEN K
 GETRANGE K N N
 SETRANGE K 2 V
+GETBIT K N
+SETBIT K N 0
+SETBIT K 100 1
+BITCOUNT K
+BITCOUNT K N N
+BITCOUNT K N N BIT
+BITPOS K 0
+BITPOS K 1 N
+BITPOS K 0 N N
+BITPOS K 1 N N BIT
 INCR K
 DECR K
 INCRBY K N
@@ -326,6 +347,9 @@ SMEMBERS K
 SMOVE K K F
 SPOP K 100000
 SRANDMEMBER K 100000
+HRANDFIELD K 100000
+HRANDFIELD K 100000 WITHVALUES
+ZRANDMEMBER K 100000 WITHSCORES
 SINTERCARD 2 K K LIMIT C
 LMPOP 2 K K LEFT COUNT C
 LMPOP 2 K K RIGHT

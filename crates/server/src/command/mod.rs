@@ -8,9 +8,9 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `strings.rs`, `set.rs`, `counters.rs` | values: read, written, counted |
+//! | `strings.rs`, `set.rs`, `counters.rs`, `bits.rs` | values: read, written, counted, and their bits |
 //! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `member_scan.rs` | collections: their members, and which there are |
-//! | `pop_first.rs` | collections: the first of several that is there |
+//! | `pop_first.rs`, `random_members.rs` | collections: the first of several that is there, and members at random |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
@@ -23,6 +23,7 @@
 
 mod acl;
 mod backup;
+mod bits;
 mod client;
 mod config;
 mod connection;
@@ -38,6 +39,7 @@ mod member_scan;
 mod multi;
 mod permission;
 mod pop_first;
+mod random_members;
 mod rename;
 mod scan;
 mod set;

@@ -1,6 +1,6 @@
 //! Sets: members without values.
 
-use super::syntax::{SYNTAX, count_asked_for, integer, is, limit, number_of_keys};
+use super::syntax::{SYNTAX, count_asked_for, is, limit, number_of_keys};
 use crate::collection::Collection;
 use crate::fault::Fault;
 use crate::ops::{Enough, Ops};
@@ -126,8 +126,8 @@ pub(super) fn smove(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) ->
     Ok(())
 }
 
-fn show(out: &mut Replies, begin: fn(&mut Replies, usize), members: &[Vec<u8>]) {
-    begin(out, members.len());
+fn show(out: &mut Replies, members: &[Vec<u8>]) {
+    out.set(members.len());
     for member in members {
         if out.is_over() {
             break;
@@ -148,46 +148,7 @@ pub(super) fn spop(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
     }
     match wanted {
         None => out.bulk_or_null(popped.first().map(Vec::as_slice)),
-        Some(_) => show(out, Replies::set, &popped),
-    }
-    Ok(())
-}
-
-pub(super) fn srandmember(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let wanted = match args.len() {
-        2 => None,
-        3 => Some(integer(&args[2])?),
-        _ => return Err(SYNTAX.into()),
-    };
-    let set = find(ops, &args[1])?;
-    let chosen = match (&set, wanted) {
-        (None, _) => Vec::new(),
-        // The same member may come again.
-        (Some(set), Some(count @ ..0)) => {
-            let mut chosen = Vec::new();
-            let few = (set.len(ops)? <= count.unsigned_abs()).then(|| members(ops, set)).transpose()?;
-            let few: Option<Vec<Vec<u8>>> = few.map(|few| few.into_iter().collect());
-            let mut bytes = 0;
-            for _ in 0..count.unsigned_abs() {
-                let one = match &few {
-                    Some(few) => few.get(fastrand::usize(..few.len())).cloned(),
-                    None => set.choose(ops, 1)?.pop(),
-                };
-                let Some(one) = one else { break };
-                // The least that its answer takes. More than there is room for is not sent.
-                bytes += one.len() + 5;
-                chosen.push(one);
-                if bytes > out.room() {
-                    break;
-                }
-            }
-            chosen
-        }
-        (Some(set), _) => set.choose(ops, wanted.unwrap_or(1).unsigned_abs())?,
-    };
-    match wanted {
-        None => out.bulk_or_null(chosen.first().map(Vec::as_slice)),
-        Some(_) => show(out, Replies::array, &chosen),
+        Some(_) => show(out, &popped),
     }
     Ok(())
 }
@@ -267,7 +228,7 @@ pub(super) fn combine(
     out: &mut Replies,
 ) -> Result<(), Fault> {
     let members: Vec<_> = combined(ops, args.from(1), how, usize::MAX)?.into_iter().collect();
-    show(out, Replies::set, &members);
+    show(out, &members);
     Ok(())
 }
 

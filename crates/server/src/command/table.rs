@@ -10,8 +10,9 @@ use super::sorted_combine::Then;
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
-    acl, backup, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan, multi,
-    pop_first, rename, scan, set, sets, sorted_combine, sorted_ranges, sorted_sets, strings, subcommands,
+    acl, backup, bits, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan,
+    multi, pop_first, random_members, rename, scan, set, sets, sorted_combine, sorted_ranges, sorted_sets,
+    strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -93,6 +94,8 @@ commands! {
     "append" Data(strings::append) 3 WRITE | GROWS | FAST, ONE, "2.0.0" "string" "Append a value to a key";
     "auth" Plain(connection::auth) -2 FAST | NO_AUTH, NONE, "1.0.0" "connection" "Authenticate to the server";
     "bgsave" Plain(backup::bgsave) -1 ADMIN, NONE, "1.0.0" "server" "Asynchronously save the dataset to disk";
+    "bitcount" Data(bits::bit_count) -2 READ, ONE, "2.6.0" "bitmap" "Count set bits in a string";
+    "bitpos" Data(bits::bit_position) -3 READ, ONE, "2.8.7" "bitmap" "Find first bit set or clear in a string";
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands" => CLIENT;
     "command" Plain(command) -1 CONNECTION, NONE, "2.8.13" "server" "Get array of command details" => COMMAND;
     "config" Plain(config::config) -2 0, NONE, "2.0.0" "server" "A container for server configuration commands" => CONFIG;
@@ -111,6 +114,7 @@ commands! {
     "flushall" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from all databases";
     "flushdb" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from the current database";
     "get" Data(strings::get) 2 READ | FAST, ONE, "1.0.0" "string" "Get the value of a key";
+    "getbit" Data(bits::get_bit) 3 READ | FAST, ONE, "2.2.0" "bitmap" "Returns the bit value at offset in the string value stored at key";
     "getdel" Data(strings::get_del) 2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
     "getex" Data(set::get_ex) -2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and optionally set its expiration";
     "getrange" Data(strings::get_range) 4 READ, ONE, "2.4.0" "string" "Get a substring of the string stored at a key";
@@ -125,6 +129,7 @@ commands! {
     "hlen" Data(hashes::hlen) 2 READ | METADATA | FAST, ONE, "2.0.0" "hash" "Get the number of fields in a hash";
     "hmget" Data(hashes::hmget) -3 READ | FAST, ONE, "2.0.0" "hash" "Get the values of all the given hash fields";
     "hmset" Data(hashes::hmset) -4 WRITE | GROWS | FAST, ONE, "2.0.0" "hash" "Set multiple hash fields to multiple values";
+    "hrandfield" Data(random_members::hrandfield) -2 READ, ONE, "6.2.0" "hash" "Get one or multiple random fields from a hash";
     "hscan" Data(member_scan::hscan) -3 READ, ONE, "2.8.0" "hash" "Incrementally iterate hash fields and associated values";
     "hset" Data(hashes::hset) -4 WRITE | GROWS | FAST, ONE, "2.0.0" "hash" "Set the string value of a hash field";
     "hsetnx" Data(hashes::hsetnx) 4 WRITE | GROWS | FAST, ONE, "2.0.0" "hash" "Set the value of a hash field, only if the field does not exist";
@@ -175,6 +180,7 @@ commands! {
     "sdiffstore" Data(sets::combine_into; Combine::Difference) -3 WRITE | GROWS, MADE, "1.0.0" "set" "Subtract multiple sets and store the resulting set in a key";
     "select" Plain(connection::select) 2 FAST, NONE, "1.0.0" "connection" "Change the selected database for the current connection";
     "set" Data(set::set) -3 WRITE | GROWS | GROWS, ONE, "1.0.0" "string" "Set the string value of a key";
+    "setbit" Data(bits::set_bit) 4 WRITE | GROWS | RETURNS, ONE, "2.2.0" "bitmap" "Sets or clears the bit at offset in the string value stored at key";
     "setex" Data(set::set_expiring; SECONDS) 4 WRITE | GROWS | GROWS, ONE, "2.0.0" "string" "Set the value and expiration of a key";
     "setnx" Data(set::setnx) 3 WRITE | GROWS | FAST, ONE, "1.0.0" "string" "Set the value of a key, only if the key does not exist";
     "setrange" Data(strings::set_range) 4 WRITE | GROWS | GROWS, ONE, "2.2.0" "string" "Overwrite part of a string at key starting at the specified offset";
@@ -187,7 +193,7 @@ commands! {
     "smismember" Data(sets::smismember) -3 READ | FAST, ONE, "6.2.0" "set" "Returns the membership associated with the given elements for a set";
     "smove" Data(sets::smove) 4 WRITE | FAST, MOVED, "1.0.0" "set" "Move a member from one set to another";
     "spop" Data(sets::spop) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "set" "Remove and return one or multiple random members from a set";
-    "srandmember" Data(sets::srandmember) -2 READ, ONE, "1.0.0" "set" "Get one or multiple random members from a set";
+    "srandmember" Data(random_members::srandmember) -2 READ, ONE, "1.0.0" "set" "Get one or multiple random members from a set";
     "srem" Data(sets::srem) -3 WRITE | FAST, ONE, "1.0.0" "set" "Remove one or more members from a set";
     "sscan" Data(member_scan::sscan) -3 READ, ONE, "2.8.0" "set" "Incrementally iterate Set elements";
     "strlen" Data(strings::strlen) 2 READ | METADATA | FAST, ONE, "2.2.0" "string" "Get the length of the value stored in a key";
@@ -216,6 +222,7 @@ commands! {
     "zmscore" Data(sorted_sets::zmscore) -3 READ | FAST, ONE, "6.2.0" "sorted-set" "Get the score associated with the given members in a sorted set";
     "zpopmax" Data(sorted_ranges::pop; true) -2 WRITE | RETURNS | FAST, ONE, "5.0.0" "sorted-set" "Remove and return members with the highest scores in a sorted set";
     "zpopmin" Data(sorted_ranges::pop; false) -2 WRITE | RETURNS | FAST, ONE, "5.0.0" "sorted-set" "Remove and return members with the lowest scores in a sorted set";
+    "zrandmember" Data(random_members::zrandmember) -2 READ, ONE, "6.2.0" "sorted-set" "Get one or multiple random elements from a sorted set";
     "zrange" Data(sorted_ranges::range; None, None) -4 READ, ONE, "1.2.0" "sorted-set" "Return a range of members in a sorted set";
     "zrangebylex" Data(sorted_ranges::range; Some(By::Member), Some(false)) -4 READ, ONE, "2.8.9" "sorted-set" "Return a range of members in a sorted set, by lexicographical range";
     "zrangebyscore" Data(sorted_ranges::range; Some(By::Score), Some(false)) -4 READ, ONE, "1.0.5" "sorted-set" "Return a range of members in a sorted set, by score";
