@@ -43,6 +43,9 @@ fn a_client_that_asks_for_more_than_the_bound_is_disconnected_without_an_answer(
             "HGETALL h".into(),
             "HKEYS h\r\nHVALS h".into(),
             "ZRANGE z 0 -1 WITHSCORES".into(),
+            "ZUNION 2 z z WITHSCORES".into(),
+            "ZRANDMEMBER z 100".into(),
+            "HRANDFIELD h -1000000000 WITHVALUES".into(),
             "KEYS *".into(),
             format!("MULTI{gets}\r\nEXEC"),
             "HELLO 3\r\nHGETALL h".into(),
@@ -62,6 +65,29 @@ fn a_client_that_asks_for_more_than_the_bound_is_disconnected_without_an_answer(
             assert_eq!(disconnections(other), number as u64 + 1, "{model}: {line}");
         }
         other.expect("PING", Simple("PONG".into()));
+    }
+}
+
+#[test]
+fn a_command_that_pops_more_than_may_be_answered_pops_all_of_it() {
+    for model in MODELS {
+        let server = bounded(model);
+        let other = &mut Client::to(&server);
+        let long = "x".repeat(BOUND / 10);
+        for line in ["LPOP l 15", "LMPOP 1 l RIGHT COUNT 15", "ZMPOP 1 z MIN COUNT 15"] {
+            other.expect_ok("FLUSHALL");
+            for n in 0..20 {
+                other.expect(&format!("RPUSH l {n}{long}"), int(n + 1));
+                other.expect(&format!("ZADD z {n} {n}{long}"), int(1));
+            }
+            let it = &mut Client::to(&server);
+            it.send(format!("{line}\r\n").as_bytes());
+            let mut received = Vec::new();
+            let _ = it.stream.read_to_end(&mut received);
+            assert!(received.is_empty(), "{model}: {line}");
+            let count = if line.starts_with('Z') { "ZCARD z" } else { "LLEN l" };
+            other.expect(count, int(5));
+        }
     }
 }
 

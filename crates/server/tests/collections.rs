@@ -380,6 +380,12 @@ fn collections_outlive_a_restart_and_dead_ones_do_not() {
         it.expect_ok("SET replaced text");
         it.expect("DEL dead", int(1));
         it.expect("ZADD dead 1 alive", int(1));
+        // Under another name, and a copy that dies.
+        it.expect_ok("RENAME z renamed");
+        it.expect("COPY renamed z", int(1));
+        it.expect_ok("RENAME renamed z");
+        it.expect("COPY z copy", int(1));
+        it.expect("DEL copy", int(1));
         server.stop();
         server.wait();
         drop(store);

@@ -45,9 +45,14 @@ fn without_eviction_writes_are_refused_and_all_else_goes_on() {
         }
         assert!((200..400).contains(&written), "{written}");
         assert!(info(other, "memory", "used_memory") > BYTES_MAX);
-        for line in ["SET k0 x", "INCR counter", "HSET h f v", "ZADD z 1 m", "APPEND k0 x", "MSET a 1"] {
+        for line in ["SET k0 x", "INCR counter", "HSET h f v", "ZADD z 1 m", "APPEND k0 x", "MSET a 1"]
+            .into_iter()
+            .chain(["COPY k0 k", "SETBIT k0 9 1", "ZUNIONSTORE z 1 z", "ZRANGESTORE z z 0 1"])
+        {
             other.expect_error(line, REFUSED);
         }
+        other.expect_ok("RENAME counter other");
+        other.expect_ok("RENAME other counter");
         other.expect("EXISTS k0 counter", int(2));
         other.expect("EXPIRE counter 100", int(1));
         // A transaction with such a command is refused as a whole.

@@ -23,7 +23,12 @@ def strings(r):
     assert r.mget("m:1", "none", "m:2") == ["a", None, "b"]
     assert r.incr("n") == 1 and r.incrby("n", 9) == 10 and r.decr("n", 3) == 7
     assert r.getdel("n") == "7" and r.exists("n", "s") == 1
-    assert r.type("s") == "string" and r.delete("s", "none") == 1
+    assert r.type("s") == "string" and r.getex("s", ex=100) == "two?" and r.ttl("s") > 98
+    assert r.copy("s", "copy") and r.rename("copy", "renamed") and r.get("renamed") == "two?"
+    assert not r.renamenx("renamed", "s") and r.randomkey() in r.keys() and r.wait(0, 0) == 0
+    assert r.delete("s", "none") == 1
+    assert r.setbit("bits", 9, 1) == 0 and r.getbit("bits", 9) == 1
+    assert r.bitcount("bits") == 1 and r.bitpos("bits", 1) == 9
     binary = redis.Redis(host, port)
     value = bytes(range(256)) * 1000
     assert binary.set(b"\x00\xff", value) and binary.get(b"\x00\xff") == value
@@ -46,6 +51,11 @@ def collections(r):
     assert r.zadd("z", {"a": 1}, gt=True, ch=True) == 0 and r.zrem("z", "a") == 1
     assert r.zcard("z") == 2 and r.zcount("z", "-inf", "(3") == 1
     assert dict(r.zscan_iter("z")) == {"b": 2.5, "c": 3.0}
+    assert r.zadd("y", {"b": 1}) == 1 and r.zinterstore("both", {"z": 2, "y": 1}) == 1
+    assert r.zscore("both", "b") == 6 and r.zdiff(["z", "y"]) == ["c"] and r.zunion(["z", "y"]) == ["c", "b"]
+    assert r.zintercard(2, ["z", "y"]) == 1 and r.zrandmember("y") == "b"
+    assert r.hrandfield("h") == "a" and len(r.hrandfield("h", -3)) == 3
+    assert r.rpush("l", "a", "b", "c") == 3 and r.lmpop(2, "none", "l", direction="LEFT") == ["l", ["a"]]
 
 
 def expiry(r):
