@@ -8,6 +8,8 @@ use manx::txn::{Isolation, Store};
 use server::resp::Reply::{self, Array, Bulk, Map, Null};
 use server::{Model, Server};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use support::*;
 use testing::until;
 
@@ -178,6 +180,69 @@ fn at_once(
         };
         [client(0), client(1)].map(|client| client.join().unwrap())
     })
+}
+
+/// A hash that is under one of two names, and becomes wide meanwhile.
+#[test]
+fn fields_that_come_while_a_hash_is_renamed_are_all_there() {
+    const CLIENTS: usize = 3;
+    const FIELDS: usize = 250;
+    for_each_model(|server| {
+        Client::to(server).expect("HSET a first 1", int(1));
+        let left = AtomicUsize::new(CLIENTS);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let it = &mut Client::to(server);
+                let began = Instant::now();
+                while left.load(Ordering::Relaxed) > 0 {
+                    assert!(began.elapsed() < Duration::from_secs(60), "the others do not come to an end");
+                    it.expect_ok("RENAME a b");
+                    it.expect("RENAMENX b a", int(1));
+                    // A copy takes its place.
+                    it.expect_ok("MULTI");
+                    it.expect("COPY a b", queued());
+                    it.expect("DEL a", queued());
+                    it.expect("RENAME b a", queued());
+                    it.expect("HLEN a", queued());
+                    it.expect("HGETALL a", queued());
+                    let Array(parts) = it.ask("EXEC") else { panic!("EXEC has parts") };
+                    let [Reply::Integer(1), _, _, Reply::Integer(length), Array(fields)] = &parts[..] else {
+                        panic!("{parts:?}")
+                    };
+                    assert_eq!(fields.len(), *length as usize * 2);
+                    // The others are to get a turn.
+                    it.expect_ok("RENAME a b");
+                    std::thread::sleep(Duration::from_millis(5));
+                    it.expect_ok("RENAME b a");
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+            for client in 0..CLIENTS {
+                let left = &left;
+                scope.spawn(move || {
+                    let it = &mut Client::to(server);
+                    for number in 0..FIELDS {
+                        loop {
+                            it.expect_ok("WATCH a b");
+                            let key = if it.ask("EXISTS a") == int(1) { "a" } else { "b" };
+                            it.expect_ok("MULTI");
+                            it.expect(&format!("HSET {key} f{client}:{number} 1"), queued());
+                            if it.ask("EXEC") != Null {
+                                break;
+                            }
+                        }
+                    }
+                    left.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+        });
+        let it = &mut Client::to(server);
+        let all = CLIENTS * FIELDS + 1;
+        it.expect("HLEN a", int(all as i64));
+        let Array(fields) = it.ask("HKEYS a") else { panic!() };
+        assert_eq!(fields.len(), all);
+        it.expect("DBSIZE", int(1));
+    });
 }
 
 /// Each reads what the other writes: the last field goes while another one comes.

@@ -40,7 +40,7 @@ pub(super) fn select(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     }
 }
 
-/// There are no replicas, so all of them have all writes.
+/// There are no replicas, so there is nothing to wait for.
 pub(super) fn wait(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     match (integer(&args[1]), integer(&args[2])) {
         (None, _) => out.error(NOT_INTEGER),

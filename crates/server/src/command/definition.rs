@@ -168,8 +168,8 @@ pub(crate) struct Command {
 /// Which arguments of a command are keys.
 #[derive(Clone, Copy)]
 pub(super) struct Keys {
-    /// The first, the last (-1: of all), and each how many, as COMMAND tells it; zeros if no key has
-    /// a place of its own.
+    /// The first, the last (-1: of all), and each how many, as COMMAND tells it. Zeros if no key
+    /// has a place of its own.
     pub(super) range: (i32, i32, i32),
     /// The argument that says how many further keys stand behind it.
     pub(super) counted_at: Option<usize>,
