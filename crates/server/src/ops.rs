@@ -4,11 +4,12 @@
 //! housekeeping, which deletes it; a transaction that only reads writes nothing.
 //!
 //! Transactions have a snapshot, and if two write the same name, one of them has to begin again.
-//! That is enough for one command, also of collections (see `collection/`). If each of two EXECs
-//! reads what the other one writes, both would succeed, although no order of the two explains what
-//! they have read (*write skew*). So a transaction of several commands that writes something also
-//! writes the names that it has only read, unchanged ([`Ops::promote`]): then one of the two begins
-//! again.
+//! That is enough for a command that writes what it reads, also of collections (see `collection/`).
+//! If each of two EXECs reads what the other one writes, both would succeed, although no order of
+//! the two explains what they have read (*write skew*); so would SUNIONSTORE of one key into
+//! another and of that one into the first. So a transaction of several commands, or of one that
+//! copies, also writes the names that it has only read, unchanged, if it writes something
+//! ([`Ops::promote`]): then one of the two begins again.
 //!
 //! FLUSHALL begins a new *generation* of keys (`names.rs`): it writes one number, however many keys
 //! there are. The housekeeping deletes the keys of the generations before ([`Ops::purge_keys`]).
@@ -142,8 +143,12 @@ impl<'o, 's> Ops<'o, 's> {
         self.read.is_some()
     }
 
-    /// Writes the remembered names that were only read, with the values that they have.
+    /// Writes the remembered names that were only read, with the values that they have, if the
+    /// transaction has written something.
     pub(crate) fn promote(&mut self) -> Result<(), Error> {
+        if self.txn.id().is_none() {
+            return Ok(());
+        }
         for (name, was_written) in self.read.take().unwrap_or_default() {
             if was_written {
                 continue;

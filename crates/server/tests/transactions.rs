@@ -238,6 +238,45 @@ fn of_two_that_write_what_the_other_watches_one_is_refused() {
     });
 }
 
+/// Whichever is first, both keys have the same then.
+#[test]
+fn of_two_keys_that_are_copied_into_each_other_one_is_left() {
+    for_each_model(|server| {
+        let it = &mut Client::to(server);
+        let long = "x".repeat(100_000);
+        let members: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+        let barrier = Barrier::new(2);
+        for round in 0..100 {
+            let copies_sets = round % 2 == 0;
+            for key in ["a", "b"] {
+                let made = match copies_sets {
+                    true => format!("SADD {key} {key}{}", members.join(&format!(" {key}"))),
+                    false => format!("SET {key} {key}{long}"),
+                };
+                it.ask(&format!("DEL {key}"));
+                it.ask(&made);
+            }
+            std::thread::scope(|scope| {
+                for (from, to) in [("a", "b"), ("b", "a")] {
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        let it = &mut Client::to(server);
+                        it.ask("PING");
+                        barrier.wait();
+                        it.ask(&match copies_sets {
+                            true => format!("SUNIONSTORE {to} {from}"),
+                            false => format!("COPY {from} {to} REPLACE"),
+                        });
+                    });
+                }
+            });
+            let look = if copies_sets { "SMEMBERS" } else { "GET" };
+            let both = ["a", "b"].map(|key| it.ask(&format!("{look} {key}")));
+            assert!(both[0] == both[1], "round {round}");
+        }
+    });
+}
+
 #[test]
 fn no_client_sees_half_of_a_transaction() {
     for_each_model(|server| {

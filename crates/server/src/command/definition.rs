@@ -269,6 +269,12 @@ impl Chosen {
         self.subcommand.map_or(self.command.arity, |subcommand| subcommand.arity)
     }
 
+    /// Whether what it writes into a key depends on what other keys have.
+    pub(super) fn copies(&self) -> bool {
+        let reads_only = |access: Access| access.reads && !access.writes;
+        self.command.keys.uses.is_some_and(|(first, others)| reads_only(first) || reads_only(others))
+    }
+
     /// The whole name, as in `client|id`.
     pub(super) fn full_name(&self) -> Cow<'static, str> {
         match self.subcommand {

@@ -52,7 +52,14 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
         Run::Plain(run) => run(call, args, out),
         Run::Outer(run) => run(call, session, args, out),
         Run::Data(run) => {
-            if let Err(error) = transact(call.shared, session, out, |ops, out| perform(run, ops, args, out)) {
+            let done = transact(call.shared, session, out, |ops, out| {
+                if chosen.copies() {
+                    ops.remember();
+                }
+                perform(run, ops, args, out)?;
+                ops.promote()
+            });
+            if let Err(error) = done {
                 out.error(&failed(&error));
             }
         }

@@ -556,7 +556,7 @@ mod tests {
             Part { file: Box::new(file), place: name.into() }
         };
         let mut log = Log::new(["log", "log2"].map(part), SECRET, 1 << 20, 1, Arc::new(Syncs::new(0)));
-        let mut append = |log: &mut Log, number, sync| {
+        let append = |log: &mut Log, number, sync| {
             log.append(&Batch::new(&[put(number)], sync)).expect("appended");
             std::mem::take(&mut *done.lock().expect("no panic"))
         };
