@@ -257,16 +257,11 @@ fn damage_is_an_error_and_never_a_panic() {
 struct Failing {
     full: AtomicBool,
     broken: AtomicBool,
-    /// It says that it keeps room.
-    keeps_room: AtomicBool,
-    /// A full disk takes what is written over.
-    writes_over: AtomicBool,
 }
 
 impl Fault for Failing {
     fn write(&self, _: &str, file: &dyn Medium, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let is_new = offset + bytes.len() as u64 > file.length()?;
-        if self.full.load(SeqCst) && (is_new || !self.writes_over.load(SeqCst)) {
+        if self.full.load(SeqCst) {
             // A part of it fits.
             file.write(&bytes[..bytes.len() / 2], offset)?;
             return Err(io::ErrorKind::StorageFull.into());
@@ -284,18 +279,11 @@ impl Fault for Failing {
     fn sync(&self, _: &str, file: &dyn Medium) -> io::Result<()> {
         if self.broken.load(SeqCst) { Err(io::Error::other("I/O error")) } else { file.sync() }
     }
-
-    fn keeps_room(&self, _: &dyn Medium) -> bool {
-        self.keeps_room.load(SeqCst)
-    }
 }
 
 /// A store on such a disk, and the disk.
 fn failing(folder: &Path, options: DurableOptions) -> (Durable, Arc<Failing>) {
-    failing_on(Arc::default(), folder, options)
-}
-
-fn failing_on(disk: Arc<Failing>, folder: &Path, options: DurableOptions) -> (Durable, Arc<Failing>) {
+    let disk = Arc::<Failing>::default();
     let wrapped = Wrapped(Folder::open(folder).expect("taken"), Arc::clone(&disk));
     (Durable::open_on(Box::new(wrapped), options).expect("opened"), disk)
 }
@@ -333,47 +321,6 @@ fn a_full_disk_changes_nothing_and_what_comes_after_it_is_taken() {
         assert_eq!(keys_of(&store), [b"a", b"c"]);
         assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
     }
-}
-
-/// A store on a disk that says that it keeps room, in a later lap of its log; and the disk, which
-/// is full now.
-fn roomy(folder: &Path, writes_over: bool) -> (Durable, Arc<Failing>) {
-    let disk = Failing { keeps_room: true.into(), writes_over: writes_over.into(), ..Failing::default() };
-    let (store, disk) = failing_on(Arc::new(disk), folder, SHORT);
-    for _ in 0..200 {
-        store.apply(Batch::new(&[put(b"a", &[0; 100])], true)).expect("applied");
-    }
-    store.checkpoint().expect("made");
-    store.apply(Batch::new(&[put(b"a", b"1")], true)).expect("applied");
-    disk.full.store(true, SeqCst);
-    (store, disk)
-}
-
-#[test]
-fn a_full_disk_takes_what_has_its_room_already() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (store, _) = roomy(folder.path(), true);
-    store.apply(Batch::new(&[put(b"b", b"2")], true)).expect("there is room");
-    broken_off(store);
-    let copy = copied(folder.path());
-    assert_eq!(keys_of(&Durable::open(copy.path(), SHORT).expect("opened")), [b"a", b"b"]);
-}
-
-#[test]
-fn a_disk_that_has_no_room_for_what_it_said_it_would_loses_nothing_that_was_acknowledged() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (store, disk) = roomy(folder.path(), false);
-    let error = store.apply(Batch::new(&[put(b"b", b"2")], true)).expect_err("full");
-    assert!(error.to_string().contains("make room"), "{error}");
-    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
-    let error = store.apply(Batch::new(&[put(b"c", b"3")], true)).expect_err("refused");
-    assert!(error.to_string().contains("takes no changes"), "{error}");
-    disk.full.store(false, SeqCst);
-    drop(store);
-    let store = Durable::open(folder.path(), SHORT).expect("there is room again");
-    assert_eq!(store.get(b"a").expect("read").as_deref(), Some(&b"1"[..]));
-    assert_eq!(store.get(b"c").expect("read"), None);
-    store.apply(Batch::new(&[put(b"c", b"3")], true)).expect("applied");
 }
 
 #[test]

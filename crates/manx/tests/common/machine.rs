@@ -138,15 +138,12 @@ pub struct Machine {
     state: Mutex<State>,
     /// Its syncs do nothing.
     lies: bool,
-    /// A full disk takes what is written over.
-    keeps_room: bool,
 }
 
 impl Machine {
-    pub fn new(mut random: Rng, lies: bool) -> Arc<Machine> {
-        let keeps_room = random.bool();
+    pub fn new(random: Rng, lies: bool) -> Arc<Machine> {
         let state = State { files: BTreeMap::new(), faults: Faults::NONE, operations: 0, random };
-        Arc::new(Machine { state: Mutex::new(state), lies, keeps_room })
+        Arc::new(Machine { state: Mutex::new(state), lies })
     }
 
     pub fn disk(self: &Arc<Machine>) -> Box<dyn Disk> {
@@ -222,12 +219,7 @@ impl SimFile {
         let fate = state.fate();
         let State { files, random, .. } = &mut *state;
         let file = files.get_mut(&self.1).expect("it was opened");
-        let needs_room = match &pending {
-            Pending::Length(bytes) => *bytes > file.now.len() as u64,
-            Pending::Write(offset, bytes) => {
-                !self.0.keeps_room || *offset as usize + bytes.len() > file.now.len()
-            }
-        };
+        let needs_room = !matches!(pending, Pending::Length(bytes) if bytes <= file.now.len() as u64);
         let (done, result) = match fate {
             Fate::Full if needs_room => (pending.part(random), Err(io::ErrorKind::StorageFull.into())),
             Fate::Done | Fate::Full => (Some(pending), Ok(())),
@@ -271,10 +263,6 @@ impl Disk for SimDisk {
 impl Medium for SimFile {
     fn length(&self) -> io::Result<u64> {
         Ok(self.with(|file| file.now.len() as u64))
-    }
-
-    fn keeps_room(&self) -> bool {
-        self.0.keeps_room
     }
 
     fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {

@@ -18,10 +18,6 @@ pub trait Fault: Debug + Send + Sync + 'static {
     fn sync(&self, _name: &str, file: &dyn Medium) -> io::Result<()> {
         file.sync()
     }
-
-    fn keeps_room(&self, file: &dyn Medium) -> bool {
-        file.keeps_room()
-    }
 }
 
 /// See [the file](self).
@@ -67,9 +63,5 @@ impl<F: Fault> Medium for File<F> {
 
     fn sync(&self) -> io::Result<()> {
         self.2.sync(&self.1, &*self.0)
-    }
-
-    fn keeps_room(&self) -> bool {
-        self.2.keeps_room(&*self.0)
     }
 }

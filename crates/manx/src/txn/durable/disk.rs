@@ -92,10 +92,4 @@ pub trait Medium: fmt::Debug + Send + Sync {
     /// # Errors
     /// It is not known what of it is.
     fn sync(&self) -> io::Result<()>;
-
-    /// Whether bytes that this process has written can be written over on a full disk: they have
-    /// their room already, as in most file systems, but not where each write takes new room.
-    fn keeps_room(&self) -> bool {
-        false
-    }
 }

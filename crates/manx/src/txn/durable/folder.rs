@@ -12,17 +12,10 @@
 use super::disk::{Disk, Medium};
 use super::failure;
 use crate::txn::DataError;
-use rustix::fs::fstatfs;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// File systems that write over bytes where these are, by the magic numbers of statfs(2): ext2 to
-/// ext4, XFS, tmpfs. Others, such as btrfs, take new room. (So does XFS where a file shares its
-/// bytes with a copy, and a device that promises more room than it has. If none is left there, a
-/// sync fails, and the store takes no changes until it is opened again.)
-const WRITE_IN_PLACE: [u32; 3] = [0xEF53, 0x5846_5342, 0x0102_1994];
 
 /// A folder that this process alone uses as a disk.
 ///
@@ -175,10 +168,6 @@ impl Medium for File {
     // here needs them.
     fn sync(&self) -> io::Result<()> {
         self.sync_data()
-    }
-
-    fn keeps_room(&self) -> bool {
-        fstatfs(self).is_ok_and(|of| WRITE_IN_PLACE.contains(&(of.f_type as u32)))
     }
 }
 

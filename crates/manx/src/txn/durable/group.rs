@@ -1,8 +1,8 @@
 //! Group commit: what many threads have appended becomes durable with one sync.
 //!
-//! A batch is in the log, and has a place, when its thread comes here to wait. One thread at a time
-//! is the *leader*: it writes and syncs the file, for itself and for all whose batches are in the
-//! log by then. A thread that comes meanwhile *joins* the group that is being synced, if its batch is in
+//! A batch is in the log's file, and has a place, when its thread comes here to wait. One thread at
+//! a time is the *leader*: it syncs the file, for itself and for all whose batches are in it by
+//! then. A thread that comes meanwhile *joins* the group that is being synced, if its batch is in
 //! that; or else the next one, and the first thread of that one leads it.
 //!
 //! ```text
@@ -23,7 +23,7 @@
 //! # Invariants
 //! 1. `busy` is true while a thread leads, and from then on until no thread has joined. Only the
 //!    thread that turns it to true, or is passed the lead, leads. So at most one thread leads.
-//! 2. A leader takes the group first, and then looks which records the log has. So the sync has
+//! 2. A leader takes the group first, and then looks which records the file has. So the sync has
 //!    those of all members.
 //! 3. `next` is there if and only if a thread has joined and no leader has taken the group. Its
 //!    first member is notified once: either it leads the group, or an earlier leader that gathered
@@ -140,7 +140,7 @@ impl Group {
         }
     }
 
-    /// A batch of this place is in the log, and is to be durable if `sync`. One thread at a time
+    /// A batch of this place is in the file, and is to be durable if `sync`. One thread at a time
     /// says so.
     pub(super) fn append(&self, place: u64, bytes: usize, sync: bool) {
         if sync {

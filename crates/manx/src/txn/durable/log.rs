@@ -1,5 +1,5 @@
 //! The log: the batches since the last checkpoint, one behind the other, in two files that take
-//! turns. A batch becomes durable with a later sync (`syncs.rs`).
+//! turns. Each is written at once, and durable with a later sync (`syncs.rs`).
 //!
 //! ```text
 //!   log  │ 7 8 9 ▒▒▒ │ sealed: a checkpoint of 1 to 9 is being made
@@ -10,14 +10,6 @@
 //! When the checkpoint is durable, the sealed file is free for the next lap. No file is renamed,
 //! and none is cut off unless a batch is refused; old records are overwritten. So a sync writes
 //! data alone once a file has its full length, and no folder has to be synced on the way.
-//!
-//! # When it is written
-//! A batch that is to be durable waits in memory, and the thread that syncs writes all such batches
-//! with one call. So eight threads that commit make one call instead of eight. A batch waits only
-//! where the file is sure to have room for it: where this log has written before, on a medium that
-//! keeps its room. Elsewhere it is written at once, so that its thread gets the error of a full
-//! disk. So is a batch that is not to be durable, with all before it: it survives the end of the
-//! process.
 //!
 //! # What is in it
 //! Somewhere behind the last whole record of a file are others: older ones, of laps before, and
@@ -31,9 +23,9 @@
 //!    opening an older generation. So neither is ever taken for a current one, wherever its bytes
 //!    come to lie.
 //! 3. A batch is acknowledged as durable after a sync that began when its record, and with it all
-//!    before it in its file, was written; and a file is written and synced before it is sealed,
-//!    whatever was asked for. So an acknowledged record is never behind the end, whatever a loss of
-//!    power left of the records that were not synced.
+//!    before it in its file, was written; and a file is synced before it is sealed, whatever was
+//!    asked for. So an acknowledged record is never behind the end, whatever a loss of power left
+//!    of the records that were not synced.
 //! 4. A file is written from its beginning when the checkpoint that has all that was in it is
 //!    durable.
 //! 5. A batch that is refused for want of room is in no file, and will not be. Its bytes and those
@@ -41,9 +33,6 @@
 //!    the error.
 //! 6. A client that may write values can write any bytes into a file, but none that are a record:
 //!    records are known by the store's secret (`secret.rs`).
-//! 7. What waits in memory are the last batches of the log, all of them to be durable and none of
-//!    them acknowledged. If they cannot be written, it is not known which of them are there, and
-//!    nothing is written any more.
 //!
 //! # Damage
 //! A record that a loss of power has torn looks like a record that the disk has damaged. But each
@@ -62,9 +51,6 @@ use crate::txn::{Batch, Change, DataError};
 use memchr::memmem;
 use std::io;
 use std::sync::Arc;
-
-/// So many bytes wait in memory before they are written, or a batch more.
-const UNWRITTEN_BYTES: usize = 1 << 20;
 
 /// Why a batch is not in the log.
 #[derive(Debug)]
@@ -89,11 +75,7 @@ pub(super) struct Log {
     syncs: Arc<Syncs>,
     /// Where the next record goes.
     end: usize,
-    /// The records before the end that are not in the file yet (Invariant 7).
-    unwritten: Vec<u8>,
-    keeps_room: bool,
-    /// How much of each file is sure to have room.
-    roomy: [usize; 2],
+    buffer: Vec<u8>,
 }
 
 impl Log {
@@ -107,19 +89,8 @@ impl Log {
         syncs: Arc<Syncs>,
     ) -> Log {
         let (parts, sequence) = (parts.map(Arc::new), syncs.durable());
-        Log {
-            keeps_room: parts.iter().all(|part| part.file.keeps_room()),
-            parts,
-            current: 0,
-            secret,
-            bytes_max,
-            generation,
-            sequence,
-            syncs,
-            end: 0,
-            unwritten: Vec::new(),
-            roomy: [0; 2],
-        }
+        let (current, end, buffer) = (0, 0, Vec::new());
+        Log { parts, current, secret, bytes_max, generation, sequence, syncs, end, buffer }
     }
 
     /// The sequence of the last record.
@@ -143,60 +114,31 @@ impl Log {
         self.end == 0
     }
 
-    /// The file that has all records that are not durable, once they are written.
+    /// The file that has all records that are not durable.
     pub(super) fn current(&self) -> Arc<Part> {
         Arc::clone(&self.parts[self.current])
     }
 
-    /// Adds a batch behind the others. Returns its sequence.
+    /// Writes a batch behind the others. Returns its sequence.
     pub(super) fn append(&mut self, batch: &Batch<'_>) -> Result<u64, Refused> {
         let &Batch { id, timestamp, oldest_timestamp, changes, .. } = batch;
         let (generation, sequence, durable) = (self.generation, self.sequence + 1, self.syncs.durable());
         let head = Head { generation, sequence, durable, id, timestamp, oldest_timestamp };
-        let end = self.end + record::bytes_of(changes);
-        let may_wait =
-            batch.sync && end <= self.roomy[self.current] && self.unwritten.len() < UNWRITTEN_BYTES;
-        if !may_wait {
-            self.write().map_err(Refused::Unknown)?;
-        }
-        record::encode(self.secret, head, changes, &mut self.unwritten);
-        if !may_wait && let Err(error) = self.put(end) {
-            let failed = self.not_written(&error);
+        record::encode(self.secret, head, changes, &mut self.buffer);
+        let Part { file, place } = &*self.parts[self.current];
+        if let Err(error) = file.write(&self.buffer, self.end as u64) {
+            let failed = failure::of_io(place, "written", &error);
             if !failure::is_full(&error) {
                 return Err(Refused::Unknown(failed));
             }
             self.cut().map_err(Refused::Unknown)?;
             return Err(Refused::Full(failed));
         }
-        (self.sequence, self.end) = (sequence, end);
+        self.sequence = sequence;
+        self.end += self.buffer.len();
+        // One large batch does not keep its room for ever.
+        self.buffer.shrink_to(1 << 20);
         Ok(sequence)
-    }
-
-    /// Writes what waits in memory.
-    pub(super) fn write(&mut self) -> Result<(), DataError> {
-        if self.unwritten.is_empty() {
-            return Ok(());
-        }
-        self.put(self.end).map_err(|error| self.not_written(&error))
-    }
-
-    /// Writes what waits in memory, and ends here in the file.
-    fn put(&mut self, end: usize) -> io::Result<()> {
-        let at = (end - self.unwritten.len()) as u64;
-        let written = self.parts[self.current].file.write(&self.unwritten, at);
-        // Invariant 7, if it was not written.
-        self.unwritten.clear();
-        // One large batch does not keep its memory for ever.
-        self.unwritten.shrink_to(UNWRITTEN_BYTES);
-        let roomy = &mut self.roomy[self.current];
-        if written.is_ok() && self.keeps_room {
-            *roomy = end.max(*roomy);
-        }
-        written
-    }
-
-    fn not_written(&self, error: &io::Error) -> DataError {
-        failure::of_io(&self.parts[self.current].place, "written", error)
     }
 
     /// A batch that went past the log, to the checkpoint at once, has a sequence too.
@@ -207,7 +149,6 @@ impl Log {
     /// Begins again at 0, behind a checkpoint of all that was written so far.
     pub(super) fn restart(&mut self) {
         self.syncs.note(self.sequence);
-        self.unwritten.clear();
         self.end = 0;
     }
 
@@ -215,7 +156,6 @@ impl Log {
     /// what the next checkpoint is to have.
     pub(super) fn seal(&mut self) -> Result<u64, DataError> {
         // Invariant 3.
-        self.write()?;
         self.syncs.sync(&self.parts[self.current], self.sequence)?;
         self.current ^= 1;
         self.end = 0;
@@ -226,7 +166,6 @@ impl Log {
     /// 5). It takes no room, where to write over something might.
     fn cut(&mut self) -> Result<(), DataError> {
         let part = &*self.parts[self.current];
-        self.roomy[self.current] = self.end.min(self.roomy[self.current]);
         let end = self.end as u64;
         let cut = match part.file.length() {
             Ok(length) if length <= end => return Ok(()),
@@ -322,10 +261,7 @@ mod tests {
     /// Writes a batch, and syncs if that is asked for.
     fn append(log: &mut Log, changes: &[Change], sync: bool) -> Result<(), Refused> {
         let last = log.append(&Batch::new(changes, sync))?;
-        if sync {
-            log.write().and_then(|()| log.syncs.sync(&log.current(), last)).map_err(Refused::Unknown)?;
-        }
-        Ok(())
+        if sync { log.syncs.sync(&log.current(), last).map_err(Refused::Unknown) } else { Ok(()) }
     }
 
     struct Setting(tempfile::TempDir);
@@ -462,7 +398,6 @@ mod tests {
         file: File,
         room: u64,
         cuts: bool,
-        keeps_room: bool,
         done: Arc<Mutex<Vec<&'static str>>>,
     }
 
@@ -495,9 +430,6 @@ mod tests {
             self.does("sync");
             Medium::sync(&self.file)
         }
-        fn keeps_room(&self) -> bool {
-            self.keeps_room
-        }
     }
 
     impl Setting {
@@ -510,9 +442,7 @@ mod tests {
             append(&mut log, &[put(2)], false).expect("appended");
             let done = Arc::<Mutex<Vec<_>>>::default();
             let mut parts = self.parts();
-            let tight =
-                Tight { file: self.file("log"), room, cuts, keeps_room: false, done: Arc::clone(&done) };
-            parts[0].file = Box::new(tight);
+            parts[0].file = Box::new(Tight { file: self.file("log"), room, cuts, done: Arc::clone(&done) });
             let mut log = Log::new(parts, SECRET, 1 << 20, 1, Arc::new(Syncs::new(0)));
             append(&mut log, &[put(1)], false).expect("appended");
             done.lock().expect("no panic").clear();
@@ -544,44 +474,6 @@ mod tests {
         let (mut log, _) = Setting::new().tight(false);
         let refused = append(&mut log, &[put(2)], false).expect_err("full");
         assert!(matches!(&refused, Refused::Unknown(why) if why.to_string().contains("cut")), "{refused:?}");
-    }
-
-    #[test]
-    fn batches_that_are_to_be_durable_are_written_together_where_there_is_room_for_certain() {
-        let setting = Setting::new();
-        let done = Arc::<Mutex<Vec<_>>>::default();
-        let part = |name| {
-            let (file, done) = (setting.file(name), Arc::clone(&done));
-            let file = Tight { file, room: u64::MAX, cuts: true, keeps_room: true, done };
-            Part { file: Box::new(file), place: name.into() }
-        };
-        let mut log = Log::new(["log", "log2"].map(part), SECRET, 1 << 20, 1, Arc::new(Syncs::new(0)));
-        let append = |log: &mut Log, number, sync| {
-            log.append(&Batch::new(&[put(number)], sync)).expect("appended");
-            std::mem::take(&mut *done.lock().expect("no panic"))
-        };
-        let puts = |numbers: std::ops::RangeInclusive<u8>| Ok(numbers.map(put).collect::<Vec<_>>());
-        for number in 1..=3 {
-            assert_eq!(append(&mut log, number, true), ["write"], "the file grows");
-        }
-        log.restart();
-        for number in 4..=6 {
-            assert!(append(&mut log, number, true).is_empty());
-        }
-        assert_eq!(setting.replayed(1, 3), Ok(vec![]));
-        log.write().expect("written");
-        assert_eq!(*done.lock().expect("no panic"), ["write"]);
-        assert_eq!(setting.replayed(1, 3), puts(4..=6));
-        append(&mut log, 7, true);
-        assert_eq!(setting.replayed(1, 3), puts(4..=7), "the file grows again");
-        log.restart();
-        assert!(append(&mut log, 8, true).is_empty());
-        assert_eq!(append(&mut log, 9, false), ["write", "write"]);
-        assert_eq!(setting.replayed(1, 7), puts(8..=9), "what is not to be durable outlives the process");
-        assert!(append(&mut log, 10, true).is_empty());
-        log.seal().expect("sealed");
-        assert_eq!(setting.replayed(1, 7), puts(8..=10));
-        assert_eq!(log.syncs.durable(), 10);
     }
 
     #[test]

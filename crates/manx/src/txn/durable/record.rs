@@ -56,10 +56,10 @@ pub(super) fn bytes_of(changes: &[Change]) -> usize {
     HEADER + changes.iter().map(bytes).sum::<usize>()
 }
 
-/// Writes a record behind what is in `into`. Its changes have less than 4 GiB.
+/// Writes a record in the place of what is in `into`. Its changes have less than 4 GiB.
 pub(super) fn encode(secret: Secret, head: Head, changes: &[Change], into: &mut Vec<u8>) {
-    let begin = into.len();
-    into.resize(begin + HEADER, 0);
+    into.clear();
+    into.resize(HEADER, 0);
     for change in changes {
         match change {
             Change::Put { key, value } => {
@@ -73,17 +73,16 @@ pub(super) fn encode(secret: Secret, head: Head, changes: &[Change], into: &mut 
             }
         }
     }
-    let record = &mut into[begin..];
-    let length = (record.len() - HEADER) as u32;
-    record[..8].copy_from_slice(&secret.start);
-    record[12..16].copy_from_slice(&length.to_le_bytes());
+    let length = (into.len() - HEADER) as u32;
+    into[..8].copy_from_slice(&secret.start);
+    into[12..16].copy_from_slice(&length.to_le_bytes());
     let Head { generation, sequence, durable, id, timestamp, oldest_timestamp } = head;
     let numbers = [generation, sequence, durable, id, timestamp, oldest_timestamp];
-    for (place, number) in record[16..HEADER].chunks_exact_mut(8).zip(numbers) {
+    for (place, number) in into[16..HEADER].chunks_exact_mut(8).zip(numbers) {
         place.copy_from_slice(&number.to_le_bytes());
     }
-    let sum = sum(secret, &record[COVERED..]);
-    record[8..12].copy_from_slice(&sum.to_le_bytes());
+    let sum = sum(secret, &into[COVERED..]);
+    into[8..12].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn sum(secret: Secret, covered: &[u8]) -> u32 {

@@ -1,6 +1,7 @@
 //! What changes an open store: batches, and the checkpoints beside them.
 //!
-//! A batch is in the log, and is above the tree for readers: no sync and no tree is on the way. A checkpoint takes a tenth of a second and more, and no batch waits for that:
+//! A batch is written to the log, and is above the tree for readers: no sync and no tree is on the
+//! way. A checkpoint takes a tenth of a second and more, and no batch waits for that:
 //!
 //! ```text
 //! log            7 8 9 │ sealed                          │ free again
@@ -146,8 +147,7 @@ impl Writer {
     pub(super) fn wait(&self, place: u64) -> Result<(), DataError> {
         self.group.wait(place, |covers| {
             let (part, last) = {
-                let mut state = self.state.lock();
-                self.syncs.fails(state.log.write())?;
+                let state = self.state.lock();
                 (state.log.current(), state.log.sequence())
             };
             covers(last);
@@ -213,12 +213,11 @@ impl Writer {
 
     /// A last checkpoint, after the checkpointer has ended.
     pub(super) fn finish(&self) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if state.running.is_some() || self.syncs.failed().is_some() {
             return;
         }
         // It makes the next opening quick, no more: what fails here the log still has.
-        let _ = state.log.write();
         if !state.log.is_empty() {
             self.base.freeze();
         }
