@@ -27,6 +27,8 @@ const SOURCE: &str = include_str!("copied.c");
 
 // The two words of each thread, and the trampoline: everything kept but what `visit` is told.
 core::arch::global_asm!(
+    // Global: what uses them may be compiled into another object file.
+    ".globl copy_test_words", ".globl copy_test_trampoline",
     ".pushsection .tbss.copy_test,\"awT\",@nobits",
     ".balign 16",
     "copy_test_words: .zero 16",

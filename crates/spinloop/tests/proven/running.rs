@@ -56,6 +56,8 @@ thread_local! {
 }
 
 core::arch::global_asm!(
+    // Global: what calls it may be compiled into another object file.
+    ".globl proven_enter", ".globl proven_leave",
     "proven_enter:",
     "push rbx", "push rbp", "push r12", "push r13", "push r14", "push r15",
     "mov [rip + {back}], rsp",
