@@ -146,10 +146,8 @@ impl<'o, 's> Ops<'o, 's> {
     /// Writes the remembered names that were only read, with the values that they have, if the
     /// transaction has written something.
     pub(crate) fn promote(&mut self) -> Result<(), Error> {
-        if self.txn.id().is_none() {
-            return Ok(());
-        }
-        for (name, was_written) in self.read.take().unwrap_or_default() {
+        let read = if self.txn.id().is_some() { self.read.take() } else { None };
+        for (name, was_written) in read.into_iter().flatten() {
             if was_written {
                 continue;
             }
@@ -242,30 +240,27 @@ impl<'o, 's> Ops<'o, 's> {
         expires_ms: Option<u64>,
         header: Header,
     ) -> Result<(), Error> {
-        let name = self.name(key);
-        let before = self.write(&name, expires_ms, |value, stamp| {
-            value::collection(value, kind, stamp, expires_ms, header);
-        })?;
+        let before = self.write_header(key, kind, expires_ms, header)?;
         self.drop_members(before)
     }
 
     /// Gives another key what this one has, whatever the other had. A collection's members stay
     /// where they are, so it takes the same time for any number of them.
     pub(crate) fn rename(&mut self, from: &[u8], found: &Found, to: &[u8]) -> Result<(), Error> {
-        match found.header() {
-            Some(header) => self.put_collection(to, found.kind(), found.expires_ms(), header)?,
-            None => self.put(to, found.bytes(), found.expires_ms())?,
-        }
+        self.give(to, found, found.header())?;
         self.remove_header(from)
     }
 
     /// Gives a key a copy of what another one has, whatever it had.
     pub(crate) fn copy(&mut self, found: &Found, to: &[u8]) -> Result<(), Error> {
-        match found.header() {
-            Some(header) => {
-                let header = collection::copy(self, header)?;
-                self.put_collection(to, found.kind(), found.expires_ms(), header)
-            }
+        let header = found.header().map(|header| collection::copy(self, header)).transpose()?;
+        self.give(to, found, header)
+    }
+
+    /// Gives a key this string, or the collection with this header.
+    fn give(&mut self, to: &[u8], found: &Found, header: Option<Header>) -> Result<(), Error> {
+        match header {
+            Some(header) => self.put_collection(to, found.kind(), found.expires_ms(), header),
             None => self.put(to, found.bytes(), found.expires_ms()),
         }
     }
@@ -278,9 +273,20 @@ impl<'o, 's> Ops<'o, 's> {
         expires_ms: Option<u64>,
         header: Header,
     ) -> Result<(), Error> {
+        self.write_header(key, kind, expires_ms, header).map(drop)
+    }
+
+    /// The same; returns what the key had.
+    fn write_header(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        expires_ms: Option<u64>,
+        header: Header,
+    ) -> Result<Option<Value>, Error> {
         let name = self.name(key);
         let write = |value: &mut Vec<u8>, stamp| value::collection(value, kind, stamp, expires_ms, header);
-        self.write(&name, expires_ms, write).map(drop)
+        self.write(&name, expires_ms, write)
     }
 
     /// Gives what the key has another expiry.

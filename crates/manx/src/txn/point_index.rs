@@ -2,21 +2,19 @@
 //!
 //! The ordered table finds a key by comparing it with some twenty others, and most of these are in
 //! no cache. That takes microseconds, and a whole read takes little more. A hash table finds it
-//! with one. So each key of a store in memory is in both. The ordered one decides which row is
-//! a key's; this one only knows it sooner. The hash has a secret of the process, so a client
-//! that chooses keys cannot choose their places; it takes a few nanoseconds, and std's takes some
-//! fifty.
+//! with one. So each key of a store in memory is in both. The ordered one decides which row is a
+//! key's; this one only knows it sooner. The hash has a secret of the process, so a client that
+//! chooses keys cannot choose their places; it takes a few nanoseconds, and std's takes some fifty.
 //!
 //! A reader never waits here. A thread that adds or removes a key may have to wait for others that
 //! are just making the table larger (papaya, by parking).
 //!
 //! Invariants:
-//! 1. Versions are put here after they have come into the ordered table, and are closed before they
-//!    leave that. So versions that are here and not closed are the key's.
-//! 2. Versions that are closed do not stay: the thread that closed them removes them afterwards,
-//!    and a thread that puts some here looks afterwards whether they were closed. Each writes, then
-//!    reads what the other one writes, with a fence between (Dekker's pattern): one of the two sees
-//!    the other.
+//! 1. A row is put here after it has come into the ordered table, and is closed before it leaves
+//!    that. So a row that is here and not closed is the key's.
+//! 2. A row that is closed does not stay: the thread that closed it removes it afterwards, and a
+//!    thread that puts one here looks afterwards whether it was closed. Each writes, then reads what
+//!    the other one writes, with a fence between (Dekker's pattern): one of the two sees the other.
 
 use super::row::Row;
 use crossbeam_epoch::Guard;
