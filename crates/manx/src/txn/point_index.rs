@@ -13,8 +13,9 @@
 //! 1. A row is put here after it has come into the ordered table, and is closed before it leaves
 //!    that. So a row that is here and not closed is the key's.
 //! 2. A row that is closed does not stay: the thread that closed it removes it afterwards, and a
-//!    thread that puts one here looks afterwards whether it was closed. Each writes, then reads what
-//!    the other one writes, with a fence between (Dekker's pattern): one of the two sees the other.
+//!    thread that puts one here looks afterwards whether it was closed. Each writes, then reads
+//!    what the other one writes, with a fence between (Dekker's pattern): one of the two sees the
+//!    other.
 
 use super::row::Row;
 use crossbeam_epoch::Guard;
