@@ -1,26 +1,39 @@
-//! Waiting for one descriptor (`poll`): unlike [`epoll`](crate::epoll) it needs no descriptor of
-//! its own, so it works also where none are left.
+//! Waiting for one or two descriptors (`poll`): unlike [`epoll`](crate::epoll) it needs no
+//! descriptor of its own, so it works also where none are left.
 
 use crate::syscall::syscall5;
 
-/// Waits until something can be written to the descriptor or, if `reading`, read from it; or its
-/// other side is gone; or a signal came.
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// That something can be read.
+    pub read: bool,
+    /// That something can be written.
+    pub write: bool,
+}
+
+/// Waits until the descriptor is as wanted or its other side is gone, or something can be read from
+/// `bell`, if there is one; or a signal came.
 ///
 /// ```
+/// use platform::poll::{Wanted, wait};
 /// use std::os::fd::AsRawFd;
 ///
 /// let (here, _there) = std::os::unix::net::UnixStream::pair()?;
 /// // There is room.
-/// platform::poll::wait_to_write(here.as_raw_fd(), false);
+/// wait(here.as_raw_fd(), Wanted { read: false, write: true }, None);
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn wait_to_write(descriptor: i32, reading: bool) {
-    let events = libc::POLLOUT | if reading { libc::POLLIN } else { 0 };
-    let mut one = libc::pollfd { fd: descriptor, events, revents: 0 };
-    // SAFETY: the kernel reads one descriptor and writes what happened to it; there is no limit and
-    // no signal mask. What it returns says no more than that the caller may look: an error is seen
-    // there as well.
-    let _ = unsafe { syscall5(libc::SYS_ppoll, (&raw mut one).addr(), 1, 0, 0, 0) };
+pub fn wait(descriptor: i32, Wanted { read, write }: Wanted, bell: Option<i32>) {
+    let events = if read { libc::POLLIN } else { 0 } | if write { libc::POLLOUT } else { 0 };
+    let first = libc::pollfd { fd: descriptor, events, revents: 0 };
+    // The kernel leaves out a negative descriptor.
+    let second = libc::pollfd { fd: bell.unwrap_or(-1), events: libc::POLLIN, revents: 0 };
+    let mut both = [first, second];
+    // SAFETY: the kernel reads two descriptors and writes what happened to them; there is no limit
+    // and no signal mask. What it returns says no more than that the caller may look: an error is
+    // seen there as well.
+    let _ = unsafe { syscall5(libc::SYS_ppoll, both.as_mut_ptr().addr(), both.len(), 0, 0, 0) };
 }
 
 #[cfg(test)]
@@ -30,6 +43,27 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
     use std::thread;
+
+    /// Waits to write, or also to read.
+    fn wait_to_write(descriptor: i32, read: bool) {
+        wait(descriptor, Wanted { read, write: true }, None);
+    }
+
+    #[test]
+    fn a_wait_ends_when_the_bell_can_be_read() {
+        let (here, _there) = UnixStream::pair().unwrap();
+        let (bell, mut ringer) = UnixStream::pair().unwrap();
+        let wait = || {
+            let nothing = Wanted { read: true, write: false };
+            wait(here.as_raw_fd(), nothing, Some(bell.as_raw_fd()));
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| ringer.write_all(b"x").unwrap());
+            wait();
+        });
+        // It stays readable until it is read.
+        wait();
+    }
 
     #[test]
     fn a_wait_to_write_ends_when_there_is_room_or_on_request_when_there_is_data() {

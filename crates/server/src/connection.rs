@@ -233,6 +233,11 @@ impl Connection {
         !self.client.is_leaving
     }
 
+    /// Whether it is to be served after a [`wake`](crate::waker::Waker::wake), too.
+    pub(crate) fn listens(&self) -> bool {
+        self.client.listens()
+    }
+
     /// The client has closed its side: a read that gives less than there was room for is not the
     /// last one.
     pub(crate) fn expect_end(&mut self) {

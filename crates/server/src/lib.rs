@@ -27,7 +27,7 @@
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `large.rs`, `transport.rs`, `buffers.rs`, `room.rs` | one connection, its bytes, and those of all |
 //! | `memory.rs`, `eviction.rs`, `candidates.rs`, `access.rs` | how much memory is used, and which keys go |
-//! | `model/` | the threads that serve connections |
+//! | `model/`, `waker.rs` | the threads that serve connections |
 //! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
 //! | `acl/`, `password.rs` | users, and what they may do |
@@ -76,6 +76,7 @@ mod transport;
 mod turn;
 mod unix_socket;
 mod value;
+mod waker;
 
 pub use options::{Eviction, Model, Options};
 pub use password::Password;

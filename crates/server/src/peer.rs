@@ -3,11 +3,13 @@
 
 use crate::acl::User;
 use crate::resp::Version;
+use crate::waker::Bell;
 use socket2::Socket;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A connection.
@@ -35,6 +37,8 @@ pub(crate) struct Peer {
     /// Commands that it sent. One thread at a time counts.
     commands: AtomicU64,
     version: AtomicU64,
+    /// Of a connection that has a thread of its own, and listens.
+    bell: OnceLock<Bell>,
 }
 
 /// Names of connections are of these characters.
@@ -65,6 +69,7 @@ impl Peer {
             heard_ms: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             version: AtomicU64::new(2),
+            bell: OnceLock::new(),
         }
     }
 
@@ -104,6 +109,24 @@ impl Peer {
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed.load(Relaxed)
+    }
+
+    /// The bell of its thread, which is to listen.
+    ///
+    /// # Errors
+    /// It has none, and there are no descriptors left.
+    pub(crate) fn bell(&self) -> io::Result<&Bell> {
+        match self.bell.get() {
+            Some(bell) => Ok(bell),
+            None => Bell::new().map(|bell| self.bell.get_or_init(|| bell)),
+        }
+    }
+
+    /// Wakes its thread, if that listens.
+    pub(crate) fn ring(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
     }
 
     fn user(&self) -> MutexGuard<'_, Arc<User>> {

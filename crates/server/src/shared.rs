@@ -12,6 +12,7 @@ use crate::retry_locks::RetryLocks;
 use crate::room::Room;
 use crate::stop::Stop;
 use crate::turn::Turn;
+use crate::waker::Waker;
 use manx::lock::Mutex;
 use manx::slo::Epoch;
 use manx::txn::{DataError, Error, Store};
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) purge: Mutex<()>,
     pub(crate) retry_locks: RetryLocks,
     pub(crate) turn: Turn,
+    pub(crate) waker: Waker,
     pub(crate) acl: Acl,
     pub(crate) backups: Arc<Backups>,
     pub(crate) peers: Arc<Peers>,
@@ -62,6 +64,7 @@ impl Shared {
             purge: Mutex::default(),
             retry_locks: RetryLocks::new(),
             turn: Turn::default(),
+            waker: Waker::default(),
             acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),
             backups: Arc::new(Backups::new(options.backup_folder.clone())),
             peers: Arc::default(),

@@ -6,6 +6,7 @@ use crate::acl::{Access, Acl, Login, User};
 use crate::fault::Fault;
 use crate::numbers;
 use crate::ops::Ops;
+use crate::options::Model;
 use crate::peer::Peer;
 use crate::resp::{Args, Kept, Replies};
 use crate::shared::Shared;
@@ -78,6 +79,11 @@ impl Client {
         }
     }
 
+    /// Whether something may come for it that it has not asked for just now.
+    pub(crate) fn listens(&self) -> bool {
+        false
+    }
+
     /// Whether it has said a password, or needs none.
     #[inline]
     pub(crate) fn is_known(&mut self, shared: &Shared) -> bool {
@@ -127,6 +133,20 @@ impl Client {
 pub(crate) struct Call<'c> {
     pub(crate) client: &'c mut Client,
     pub(crate) shared: &'c Shared,
+}
+
+impl Call<'_> {
+    /// Prepares its connection for being woken. It comes before all by which others could wake it.
+    ///
+    /// # Errors
+    /// The answer if that cannot be.
+    #[expect(dead_code, reason = "the next commit")]
+    pub(super) fn listen(&self) -> Result<(), String> {
+        match self.shared.options.model {
+            Model::Pool => Ok(()),
+            Model::Threads => self.client.peer.bell().map(drop).map_err(|error| format!("ERR {error}")),
+        }
+    }
 }
 
 /// A command of data. It has answered once when it returns without an error.

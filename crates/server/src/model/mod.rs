@@ -28,7 +28,10 @@ impl Serving {
     /// The system has no thread, or no epoll, for it.
     pub(crate) fn new(shared: Arc<Shared>) -> io::Result<Serving> {
         match shared.options.model {
-            Model::Threads => Ok(Serving::Threads(shared)),
+            Model::Threads => {
+                shared.waker.set(Peer::ring);
+                Ok(Serving::Threads(shared))
+            }
             Model::Pool => pool::Pool::new(shared).map(Serving::Pool),
         }
     }

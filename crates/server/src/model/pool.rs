@@ -41,6 +41,7 @@ mod pace;
 mod ready;
 mod served;
 mod watch;
+mod woken;
 
 use crate::connection::Connection;
 use crate::peer::Peer;
@@ -111,6 +112,12 @@ impl Pool {
         let batches = Batches::new(watch.slots());
         let (all, crowd, is_over) = (Connections::new(), Crowd::default(), AtomicBool::new(false));
         let state = Arc::new(PoolState { shared, pool, loops, watch, batches, all, crowd, is_over });
+        let to_wake = Arc::downgrade(&state);
+        state.shared.waker.set(move |peer| {
+            if let Some(state) = to_wake.upgrade() {
+                state.wake(peer.id);
+            }
+        });
         for slot in 0..state.watch.slots() {
             let one = Arc::clone(&state);
             let worker = Worker { slot, event_loop: 0, ready_list: ReadyList::new(), notified: Vec::new() };
@@ -254,6 +261,14 @@ impl PoolState {
         }
     }
 
+    /// Has a connection served that has more to do, or not, though its client has sent nothing.
+    fn wake(self: &Arc<PoolState>, number: u64) {
+        let woken = self.all.get(number).filter(|served| served.notify(false));
+        if let Some(served) = woken.and_then(woken::keep) {
+            self.hand_over(vec![served]);
+        }
+    }
+
     fn hand_over(self: &Arc<PoolState>, some: Vec<Arc<Served>>) {
         let state = Arc::clone(self);
         // Refused only at the end, when there are no connections.
@@ -267,8 +282,12 @@ impl PoolState {
     }
 
     /// Serves connections that are QUEUED, as many as other threads leave. Those that have more to
-    /// do, and stay QUEUED, are added to `again`.
+    /// do, and stay QUEUED, are added to `again`, and those that their commands have woken.
     fn serve(self: &Arc<PoolState>, batch: &Batch, again: &mut Vec<Arc<Served>>) {
+        woken::collect(again, |again| self.serve_all(batch, again));
+    }
+
+    fn serve_all(self: &Arc<PoolState>, batch: &Batch, again: &mut Vec<Arc<Served>>) {
         let mut answered = SmallVec::<[&Arc<Served>; TOGETHER]>::new();
         loop {
             let began = Instant::now();

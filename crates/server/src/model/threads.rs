@@ -3,11 +3,13 @@
 //! It waits in a read of its socket, so a request takes a read and a write. Writes do not wait: if
 //! a client does not take its answers, its socket is made non-blocking, and the thread waits for
 //! either direction until all is sent. That needs no further descriptor; there may be none left.
+//! While the connection listens (`waker.rs`), the thread waits in that way, too, and for its bell.
 
 use crate::connection::{Connection, Turn};
 use crate::peer::Peer;
 use crate::shared::Shared;
-use platform::poll;
+use crate::waker::Bell;
+use platform::poll::{self, Wanted};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
@@ -28,36 +30,45 @@ pub(super) fn adopt(shared: Arc<Shared>, peer: Arc<Peer>) -> Result<(), String> 
 fn serve(mut connection: Connection) {
     loop {
         match connection.turn() {
-            Turn::Read => {}
+            Turn::Read if !connection.listens() => {}
             Turn::Crowded if !connection.is_behind() => connection.wait_for_room(),
             // The next read may wait for a client that waits for its answers.
             Turn::Again if !connection.is_behind() => {}
-            Turn::Again | Turn::Crowded | Turn::Write => match wait_until_sent(&mut connection) {
+            Turn::Over => return,
+            turn => match go_on(&mut connection, turn) {
                 Ok(Turn::Over) | Err(_) => return,
                 Ok(_) => {}
             },
-            Turn::Over => return,
         }
     }
 }
 
-/// Waits for a client to take its answers, and goes on reading meanwhile.
+/// Waits until a client has taken its answers, and as long as it listens; and goes on reading
+/// meanwhile.
 #[cold]
-fn wait_until_sent(connection: &mut Connection) -> io::Result<Turn> {
+fn go_on(connection: &mut Connection, mut turn: Turn) -> io::Result<Turn> {
     let peer = Arc::clone(connection.peer());
     peer.socket.set_nonblocking(true)?;
     loop {
-        match connection.turn() {
+        match turn {
             Turn::Again => {}
             Turn::Crowded => connection.wait_for_room(),
-            // After the client has closed its side, the socket is always readable, so the thread
-            // then waits for the other direction alone.
-            Turn::Write => poll::wait_to_write(peer.socket.as_raw_fd(), connection.reads()),
-            Turn::Read => {
+            Turn::Read if !connection.listens() => {
                 peer.socket.set_nonblocking(false)?;
                 return Ok(Turn::Read);
             }
+            Turn::Read | Turn::Write => {
+                let bell = connection.listens().then(|| peer.bell()).transpose()?;
+                // After the client has closed its side, the socket is always readable, so the
+                // thread then waits for the other direction alone.
+                let wanted = Wanted { read: connection.reads(), write: turn == Turn::Write };
+                poll::wait(peer.socket.as_raw_fd(), wanted, bell.map(Bell::descriptor));
+                if let Some(bell) = bell {
+                    bell.hear();
+                }
+            }
             Turn::Over => return Ok(Turn::Over),
         }
+        turn = connection.turn();
     }
 }
