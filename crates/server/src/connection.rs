@@ -16,7 +16,7 @@
 //! 4. While there may be more to read, a turn says so ([`Turn::Again`]), also if answers are
 //!    waiting. epoll reports an event only once, so the caller must not wait for another one.
 
-use crate::command::{Call, Client, execute};
+use crate::command::{Call, Client, execute, resume};
 use crate::input::Input;
 use crate::large::Large;
 use crate::peer::{Peer, Registration};
@@ -119,6 +119,9 @@ impl Connection {
     fn read(&mut self) -> Turn {
         if self.client.is_leaving {
             return Turn::Read;
+        }
+        if self.client.waiting.is_some() && !self.answer() {
+            return Turn::Over;
         }
         if self.input.needed() > LARGE {
             if !self.claim() {
@@ -249,7 +252,10 @@ impl Connection {
         let mut commands = 0;
         let mut goes_on = true;
         self.out.begin();
-        while goes_on && !self.client.is_leaving {
+        if !self.resume() {
+            return false;
+        }
+        while goes_on && !self.client.is_leaving && self.client.waiting.is_none() {
             if self.client.peer.is_killed() {
                 return false;
             }
@@ -290,8 +296,24 @@ impl Connection {
         goes_on
     }
 
+    /// Answers the command that waits, if there is one and that can be. Returns whether the
+    /// connection goes on: what comes behind such a command is kept until then, up to a bound.
+    #[inline]
+    fn resume(&mut self) -> bool {
+        if self.client.waiting.is_none() {
+            return true;
+        }
+        let Connection { shared, client, session, out, .. } = self;
+        if client.peer.is_killed() {
+            return false;
+        }
+        let is_answered = resume(&mut Call { client, shared }, session, out);
+        is_answered || self.input.received_bytes() <= self.shared.options.input_bytes_max
+    }
+
     fn record_buffers(&self) {
-        let queued = self.client.multi.as_ref().map_or(0, |multi| multi.bytes);
+        let queued = self.client.multi.as_ref().map_or(0, |multi| multi.bytes)
+            + self.client.waiting.as_ref().map_or(0, |waiting| waiting.memory_bytes());
         let bytes = self.input.memory_bytes() + self.out.memory_bytes() + queued;
         let Shared { buffers, peers, counts, .. } = &*self.shared;
         buffers.record(self.peer(), bytes as u64, peers, &counts.evicted_clients);

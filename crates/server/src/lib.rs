@@ -23,11 +23,12 @@
 //! | `resp/` | the protocol |
 //! | `command/` | the commands |
 //! | `transact.rs`, `retry_locks.rs`, `turn.rs`, `ops.rs`, `fault.rs` | commands in transactions |
+//! | `waiters.rs` | clients that wait for a list or a sorted set |
 //! | `names.rs`, `value.rs`, `collection/`, `random_key.rs`, `keyspace.rs`, `key_count.rs` | what is stored, and how |
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `large.rs`, `transport.rs`, `buffers.rs`, `room.rs` | one connection, its bytes, and those of all |
 //! | `memory.rs`, `eviction.rs`, `candidates.rs`, `access.rs` | how much memory is used, and which keys go |
-//! | `model/`, `waker.rs` | the threads that serve connections |
+//! | `model/`, `waker.rs`, `bell.rs` | the threads that serve connections |
 //! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
 //! | `acl/`, `password.rs` | users, and what they may do |
@@ -37,6 +38,7 @@ mod accept;
 mod access;
 mod acl;
 mod backups;
+mod bell;
 mod buffers;
 mod candidates;
 mod collection;
@@ -76,6 +78,7 @@ mod transport;
 mod turn;
 mod unix_socket;
 mod value;
+mod waiters;
 mod waker;
 
 pub use options::{Eviction, Model, Options};

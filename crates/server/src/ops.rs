@@ -29,7 +29,9 @@ use crate::memory;
 use crate::names::{self, GENERATION, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
 use crate::resp::Source;
 use crate::value::{self, Found, Header, Kind};
+use crate::waiters;
 use manx::txn::{DataError, Error, Scan, Transaction, Value};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::{Bound, Range};
@@ -69,6 +71,8 @@ pub(crate) struct Ops<'o, 's> {
     now_ms: Option<u64>,
     /// The names that were read, and whether they were written too, if that is to be known.
     read: Option<HashMap<Name, bool>>,
+    /// The keys that it gives a list or a sorted set.
+    pub(crate) made: SmallVec<[Name; 1]>,
     /// No value may be longer.
     pub(crate) value_bytes_max: usize,
 }
@@ -89,6 +93,7 @@ impl<'o, 's> Ops<'o, 's> {
             bytes: 0,
             now_ms: None,
             read: None,
+            made: SmallVec::new(),
             value_bytes_max,
         }
     }
@@ -241,6 +246,9 @@ impl<'o, 's> Ops<'o, 's> {
         header: Header,
     ) -> Result<(), Error> {
         let before = self.write_header(key, kind, expires_ms, header)?;
+        if matches!(kind, Kind::List | Kind::SortedSet) {
+            self.made.push(waiters::wanted(kind, key));
+        }
         self.drop_members(before)
     }
 

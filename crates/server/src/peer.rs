@@ -2,13 +2,13 @@
 //! idle, and for the end.
 
 use crate::acl::User;
+use crate::bell::Bell;
 use crate::resp::Version;
-use crate::waker::Bell;
 use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,9 +37,26 @@ pub(crate) struct Peer {
     /// Commands that it sent. One thread at a time counts.
     commands: AtomicU64,
     version: AtomicU64,
+    /// [`WAITS`] and the like.
+    wait: AtomicU8,
     /// Of a connection that has a thread of its own, and listens.
     bell: OnceLock<Bell>,
 }
+
+/// How CLIENT UNBLOCK ends what a client's command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unblock {
+    /// As if its time were over.
+    Timeout,
+    Error,
+}
+
+/// A client's command waits, …
+const WAITS: u8 = 1;
+/// … and is to end as if its time were over, …
+const TIMEOUT: u8 = 2;
+/// … or with an error.
+const ERROR: u8 = 3;
 
 /// Names of connections are of these characters.
 fn is_name(name: &[u8]) -> bool {
@@ -69,6 +86,7 @@ impl Peer {
             heard_ms: AtomicU64::new(0),
             commands: AtomicU64::new(0),
             version: AtomicU64::new(2),
+            wait: AtomicU8::new(0),
             bell: OnceLock::new(),
         }
     }
@@ -109,6 +127,37 @@ impl Peer {
     #[inline]
     pub(crate) fn is_killed(&self) -> bool {
         self.is_killed.load(Relaxed)
+    }
+
+    // Relaxed, in these four: a client that has been unblocked is woken afterwards, and sees it
+    // then.
+
+    /// It waits for what its command wants.
+    pub(crate) fn begin_wait(&self) {
+        self.wait.store(WAITS, Relaxed);
+    }
+
+    pub(crate) fn end_wait(&self) {
+        self.wait.store(0, Relaxed);
+    }
+
+    pub(crate) fn waits(&self) -> bool {
+        self.wait.load(Relaxed) != 0
+    }
+
+    /// It is to wait no more, once it is woken. Returns whether it waits.
+    pub(crate) fn unblock(&self, how: Unblock) -> bool {
+        let how = if how == Unblock::Timeout { TIMEOUT } else { ERROR };
+        self.wait.compare_exchange(WAITS, how, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Whether and how it was told to wait no more.
+    pub(crate) fn is_unblocked(&self) -> Option<Unblock> {
+        match self.wait.load(Relaxed) {
+            TIMEOUT => Some(Unblock::Timeout),
+            ERROR => Some(Unblock::Error),
+            _ => None,
+        }
     }
 
     /// The bell of its thread, which is to listen.

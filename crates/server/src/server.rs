@@ -9,6 +9,7 @@ use crate::listeners::{Listeners, Refused};
 use crate::model::Serving;
 use crate::options::Options;
 use crate::shared::Shared;
+use crate::waiters;
 use manx::txn::Store;
 use std::fmt;
 use std::io;
@@ -128,6 +129,8 @@ impl Server {
         }
         let shared = Arc::clone(&server.shared);
         server.spawn("manx-keep", move || housekeeping::keep(&shared))?;
+        let shared = Arc::clone(&server.shared);
+        server.spawn("manx-deadlines", move || waiters::keep_deadlines(&shared.waiters, &shared.stop))?;
         let shared = Arc::clone(&server.shared);
         server.spawn("manx-accept", move || accept::accept(&shared, listeners, &model))?;
         Ok(server)

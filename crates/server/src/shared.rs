@@ -12,6 +12,7 @@ use crate::retry_locks::RetryLocks;
 use crate::room::Room;
 use crate::stop::Stop;
 use crate::turn::Turn;
+use crate::waiters::Waiters;
 use crate::waker::Waker;
 use manx::lock::Mutex;
 use manx::slo::Epoch;
@@ -38,7 +39,8 @@ pub(crate) struct Shared {
     pub(crate) purge: Mutex<()>,
     pub(crate) retry_locks: RetryLocks,
     pub(crate) turn: Turn,
-    pub(crate) waker: Waker,
+    pub(crate) waker: Arc<Waker>,
+    pub(crate) waiters: Arc<Waiters>,
     pub(crate) acl: Acl,
     pub(crate) backups: Arc<Backups>,
     pub(crate) peers: Arc<Peers>,
@@ -53,6 +55,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// The state of a server that will listen at the address in its options.
     pub(crate) fn new(options: Options, store: Store) -> Result<Shared, Error> {
+        let waker = Arc::default();
         Ok(Shared {
             address: options.listen,
             keyspace: Keyspace::new(&store, &options)?,
@@ -64,7 +67,8 @@ impl Shared {
             purge: Mutex::default(),
             retry_locks: RetryLocks::new(),
             turn: Turn::default(),
-            waker: Waker::default(),
+            waiters: Waiters::new(&waker),
+            waker,
             acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),
             backups: Arc::new(Backups::new(options.backup_folder.clone())),
             peers: Arc::default(),

@@ -40,8 +40,20 @@ impl Stop {
 
     /// Waits for this time, or until it is over; returns whether it is.
     pub(crate) fn wait(&self, time: Duration) -> bool {
+        self.wait_or(time, || false)
+    }
+
+    /// The same, or until this is so, which is asked after each [`Stop::ask_again`].
+    pub(crate) fn wait_or(&self, time: Duration, is_so: impl Fn() -> bool) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.changed.wait_timeout_while(state, time, |_| !self.is_over()));
+        drop(self.changed.wait_timeout_while(state, time, |_| !self.is_over() && !is_so()));
         self.is_over()
+    }
+
+    /// Has threads that wait for something else ask whether it is so.
+    pub(crate) fn ask_again(&self) {
+        // Under the lock: no thread goes to sleep in between.
+        let _state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.changed.notify_all();
     }
 }

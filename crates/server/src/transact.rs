@@ -104,7 +104,7 @@ fn once<R>(
     let mut transaction = session.begin(Isolation::Snapshot)?;
     let mut ops = Ops::new(&mut transaction, &shared.keyspace, shared.options.input_bytes_max);
     let result = work(&mut ops, out)?;
-    let outcome = ops.outcome();
+    let (outcome, made) = (ops.outcome(), std::mem::take(&mut ops.made));
     let writes = transaction.id().is_some();
     match transaction.commit_early() {
         Ok(done) => {
@@ -113,6 +113,7 @@ fn once<R>(
                 shared.writing.write_succeeded();
             }
             committed(shared, outcome, done.place);
+            shared.waiters.made(&made);
             Ok(result)
         }
         Err(error) => {

@@ -4,7 +4,7 @@ use super::definition::{Answers, Call};
 use super::syntax::{NOT_INTEGER, SYNTAX, help, is};
 use crate::acl::{Acl, User};
 use crate::numbers::integer;
-use crate::peer::Peer;
+use crate::peer::{Peer, Unblock};
 use crate::resp::{Args, Replies};
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
         // No client is evicted here, and reading a key leaves no trace.
         b"no-evict" | b"no-touch" if is(&args[2], "on") || is(&args[2], "off") => out.ok(),
         b"no-evict" | b"no-touch" => out.error(SYNTAX),
-        b"unblock" => unblock(args, out),
+        b"unblock" => unblock(call, args, out),
         _ => help("CLIENT", &HELP, out),
     }
 }
@@ -190,18 +190,23 @@ fn reply(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     }
 }
 
-/// No command here blocks.
-fn unblock(args: Args<'_>, out: &mut Replies) {
-    let is_reason = |word| is(word, "timeout") || is(word, "error");
+fn unblock(call: &Call<'_>, args: Args<'_>, out: &mut Replies) {
     if args.len() > 4 {
-        out.error(SYNTAX);
-    } else if args.get(3).is_some_and(|word| !is_reason(word)) {
-        out.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
-    } else if integer(&args[2]).is_none() {
-        out.error(NOT_INTEGER);
-    } else {
-        out.integer(0);
+        return out.error(SYNTAX);
     }
+    let reason = match args.get(3) {
+        None => Unblock::Timeout,
+        Some(word) if is(word, "timeout") => Unblock::Timeout,
+        Some(word) if is(word, "error") => Unblock::Error,
+        Some(_) => return out.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"),
+    };
+    let Some(id) = integer(&args[2]) else { return out.error(NOT_INTEGER) };
+    let peer = u64::try_from(id).ok().and_then(|id| call.shared.peers.get(id));
+    let unblocked = peer.filter(|peer| peer.unblock(reason));
+    if let Some(peer) = &unblocked {
+        call.shared.waker.wake(peer);
+    }
+    out.integer(i64::from(unblocked.is_some()));
 }
 
 const HELP: [&str; 22] = [
@@ -226,5 +231,5 @@ const HELP: [&str; 22] = [
     "SETINFO <option> <value>",
     "    Accepted, and not kept.",
     "UNBLOCK <clientid> [TIMEOUT|ERROR]",
-    "    No command blocks, so none is unblocked.",
+    "    Unblock the specified blocked client.",
 ];

@@ -3,16 +3,19 @@
 //! The two need each other: a client that has said MULTI has a queue of commands.
 
 use crate::acl::{Access, Acl, Login, User};
-use crate::fault::Fault;
+use crate::fault::{Fault, WRONG_TYPE};
 use crate::numbers;
 use crate::ops::Ops;
 use crate::options::Model;
 use crate::peer::Peer;
 use crate::resp::{Args, Kept, Replies};
 use crate::shared::Shared;
+use crate::value::Kind;
+use crate::waiters::Ticket;
 use manx::txn::{Error, Session};
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What the server remembers of a client between two commands.
 pub(crate) struct Client {
@@ -26,6 +29,8 @@ pub(crate) struct Client {
     /// What it watches. A key may be here twice; then the first one counts, as the second cannot be
     /// fresher than what EXEC finds.
     pub(crate) watched: Vec<Watched>,
+    /// The command that waits; nothing behind it is begun.
+    pub(crate) waiting: Option<Box<Waiting>>,
     /// Nothing more is read from it.
     pub(crate) is_leaving: bool,
     pub(super) answers: Answers,
@@ -66,6 +71,21 @@ impl Watched {
     }
 }
 
+/// A command that waits.
+pub(crate) struct Waiting {
+    pub(super) chosen: Chosen,
+    pub(super) run: Waits,
+    pub(super) kept: Kept,
+    pub(super) ticket: Ticket,
+}
+
+impl Waiting {
+    pub(crate) fn memory_bytes(&self) -> usize {
+        // The keys are in the ticket, and in the queues, too.
+        size_of::<Waiting>() + 3 * self.kept.memory_bytes()
+    }
+}
+
 impl Client {
     pub(crate) fn new(peer: Arc<Peer>, acl: &Acl) -> Client {
         Client {
@@ -74,6 +94,7 @@ impl Client {
             is_trusted: acl.is_open(),
             multi: None,
             watched: Vec::new(),
+            waiting: None,
             is_leaving: false,
             answers: Answers::All,
         }
@@ -81,7 +102,7 @@ impl Client {
 
     /// Whether something may come for it that it has not asked for just now.
     pub(crate) fn listens(&self) -> bool {
-        false
+        self.waiting.is_some()
     }
 
     /// Whether it has said a password, or needs none.
@@ -140,7 +161,6 @@ impl Call<'_> {
     ///
     /// # Errors
     /// The answer if that cannot be.
-    #[expect(dead_code, reason = "the next commit")]
     pub(super) fn listen(&self) -> Result<(), String> {
         match self.shared.options.model {
             Model::Pool => Ok(()),
@@ -151,6 +171,8 @@ impl Call<'_> {
 
 /// A command of data. It has answered once when it returns without an error.
 type Data = fn(&mut Ops<'_, '_>, Args<'_>, &mut Replies) -> Result<(), Fault>;
+/// A command that waits until there is something.
+pub(super) type Waits = fn(&mut Ops<'_, '_>, Asked<'_>, &mut Replies) -> Result<Looked, Fault>;
 /// A plain command.
 type Plain = fn(&mut Call<'_>, Args<'_>, &mut Replies);
 /// A command that is about transactions. It is never in one.
@@ -160,8 +182,38 @@ type Outer = fn(&mut Call<'_>, &mut Session, Args<'_>, &mut Replies);
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     Data(Data),
+    Waiting(Waits),
     Plain(Plain),
     Outer(Outer),
+}
+
+/// What a command that waits is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) args: Args<'a>,
+    /// Its client waits already.
+    pub(super) again: bool,
+}
+
+impl Asked<'_> {
+    /// What has been found. A client that waits already does not care what else the key has.
+    pub(super) fn found<T>(&self, found: Result<Option<T>, Fault>) -> Result<Option<T>, Fault> {
+        match found {
+            Err(Fault::Message(why)) if self.again && why == WRONG_TYPE => Ok(None),
+            found => found,
+        }
+    }
+}
+
+/// What a command that waits has found and answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Looked {
+    Found,
+    /// Nothing. It wants a collection of this kind, and would wait for this time, or for ever.
+    Nothing {
+        kind: Kind,
+        timeout: Option<Duration>,
+    },
 }
 
 /// A command.
@@ -232,6 +284,8 @@ pub(super) const RETURNS: u16 = 1024;
 pub(super) const GROWS: u16 = 2048;
 /// It is in Redis's category of commands for operators, though others may use it, too.
 pub(super) const ADMIN_CATEGORY: u16 = 4096;
+/// Its client may have to wait.
+pub(super) const BLOCKING: u16 = 8192;
 
 impl Command {
     pub(super) fn has_no_keys(&self) -> bool {
@@ -315,20 +369,19 @@ pub(super) fn takes(arity: i32, count: usize) -> bool {
     if arity < 0 { count >= wanted } else { count == wanted }
 }
 
-/// Does a command of data, and answers also if it cannot be done.
-pub(super) fn perform(
-    run: Data,
+/// Does a command of data, and answers also if it cannot be done; then it returns None.
+pub(super) fn perform<R>(
     ops: &mut Ops<'_, '_>,
-    args: Args<'_>,
     out: &mut Replies,
-) -> Result<(), Error> {
+    run: impl FnOnce(&mut Ops<'_, '_>, &mut Replies) -> Result<R, Fault>,
+) -> Result<Option<R>, Error> {
     let mark = out.mark();
-    match run(ops, args, out) {
-        Ok(()) => Ok(()),
+    match run(ops, out) {
+        Ok(done) => Ok(Some(done)),
         Err(Fault::Message(text)) => {
             out.cut(mark);
             out.error(&text);
-            Ok(())
+            Ok(None)
         }
         Err(Fault::Store(error)) => Err(error),
     }

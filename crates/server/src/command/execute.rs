@@ -3,7 +3,7 @@
 use super::definition::{AT_ONCE, Call, GROWS, NO_AUTH, Run, perform, takes};
 use super::syntax::{NO_MEMORY, is, unknown_subcommand, wrong_number};
 use super::table::find;
-use super::{multi, permission};
+use super::{blocking, multi, permission};
 use crate::eviction::make_room;
 use crate::resp::{Args, Replies};
 use crate::shared::count;
@@ -14,7 +14,9 @@ use manx::txn::Session;
 pub(crate) fn execute(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut Replies) {
     let mark = out.mark();
     answer(call, session, args, out);
-    call.client.silence(out, mark);
+    if call.client.waiting.is_none() {
+        call.client.silence(out, mark);
+    }
 }
 
 fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut Replies) {
@@ -50,13 +52,14 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
     }
     match command.run {
         Run::Plain(run) => run(call, args, out),
+        Run::Waiting(run) => blocking::begin(call, session, (chosen, run), args, out),
         Run::Outer(run) => run(call, session, args, out),
         Run::Data(run) => {
             let done = transact(call.shared, session, out, |ops, out| {
                 if chosen.copies() {
                     ops.remember();
                 }
-                perform(run, ops, args, out)?;
+                perform(ops, out, |ops, out| run(ops, args, out))?;
                 ops.promote()
             });
             if let Err(error) = done {

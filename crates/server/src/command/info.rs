@@ -65,6 +65,7 @@ fn clients(shared: &Shared, text: &mut String) {
     lines!(text:
         "connected_clients" shared.peers.count(),
         "maxclients" shared.options.connections_max,
+        "blocked_clients" shared.waiters.count(),
     );
 }
 

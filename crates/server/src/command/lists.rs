@@ -255,7 +255,7 @@ pub(super) fn lpos(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> 
 }
 
 /// Which side a word names.
-fn side(word: &[u8]) -> Result<Side, Fault> {
+pub(super) fn side(word: &[u8]) -> Result<Side, Fault> {
     match word {
         word if is(word, "left") => Ok(Side::Left),
         word if is(word, "right") => Ok(Side::Right),
@@ -276,7 +276,20 @@ pub(super) fn move_element(
     to: Side,
     out: &mut Replies,
 ) -> Result<(), Fault> {
-    let Some(mut list) = List::find(ops, &args[1])? else {
+    let found = List::find(ops, &args[1])?;
+    move_from(ops, found, args, from, to, out)
+}
+
+/// The same, of a list that was found or not.
+pub(super) fn move_from(
+    ops: &mut Ops<'_, '_>,
+    found: Option<List<'_>>,
+    args: Args<'_>,
+    from: Side,
+    to: Side,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let Some(mut list) = found else {
         out.null();
         return Ok(());
     };

@@ -11,6 +11,7 @@
 //! | `strings.rs`, `set.rs`, `counters.rs`, `bits.rs` | values: read, written, counted, and their bits |
 //! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `member_scan.rs` | collections: their members, and which there are |
 //! | `pop_first.rs`, `random_members.rs` | collections: the first of several that is there, and members at random |
+//! | `blocking.rs`, `blocking_pops.rs` | commands that wait until a collection is there |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
@@ -24,6 +25,8 @@
 mod acl;
 mod backup;
 mod bits;
+mod blocking;
+mod blocking_pops;
 mod client;
 mod config;
 mod connection;
@@ -52,6 +55,7 @@ mod subcommands;
 mod syntax;
 mod table;
 
+pub(crate) use blocking::resume;
 pub(crate) use definition::{Call, Client};
 pub(crate) use execute::execute;
 pub(crate) use table::catalogue;

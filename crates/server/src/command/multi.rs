@@ -6,7 +6,7 @@
 //! whether they still have them, in the same transaction as all else. If two watch what the other
 //! writes, one of them is refused.
 
-use super::definition::{Call, Chosen, GROWS, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::definition::{Asked, Call, Chosen, GROWS, Multi, NO_MULTI, Run, WRITE, Watched, perform};
 use super::permission;
 use super::syntax::NO_MEMORY;
 use crate::collection;
@@ -102,7 +102,11 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
                 _ if let Err(refused) = permission::may(call, *chosen, kept.args(), true) => {
                     out.error(&refused.answer_late());
                 }
-                Run::Data(run) => perform(run, ops, kept.args(), out)?,
+                Run::Data(run) => _ = perform(ops, out, |ops, out| run(ops, kept.args(), out))?,
+                Run::Waiting(run) => {
+                    let asked = Asked { args: kept.args(), again: false };
+                    perform(ops, out, |ops, out| run(ops, asked, out))?;
+                }
                 Run::Plain(run) => run(call, kept.args(), out),
                 Run::Outer(_) => unreachable!("these are done at once"),
             }

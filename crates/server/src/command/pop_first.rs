@@ -1,5 +1,6 @@
 //! LMPOP and ZMPOP: elements of the first list or sorted set, of several keys, that is there.
 
+use super::definition::Asked;
 use super::lists;
 use super::sorted_ranges;
 use super::syntax::{SYNTAX, at_least, is, number_of_keys};
@@ -9,7 +10,7 @@ use crate::ops::Ops;
 use crate::resp::{Args, Replies};
 
 /// What is asked for.
-struct Wanted {
+pub(super) struct Wanted {
     keys: usize,
     /// Of the two ends that the command names.
     is_second_end: bool,
@@ -17,7 +18,7 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn read(args: Args<'_>, ends: [&str; 2]) -> Result<Wanted, Fault> {
+    pub(super) fn read(args: Args<'_>, ends: [&str; 2]) -> Result<Wanted, Fault> {
         let keys = number_of_keys(&args[1])?;
         let end = args.get(keys.saturating_add(2)).ok_or(SYNTAX)?;
         let is_second_end = is(end, ends[1]);
@@ -38,30 +39,48 @@ impl Wanted {
 }
 
 pub(super) fn lists(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let Wanted { keys, is_second_end, count } = Wanted::read(args, ["left", "right"])?;
-    for key in args.from(2).take(keys) {
-        if let Some(list) = List::find(ops, key)? {
-            out.array(2);
-            out.bulk(key);
-            let side = if is_second_end { Side::Right } else { Side::Left };
-            return lists::pop_some(ops, list, side, count, out);
-        }
-    }
-    out.null_array();
-    Ok(())
+    pop_list(ops, Asked { args, again: false }, out).map(drop)
 }
 
 pub(super) fn sorted_sets(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let Wanted { keys, is_second_end, count } = Wanted::read(args, ["min", "max"])?;
-    for key in args.from(2).take(keys) {
-        if let Some(set) = SortedSet::find(ops, key)? {
+    pop_sorted_set(ops, Asked { args, again: false }, out).map(drop)
+}
+
+pub(super) const SIDES: [&str; 2] = ["left", "right"];
+pub(super) const ENDS: [&str; 2] = ["min", "max"];
+
+/// Returns whether there is one.
+pub(super) fn pop_list(ops: &mut Ops<'_, '_>, asked: Asked<'_>, out: &mut Replies) -> Result<bool, Fault> {
+    let Wanted { keys, is_second_end, count } = Wanted::read(asked.args, SIDES)?;
+    for key in asked.args.from(2).take(keys) {
+        if let Some(list) = asked.found(List::find(ops, key))? {
+            out.array(2);
+            out.bulk(key);
+            let side = if is_second_end { Side::Right } else { Side::Left };
+            lists::pop_some(ops, list, side, count, out)?;
+            return Ok(true);
+        }
+    }
+    out.null_array();
+    Ok(false)
+}
+
+/// Returns whether there is one.
+pub(super) fn pop_sorted_set(
+    ops: &mut Ops<'_, '_>,
+    asked: Asked<'_>,
+    out: &mut Replies,
+) -> Result<bool, Fault> {
+    let Wanted { keys, is_second_end, count } = Wanted::read(asked.args, ENDS)?;
+    for key in asked.args.from(2).take(keys) {
+        if let Some(set) = asked.found(SortedSet::find(ops, key))? {
             out.array(2);
             out.bulk(key);
             let found = sorted_ranges::pop_some(ops, set, is_second_end, count)?;
             sorted_ranges::show(&found, true, true, out);
-            return Ok(());
+            return Ok(true);
         }
     }
     out.null_array();
-    Ok(())
+    Ok(false)
 }

@@ -1,8 +1,8 @@
 //! All commands, sorted by name, and COMMAND, which describes them.
 
 use super::definition::{
-    ADMIN, ADMIN_CATEGORY, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, Keys, METADATA,
-    NO_AUTH, NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
+    ADMIN, ADMIN_CATEGORY, AT_ONCE, BLOCKING, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, Keys,
+    METADATA, NO_AUTH, NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
 };
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sets::Combine;
@@ -10,9 +10,9 @@ use super::sorted_combine::Then;
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
-    acl, backup, bits, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan,
-    multi, pop_first, random_members, rename, scan, set, sets, sorted_combine, sorted_ranges, sorted_sets,
-    strings, subcommands,
+    acl, backup, bits, blocking_pops, client, config, connection, counters, expiry, hashes, info, keys,
+    lists, member_scan, multi, pop_first, random_members, rename, scan, set, sets, sorted_combine,
+    sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -27,8 +27,11 @@ const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None };
 const ONE: Keys = Keys { range: (1, 1, 1), ..NONE };
 const ALL: Keys = Keys { range: (1, -1, 1), ..NONE };
 const PAIRS: Keys = Keys { range: (1, -1, 2), ..NONE };
-/// As many as the first argument says.
+/// All but the last argument.
+const ALL_BUT_LAST: Keys = Keys { range: (1, -2, 1), ..NONE };
+/// As many as the first argument says, or the second one.
 const COUNTED: Keys = Keys { counted_at: Some(1), ..NONE };
+const COUNTED_SECOND: Keys = Keys { counted_at: Some(2), ..NONE };
 /// Two: what the first one has, or a part of it, moves to the second.
 const MOVED: Keys = Keys { range: (1, 2, 1), uses: Some((BOTH, WRITES)), ..NONE };
 /// Two: the second one gets what the first one has.
@@ -96,6 +99,14 @@ commands! {
     "bgsave" Plain(backup::bgsave) -1 ADMIN, NONE, "1.0.0" "server" "Asynchronously save the dataset to disk";
     "bitcount" Data(bits::bit_count) -2 READ, ONE, "2.6.0" "bitmap" "Count set bits in a string";
     "bitpos" Data(bits::bit_position) -3 READ, ONE, "2.8.7" "bitmap" "Find first bit set or clear in a string";
+    "blmove" Waiting(blocking_pops::blmove) 6 WRITE | GROWS | BLOCKING, MOVED, "6.2.0" "list" "Pop an element from a list, push it to another list and return it; or block until one is available";
+    "blmpop" Waiting(blocking_pops::lists) -5 WRITE | RETURNS | BLOCKING, COUNTED_SECOND, "7.0.0" "list" "Pop elements from a list, or block until one is available";
+    "blpop" Waiting(blocking_pops::pop; Side::Left) -3 WRITE | RETURNS | BLOCKING, ALL_BUT_LAST, "2.0.0" "list" "Remove and get the first element in a list, or block until one is available";
+    "brpop" Waiting(blocking_pops::pop; Side::Right) -3 WRITE | RETURNS | BLOCKING, ALL_BUT_LAST, "2.0.0" "list" "Remove and get the last element in a list, or block until one is available";
+    "brpoplpush" Waiting(blocking_pops::move_element; Side::Right, Side::Left) 4 WRITE | GROWS | BLOCKING, MOVED, "2.2.0" "list" "Pop an element from a list, push it to another list and return it; or block until one is available";
+    "bzmpop" Waiting(blocking_pops::sorted_sets) -5 WRITE | RETURNS | BLOCKING, COUNTED_SECOND, "7.0.0" "sorted-set" "Remove and return members with scores in a sorted set or block until one is available";
+    "bzpopmax" Waiting(blocking_pops::pop_scored; true) -3 WRITE | RETURNS | FAST | BLOCKING, ALL_BUT_LAST, "5.0.0" "sorted-set" "Remove and return the member with the highest score from one or more sorted sets, or block until one is available";
+    "bzpopmin" Waiting(blocking_pops::pop_scored; false) -3 WRITE | RETURNS | FAST | BLOCKING, ALL_BUT_LAST, "5.0.0" "sorted-set" "Remove and return the member with the lowest score from one or more sorted sets, or block until one is available";
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands" => CLIENT;
     "command" Plain(command) -1 CONNECTION, NONE, "2.8.13" "server" "Get array of command details" => COMMAND;
     "config" Plain(config::config) -2 0, NONE, "2.0.0" "server" "A container for server configuration commands" => CONFIG;
@@ -310,6 +321,7 @@ fn categories(flags: u16, group: Option<&str>) -> Categories {
         (ADMIN | ADMIN_CATEGORY, "admin"),
         (ADMIN | DANGEROUS, "dangerous"),
         (CONNECTION, "connection"),
+        (BLOCKING, "blocking"),
     ];
     let mut names: Vec<&str> =
         by_flag.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect();
@@ -373,7 +385,7 @@ fn get_keys(args: Args<'_>, out: &mut Replies) {
     }
 }
 
-const FLAGS: [(u16, &str); 7] = [
+const FLAGS: [(u16, &str); 8] = [
     (WRITE, "write"),
     (GROWS, "denyoom"),
     (READ, "readonly"),
@@ -381,6 +393,7 @@ const FLAGS: [(u16, &str); 7] = [
     (NO_AUTH, "no_auth"),
     (NO_MULTI, "no_multi"),
     (ADMIN, "admin"),
+    (BLOCKING, "blocking"),
 ];
 
 fn details(command: &Command, out: &mut Replies) {
@@ -463,7 +476,7 @@ mod tests {
     #[test]
     fn data_is_read_or_written_and_nothing_else_is() {
         for command in &COMMANDS {
-            let is_data = matches!(command.run, Run::Data(_));
+            let is_data = matches!(command.run, Run::Data(_) | Run::Waiting(_));
             let has = |flag| command.flags & flag != 0;
             assert_eq!(is_data, has(READ) != has(WRITE), "{}", command.name);
         }

@@ -5,10 +5,10 @@
 //! either direction until all is sent. That needs no further descriptor; there may be none left.
 //! While the connection listens (`waker.rs`), the thread waits in that way, too, and for its bell.
 
+use crate::bell::Bell;
 use crate::connection::{Connection, Turn};
 use crate::peer::Peer;
 use crate::shared::Shared;
-use crate::waker::Bell;
 use platform::poll::{self, Wanted};
 use std::io;
 use std::os::fd::AsRawFd as _;

@@ -1,0 +1,97 @@
+//! Commands that wait for what they want, as BLPOP does: the client gets no answer, and no further
+//! command of it is begun, until there is something or its time is over.
+//!
+//! Such a command *looks* in a transaction. It answers with what it has found, and takes it; or
+//! with what the client is told when its time is over. That is also its answer between MULTI and
+//! EXEC, where nothing waits.
+
+use super::definition::{Asked, Call, Chosen, Looked, Waiting, Waits, perform};
+use super::permission;
+use crate::peer::Unblock;
+use crate::resp::{Args, Kept, Replies};
+use crate::transact::{failed, transact};
+use crate::waiters;
+use manx::txn::{Error, Session};
+
+/// Does the command, or has its client wait.
+pub(super) fn begin(
+    call: &mut Call<'_>,
+    session: &mut Session,
+    (chosen, run): (Chosen, Waits),
+    args: Args<'_>,
+    out: &mut Replies,
+) {
+    let mark = out.mark();
+    let Some(Looked::Nothing { kind, timeout }) = look(call, session, run, Asked { args, again: false }, out)
+    else {
+        return;
+    };
+    out.cut(mark);
+    if let Err(error) = call.listen() {
+        return out.error(&error);
+    }
+    let keys = chosen.command.keys_in(args).into_iter().flatten();
+    let wanted = keys.map(|key| waiters::wanted(kind, key)).collect();
+    let ticket = call.shared.waiters.join(&call.client.peer, wanted, timeout, &call.shared.stop);
+    let waiting = Box::new(Waiting { chosen, run, kept: Kept::new(args), ticket });
+    // What came between the look and the ticket has woken no client.
+    call.client.waiting = look_again(call, session, waiting, out);
+}
+
+/// Looks again, for a client that waits. Returns whether the command has its answer.
+pub(crate) fn resume(call: &mut Call<'_>, session: &mut Session, out: &mut Replies) -> bool {
+    let Some(waiting) = call.client.waiting.take() else { return true };
+    let mark = out.mark();
+    call.client.waiting = look_again(call, session, waiting, out);
+    let is_answered = call.client.waiting.is_none();
+    if is_answered {
+        call.client.silence(out, mark);
+    }
+    is_answered
+}
+
+/// Returns the command if it has no answer yet.
+fn look_again(
+    call: &mut Call<'_>,
+    session: &mut Session,
+    waiting: Box<Waiting>,
+    out: &mut Replies,
+) -> Option<Box<Waiting>> {
+    let mark = out.mark();
+    let args = waiting.kept.args();
+    let is_late = waiting.ticket.is_late();
+    match call.client.peer.is_unblocked() {
+        Some(Unblock::Timeout) => out.null_array(),
+        Some(Unblock::Error) => out.error("UNBLOCKED client unblocked via CLIENT UNBLOCK"),
+        None => match permission::may(call, waiting.chosen, args, false) {
+            Err(refused) => out.error(&refused.answer(waiting.chosen)),
+            Ok(()) => {
+                let looked = look(call, session, waiting.run, Asked { args, again: true }, out);
+                if let Some(Looked::Nothing { .. }) = looked {
+                    out.cut(mark);
+                    if !is_late {
+                        return Some(waiting);
+                    }
+                    out.null_array();
+                }
+            }
+        },
+    }
+    None
+}
+
+/// Does the command as far as that is possible now. None if the answer is an error.
+fn look(
+    call: &Call<'_>,
+    session: &mut Session,
+    run: Waits,
+    asked: Asked<'_>,
+    out: &mut Replies,
+) -> Option<Looked> {
+    let looked: Result<Option<Looked>, Error> =
+        transact(call.shared, session, out, |ops, out| perform(ops, out, |ops, out| run(ops, asked, out)));
+    looked.unwrap_or_else(|error| {
+        out.error(&failed(&error));
+        None
+    })
+}
