@@ -31,7 +31,6 @@ use crate::resp::Source;
 use crate::value::{self, Found, Header, Kind};
 use crate::waiters;
 use manx::txn::{DataError, Error, Scan, Transaction, Value};
-use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::{Bound, Range};
@@ -72,7 +71,7 @@ pub(crate) struct Ops<'o, 's> {
     /// The names that were read, and whether they were written too, if that is to be known.
     read: Option<HashMap<Name, bool>>,
     /// The keys that it gives a list or a sorted set.
-    pub(crate) made: SmallVec<[Name; 1]>,
+    pub(crate) made: Vec<Name>,
     /// No value may be longer.
     pub(crate) value_bytes_max: usize,
 }
@@ -93,7 +92,7 @@ impl<'o, 's> Ops<'o, 's> {
             bytes: 0,
             now_ms: None,
             read: None,
-            made: SmallVec::new(),
+            made: Vec::new(),
             value_bytes_max,
         }
     }
