@@ -208,8 +208,12 @@ pub fn run_beside(
     limit: Duration,
     begun: impl FnOnce(i32),
 ) -> Result<Sample, Error> {
-    attempt(program, start, load, limit, begun)?
-        .ok_or_else(|| Error::failed(format!("{}: no operation ended", program.path.display())))
+    attempt(program, start, load, limit, begun)?.ok_or_else(|| {
+        // Which version it is, its arguments say.
+        let own = program.arguments.iter().map(|word| word.to_string_lossy());
+        let words: Vec<_> = own.chain(load.arguments().into_iter().map(Into::into)).collect();
+        Error::failed(format!("{} {}: no operation ended", program.path.display(), words.join(" ")))
+    })
 }
 
 /// A run; `None` if no operation ended.
