@@ -6,6 +6,9 @@
 //! whose answer passes the bound stops in the middle of it. So nothing of such an answer is sent,
 //! and nothing behind it.
 //!
+//! Messages for a client that subscribes to something (`pubsub/`) are sent together with answers: a
+//! turn takes those that are there before it does a command, and further ones before it sends.
+//!
 //! Invariants:
 //! 1. A command's answer is in the output before the next command is begun, so answers have the
 //!    order of the commands.
@@ -20,6 +23,7 @@ use crate::command::{Call, Client, execute, resume};
 use crate::input::Input;
 use crate::large::Large;
 use crate::peer::{Peer, Registration};
+use crate::pubsub::Left;
 use crate::resp::{Limits, Parser, Replies, Step};
 use crate::room::LARGE;
 use crate::shared::{Shared, count};
@@ -252,6 +256,8 @@ impl Connection {
         let mut commands = 0;
         let mut goes_on = true;
         self.out.begin();
+        // As in Redis: what was published before comes first.
+        self.client.deliver(&mut self.out, usize::MAX);
         if !self.resume() {
             return false;
         }
@@ -312,9 +318,8 @@ impl Connection {
     }
 
     fn record_buffers(&self) {
-        let queued = self.client.multi.as_ref().map_or(0, |multi| multi.bytes)
-            + self.client.waiting.as_ref().map_or(0, |waiting| waiting.memory_bytes());
-        let bytes = self.input.memory_bytes() + self.out.memory_bytes() + queued;
+        let of_client = self.client.memory_bytes();
+        let bytes = self.input.memory_bytes() + self.out.memory_bytes() + of_client;
         let Shared { buffers, peers, counts, .. } = &*self.shared;
         buffers.record(self.peer(), bytes as u64, peers, &counts.evicted_clients);
     }
@@ -328,6 +333,10 @@ impl Connection {
         }
         if !settle(&self.shared, &mut self.out) {
             self.client.is_leaving = true;
+        }
+        let left = self.client.deliver(&mut self.out, SEND_BYTES);
+        if left == Left::TooMuch {
+            return self.too_slow();
         }
         while !self.out.bytes().is_empty() {
             match self.transport.write(self.out.bytes()) {
@@ -345,6 +354,8 @@ impl Connection {
             Turn::Write
         } else if self.client.is_leaving {
             Turn::Over
+        } else if left == Left::Some {
+            Turn::Again
         } else {
             Turn::Read
         }
@@ -367,6 +378,7 @@ impl Drop for Connection {
         // The memory is freed before it is reported as freed (`Memory::misses`).
         self.input = Input::new();
         self.record_missing(0);
+        self.client.unsubscribe(&self.shared.pubsub);
         self.shared.buffers.forget(self.peer());
         if self.has_claim {
             self.release();

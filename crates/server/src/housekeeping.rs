@@ -81,8 +81,12 @@ fn purge(
 
 fn disconnect_idle(shared: &Shared) {
     let (handshake, idle) = (shared.options.handshake_timeout, shared.options.idle_timeout);
-    let is_idle = |peer: &Peer| idle.is_some_and(|limit| u128::from(peer.idle_ms()) > limit.as_millis());
-    for peer in shared.peers.filter(|peer| peer.is_late(handshake) || is_idle(peer) && !peer.waits()) {
+    // A client that waits for others is not idle, as in Redis.
+    let waits = |peer: &Peer| peer.is_subscriber() || peer.waits();
+    let is_idle = |peer: &Peer| {
+        idle.is_some_and(|limit| u128::from(peer.idle_ms()) > limit.as_millis()) && !waits(peer)
+    };
+    for peer in shared.peers.filter(|peer| peer.is_late(handshake) || is_idle(peer)) {
         count(&shared.counts.idle);
         // It fails if the client has already disconnected.
         let _ = peer.socket.shutdown(Shutdown::Both);

@@ -28,6 +28,7 @@
 //! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `large.rs`, `transport.rs`, `buffers.rs`, `room.rs` | one connection, its bytes, and those of all |
 //! | `memory.rs`, `eviction.rs`, `candidates.rs`, `access.rs` | how much memory is used, and which keys go |
+//! | `pubsub/` | channels, and messages from some clients to others |
 //! | `model/`, `waker.rs`, `bell.rs` | the threads that serve connections |
 //! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
@@ -64,6 +65,7 @@ mod ops;
 mod options;
 mod password;
 mod peer;
+mod pubsub;
 mod random_key;
 pub mod resp;
 mod retry_locks;

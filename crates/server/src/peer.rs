@@ -8,7 +8,7 @@ use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,8 @@ pub(crate) struct Peer {
     version: AtomicU64,
     /// [`WAITS`] and the like.
     wait: AtomicU8,
+    /// How many channels, patterns and channels of shards it subscribes to.
+    subscriptions: [AtomicUsize; 3],
     /// Of a connection that has a thread of its own, and listens.
     bell: OnceLock<Bell>,
 }
@@ -87,6 +89,7 @@ impl Peer {
             commands: AtomicU64::new(0),
             version: AtomicU64::new(2),
             wait: AtomicU8::new(0),
+            subscriptions: Default::default(),
             bell: OnceLock::new(),
         }
     }
@@ -100,6 +103,15 @@ impl Peer {
         self.heard_ms.store(self.age_ms(), Relaxed);
         self.commands.store(self.commands.load(Relaxed) + commands, Relaxed);
         self.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);
+    }
+
+    pub(crate) fn record_subscriptions(&self, counts: [usize; 3]) {
+        self.subscriptions.iter().zip(counts).for_each(|(known, count)| known.store(count, Relaxed));
+    }
+
+    /// Whether it subscribes to anything.
+    pub(crate) fn is_subscriber(&self) -> bool {
+        self.subscriptions.iter().any(|count| count.load(Relaxed) > 0)
     }
 
     /// For how long it has sent nothing.
@@ -211,8 +223,9 @@ impl Peer {
     /// What CLIENT LIST says about it.
     pub(crate) fn line(&self) -> String {
         let name = String::from_utf8_lossy(&self.name()).into_owned();
+        let [sub, psub, ssub] = self.subscriptions.each_ref().map(|count| count.load(Relaxed));
         format!(
-            "id={} addr={} laddr={} name={name} age={} idle={} db=0 tot-mem={} tot-cmds={} user={} resp={}\n",
+            "id={} addr={} laddr={} name={name} age={} idle={} db=0 sub={sub} psub={psub} ssub={ssub} tot-mem={} tot-cmds={} user={} resp={}\n",
             self.id,
             self.address,
             self.local_address,

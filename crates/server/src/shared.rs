@@ -8,6 +8,7 @@ use crate::keyspace::Keyspace;
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::peer::Peers;
+use crate::pubsub::PubSub;
 use crate::retry_locks::RetryLocks;
 use crate::room::Room;
 use crate::stop::Stop;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) turn: Turn,
     pub(crate) waker: Arc<Waker>,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) pubsub: PubSub,
     pub(crate) acl: Acl,
     pub(crate) backups: Arc<Backups>,
     pub(crate) peers: Arc<Peers>,
@@ -69,6 +71,7 @@ impl Shared {
             turn: Turn::default(),
             waiters: Waiters::new(&waker),
             waker,
+            pubsub: PubSub::default(),
             acl: Acl::new(options.password.as_ref(), options.acl_file.clone()),
             backups: Arc::new(Backups::new(options.backup_folder.clone())),
             peers: Arc::default(),

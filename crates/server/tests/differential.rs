@@ -179,7 +179,8 @@ fn commands_are_described_as_those_of_redis() {
             let Array(details) = &found[0] else { panic!("{found:?}") };
             let Array(flags) = &details[2] else { panic!() };
             // Keys are counted here, which takes its time.
-            let compared = ["write", "readonly", "fast", "no_auth", "admin", "denyoom", "movablekeys"];
+            let compared =
+                ["write", "readonly", "fast", "no_auth", "admin", "denyoom", "movablekeys", "pubsub"];
             let mut flags: Vec<_> = flags.iter().map(|flag| flag.as_bytes().unwrap().to_vec()).collect();
             flags.retain(|flag| name != b"dbsize" && compared.iter().any(|name| name.as_bytes() == flag));
             flags.sort();
@@ -312,6 +313,10 @@ APPEND e V
 UNWATCH
 PING
 ECHO V
+PUBLISH K V
+SPUBLISH K V
+PUBSUB NUMSUB K K
+PUBSUB CHANNELS K
 GET
 SET K";
 

@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use server::resp::Reply::{Bulk, Simple};
+use server::resp::Reply::{Array, Bulk, Simple};
 use server::{Options, Server, Tls};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -35,6 +35,24 @@ fn connect(server: &Server, config: &Arc<ClientConfig>) -> Client<StreamOwned<Cl
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     Client::over(StreamOwned::new(ClientConnection::new(Arc::clone(config), name).unwrap(), stream))
+}
+
+/// Its thread waits for the other clients' messages as well as for what it sends.
+#[test]
+fn messages_come_through_tls() {
+    let (tls, config) = certificate();
+    for model in MODELS {
+        let server = start(Options { tls: Some(tls.clone()), ..options(model) });
+        let (it, other) = (&mut connect(&server, &config), &mut connect(&server, &config));
+        for round in 0..100 {
+            let (channel, text) = (format!("c{round}"), "x".repeat(round * 1_000));
+            let array = |parts: &[&str]| Array(parts.iter().map(|part| bulk(part)).collect());
+            assert!(matches!(other.ask(&format!("SUBSCRIBE {channel}")), Array(_)));
+            assert_eq!(it.ask_bytes(&[b"PUBLISH", channel.as_bytes(), text.as_bytes()]), int(1));
+            assert!(other.next() == Some(array(&["message", &channel, &text])));
+            other.expect("PING", array(&["pong", ""]));
+        }
+    }
 }
 
 #[test]

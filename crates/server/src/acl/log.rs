@@ -1,4 +1,4 @@
-//! What was refused lately, for ACL LOG: commands, keys, and passwords.
+//! What was refused lately, for ACL LOG: commands, keys, channels, and passwords.
 //!
 //! It has a bound in entries, and each entry one in bytes: a client that is refused cannot fill the
 //! memory.
@@ -21,6 +21,7 @@ const LOOKED_AT: usize = 10;
 pub(crate) enum Reason {
     Command,
     Key,
+    Channel,
     Auth,
 }
 

@@ -6,7 +6,7 @@
 //! | `>PASSWORD`, `<PASSWORD`, `#HASH`, `!HASH`, `nopass`, `resetpass` | its passwords, kept as SHA-256 |
 //! | `~GLOB`, `%R~GLOB`, `%W~GLOB`, `%RW~GLOB`, `allkeys`, `resetkeys` | the keys that it may use |
 //! | `+NAME`, `-NAME`, `+NAME\|SUB`, `+@CATEGORY`, `-@CATEGORY`, `allcommands`, `nocommands` | the commands |
-//! | `&GLOB`, `allchannels`, `resetchannels` | accepted and shown: there are no channels |
+//! | `&GLOB`, `allchannels`, `resetchannels` | the channels |
 //! | `reset` | none of all that |
 //!
 //! The rules about commands are kept as they were given, so that they can be shown. Each sets or
@@ -79,7 +79,7 @@ pub(crate) struct Rights {
     /// Whether the rules begin with all commands, or with none; and the rules.
     begins_with_all: bool,
     rules: Vec<String>,
-    /// All commands and all keys: nothing has to be looked at.
+    /// All commands, keys and channels: nothing has to be looked at.
     is_unlimited: bool,
 }
 
@@ -108,10 +108,11 @@ impl Rights {
             ..Rights::default()
         };
         rights.set_all(true);
+        rights.is_unlimited = true;
         rights
     }
 
-    /// Whether it may use all commands and keys.
+    /// Whether it may use all commands, keys and channels.
     #[inline]
     pub(crate) fn is_unlimited(&self) -> bool {
         self.is_unlimited
@@ -130,6 +131,15 @@ impl Rights {
                 && glob::matches(&pattern.glob, key)
         };
         self.keys.has_all || self.keys.some.iter().any(allows)
+    }
+
+    /// Whether it may use this channel; or this pattern of channels, if that is among its own as it
+    /// is: no other pattern can be known to fit less.
+    pub(crate) fn may_use_channel(&self, name: &[u8], is_pattern: bool) -> bool {
+        let allows = |pattern: &Pattern| {
+            if is_pattern { *pattern.glob == *name } else { glob::matches(&pattern.glob, name) }
+        };
+        self.channels.has_all || self.channels.some.iter().any(allows)
     }
 
     /// Whether it may log in with this password.
@@ -179,7 +189,7 @@ impl Rights {
                 _ => return Err(SYNTAX),
             },
         }
-        self.is_unlimited = self.keys.has_all && self.commands == [u64::MAX; WORDS];
+        self.is_unlimited = self.keys.has_all && self.channels.has_all && self.commands == [u64::MAX; WORDS];
         Ok(())
     }
 
@@ -200,7 +210,6 @@ impl Rights {
         self.commands = all_or_none(allows);
         self.begins_with_all = allows;
         self.rules.clear();
-        self.is_unlimited = allows && self.keys.has_all;
     }
 
     /// Obeys a rule about some commands, in small letters.

@@ -51,11 +51,17 @@ impl Login {
         Login { user, version, rights }
     }
 
+    /// Whether these are still the user's rights.
+    pub(crate) fn is_current(&self) -> bool {
+        // Acquire: as in `rights`.
+        self.user.version.load(Acquire) == self.version
+    }
+
     /// What the user may do now.
     #[inline]
     pub(crate) fn rights(&mut self) -> &Rights {
-        // Acquire: the rights of this version are there.
-        if self.user.version.load(Acquire) != self.version {
+        // The rights of this version are there.
+        if !self.is_current() {
             *self = Login::new(Arc::clone(&self.user));
         }
         &self.rights

@@ -5,6 +5,8 @@ use super::permission::check;
 use super::syntax::{NOT_INTEGER, help, is, wrong_number};
 use crate::acl::{CATEGORIES, Catalogue, Categories, DEFAULT, Reason, User, hex, is_word};
 use crate::numbers::integer;
+use crate::peer::Peer;
+use crate::pubsub::Kind;
 use crate::resp::{Args, Replies};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use std::fmt::Write as _;
@@ -41,6 +43,7 @@ pub(super) fn acl(call: &mut Call<'_>, args: Args<'_>, known: Known, out: &mut R
             None => out.error(NO_FILE),
             Some(Ok(changed)) => {
                 changed.iter().for_each(|user| disconnect(call, user));
+                disconnect_subscribers(call, acl.default_user());
                 out.ok();
             }
             Some(Err(why)) => out.error(&format!(
@@ -83,7 +86,12 @@ fn set(call: &mut Call<'_>, args: Args<'_>, catalogue: &Catalogue, out: &mut Rep
         return out.error("ERR Usernames can't contain spaces or null characters");
     }
     match call.shared.acl.set(&args[2], args.from(3), catalogue) {
-        Ok(()) => out.ok(),
+        Ok(()) => {
+            if let Some(user) = call.shared.acl.get(&args[2]) {
+                disconnect_subscribers(call, &user);
+            }
+            out.ok();
+        }
         Err((rule, why)) => {
             let rule = String::from_utf8_lossy(rule);
             out.error(&format!("ERR Error in ACL SETUSER modifier '{rule}': {why}"));
@@ -100,14 +108,26 @@ fn delete(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     out.count(removed.len());
 }
 
-/// Ends all connections of a user; the caller's after its answer.
+/// Ends all connections of a user.
 fn disconnect(call: &mut Call<'_>, user: &Arc<User>) {
-    for peer in call.shared.peers.filter(|peer| peer.is_of(user)) {
-        if peer.id == call.client.peer.id {
-            call.client.is_leaving = true;
-        } else {
-            peer.kill();
-        }
+    call.shared.peers.filter(|peer| peer.is_of(user)).iter().for_each(|peer| end(call, peer));
+}
+
+/// Ends the connections of a user that subscribe to what the user has no right to any more. A client
+/// that subscribes at the same time sees to that itself (`pubsub.rs`).
+fn disconnect_subscribers(call: &mut Call<'_>, user: &Arc<User>) {
+    let rights = user.rights();
+    let allows = |kind: Kind, name: &[u8]| rights.may_use_channel(name, kind == Kind::Pattern);
+    let without_right = call.shared.pubsub.without_right(allows);
+    without_right.iter().filter(|peer| peer.is_of(user)).for_each(|peer| end(call, peer));
+}
+
+/// Ends a connection; the caller's after its answer.
+fn end(call: &mut Call<'_>, peer: &Peer) {
+    if peer.id == call.client.peer.id {
+        call.client.is_leaving = true;
+    } else {
+        peer.kill();
     }
 }
 
@@ -191,6 +211,7 @@ fn log(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
         let reason = match entry.reason {
             Reason::Command => "command",
             Reason::Key => "key",
+            Reason::Channel => "channel",
             Reason::Auth => "auth",
         };
         out.map(7);

@@ -47,14 +47,18 @@ pub(super) fn client(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     }
 }
 
-/// Each connection is a normal one, in Redis's words: whether that is asked for.
+/// Whether a connection is of a type.
+type IsOfType = fn(&Peer) -> bool;
+
+/// Which connections are of this type, in Redis's words.
 ///
 /// # Errors
 /// There is no such type.
-fn is_normal(word: &[u8]) -> Result<bool, String> {
+fn of_type(word: &[u8]) -> Result<IsOfType, String> {
     match &*word.to_ascii_lowercase() {
-        b"normal" => Ok(true),
-        b"master" | b"replica" | b"slave" | b"pubsub" => Ok(false),
+        b"normal" => Ok(|peer| !peer.is_subscriber()),
+        b"pubsub" => Ok(Peer::is_subscriber),
+        b"master" | b"replica" | b"slave" => Ok(|_| false),
         _ => Err(format!("ERR Unknown client type '{}'", String::from_utf8_lossy(word))),
     }
 }
@@ -64,7 +68,7 @@ fn list(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     let found: Result<Vec<Arc<Peer>>, String> = match args.get(2) {
         None => Ok(peers.snapshot()),
         Some(word) if is(word, "type") && args.len() == 4 => {
-            is_normal(&args[3]).map(|is_normal| if is_normal { peers.snapshot() } else { Vec::new() })
+            of_type(&args[3]).map(|is_of_type| peers.filter(is_of_type))
         }
         Some(word) if is(word, "id") && args.len() > 3 => {
             let ids: Option<Vec<u64>> =
@@ -90,7 +94,7 @@ struct Filter<'a> {
     id: Option<u64>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
-    is_abnormal: bool,
+    is_of_type: Option<IsOfType>,
     age_s: Option<u64>,
     spares_caller: bool,
 }
@@ -111,7 +115,7 @@ impl<'a> Filter<'a> {
                     let id = positive().filter(|id| *id > 0);
                     filter.id = Some(id.ok_or("ERR client-id should be greater than 0")?);
                 }
-                b"type" => filter.is_abnormal = !is_normal(value)?,
+                b"type" => filter.is_of_type = Some(of_type(value)?),
                 b"user" => {
                     let unknown = || format!("ERR No such user '{}'", String::from_utf8_lossy(value));
                     filter.user = Some(acl.get(value).ok_or_else(unknown)?);
@@ -137,7 +141,7 @@ impl<'a> Filter<'a> {
             && self.user.as_ref().is_none_or(|user| peer.is_of(user))
             && is(self.address, &peer.address)
             && is(self.local_address, &peer.local_address)
-            && !self.is_abnormal
+            && self.is_of_type.is_none_or(|is_of_type| is_of_type(peer))
             && !peer.is_killed()
             && self.age_s.is_none_or(|age_s| peer.age_ms() / 1000 >= age_s)
             && !(self.spares_caller && peer.id == caller.id)

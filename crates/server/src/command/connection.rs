@@ -8,8 +8,13 @@ use crate::acl::{DEFAULT, Reason};
 use crate::numbers::integer;
 use crate::resp::{Args, Replies, Version};
 
-pub(super) fn ping(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+pub(super) fn ping(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     match args.len() {
+        1 | 2 if call.client.only_listens(out.version()) => {
+            out.array(2);
+            out.bulk(b"pong");
+            out.bulk(args.get(1).unwrap_or_default());
+        }
         1 => out.simple("PONG"),
         2 => out.bulk(&args[1]),
         _ => out.error(&wrong_number("ping")),
@@ -138,6 +143,9 @@ pub(super) fn hello(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
 pub(super) fn reset(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     call.client.multi = None;
     call.client.watched.clear();
+    // Before its answer comes what was published until now.
+    call.client.unsubscribe(&call.shared.pubsub);
+    call.client.deliver(out, usize::MAX);
     call.client.log_out(&call.shared.acl);
     call.client.peer.set_name(b"");
     call.client.answers = Answers::All;

@@ -8,7 +8,8 @@ use crate::numbers;
 use crate::ops::Ops;
 use crate::options::Model;
 use crate::peer::Peer;
-use crate::resp::{Args, Kept, Replies};
+use crate::pubsub::{Left, PubSub, Subscriptions};
+use crate::resp::{Args, Kept, Replies, Version};
 use crate::shared::Shared;
 use crate::value::Kind;
 use crate::waiters::Ticket;
@@ -34,6 +35,8 @@ pub(crate) struct Client {
     /// Nothing more is read from it.
     pub(crate) is_leaving: bool,
     pub(super) answers: Answers,
+    /// Since it has subscribed to something, or tried to unsubscribe.
+    pub(super) subscriptions: Option<Box<Subscriptions>>,
 }
 
 /// Which commands are answered (CLIENT REPLY).
@@ -97,12 +100,38 @@ impl Client {
             waiting: None,
             is_leaving: false,
             answers: Answers::All,
+            subscriptions: None,
         }
     }
 
     /// Whether something may come for it that it has not asked for just now.
     pub(crate) fn listens(&self) -> bool {
-        self.waiting.is_some()
+        self.waiting.is_some() || self.subscriptions.as_ref().is_some_and(|some| some.listens())
+    }
+
+    /// Whether it subscribes to something, and cannot tell a message from an answer.
+    pub(super) fn only_listens(&self, version: Version) -> bool {
+        version == Version::Two && self.subscriptions.as_ref().is_some_and(|some| !some.is_empty())
+    }
+
+    /// Moves messages for it to `out`, until that has this number of bytes.
+    pub(crate) fn deliver(&self, out: &mut Replies, bytes: usize) -> Left {
+        let some = self.subscriptions.as_ref().filter(|_| !self.is_leaving);
+        some.map_or(Left::Nothing, |some| some.deliver(out, bytes))
+    }
+
+    /// Ends all its subscriptions.
+    pub(crate) fn unsubscribe(&mut self, all: &PubSub) {
+        if let Some(some) = &mut self.subscriptions {
+            some.end(all);
+        }
+    }
+
+    /// The memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let queued = self.multi.as_ref().map_or(0, |multi| multi.bytes);
+        let waiting = self.waiting.as_ref().map_or(0, |waiting| waiting.memory_bytes());
+        queued + waiting + self.subscriptions.as_ref().map_or(0, |some| some.memory_bytes())
     }
 
     /// Whether it has said a password, or needs none.
@@ -130,7 +159,7 @@ impl Client {
         self.is_trusted = acl.is_open();
     }
 
-    /// Takes back what was answered since, if the client wants no answer.
+    /// Takes back what was answered since, if the client wants no answer. Messages are none.
     #[inline]
     pub(crate) fn silence(&mut self, out: &mut Replies, mark: usize) {
         self.answers = match self.answers {
@@ -140,6 +169,7 @@ impl Client {
             Answers::None => Answers::None,
         };
         out.cut(mark);
+        self.deliver(out, usize::MAX);
     }
 
     /// A command was refused before it was queued.
@@ -174,7 +204,7 @@ type Data = fn(&mut Ops<'_, '_>, Args<'_>, &mut Replies) -> Result<(), Fault>;
 /// A command that waits until there is something.
 pub(super) type Waits = fn(&mut Ops<'_, '_>, Asked<'_>, &mut Replies) -> Result<Looked, Fault>;
 /// A plain command.
-type Plain = fn(&mut Call<'_>, Args<'_>, &mut Replies);
+pub(super) type Plain = fn(&mut Call<'_>, Args<'_>, &mut Replies);
 /// A command that is about transactions. It is never in one.
 type Outer = fn(&mut Call<'_>, &mut Session, Args<'_>, &mut Replies);
 
@@ -247,6 +277,20 @@ pub(super) struct Keys {
     pub(super) counted_at: Option<usize>,
     /// How the first key is used, and how the others are, if the flags do not say it for all.
     pub(super) uses: Option<(Access, Access)>,
+    /// Which arguments are channels. If some are, the range is theirs, and none is a key.
+    pub(super) channels: Channels,
+}
+
+/// Which arguments of a command are channels, and which right to them it needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channels {
+    None,
+    First,
+    All,
+    /// Each is a pattern that has to be among the user's as it is.
+    Patterns,
+    /// All, and none needs a right.
+    Free,
 }
 
 /// One of the commands that share a name, as CLIENT ID and CLIENT LIST do.
@@ -282,6 +326,10 @@ pub(super) const METADATA: u16 = 512;
 pub(super) const RETURNS: u16 = 1024;
 /// It may need more memory, so it is refused if there is none.
 pub(super) const GROWS: u16 = 2048;
+/// It is about channels, though it may stand elsewhere in Redis's groups.
+pub(super) const PUBSUB: u16 = 16384;
+/// EXEC, which may have to begin again, does it after the commit, and so once.
+pub(super) const ONCE: u16 = 32768;
 /// It is in Redis's category of commands for operators, though others may use it, too.
 pub(super) const ADMIN_CATEGORY: u16 = 4096;
 /// Its client may have to wait.
@@ -289,14 +337,15 @@ pub(super) const BLOCKING: u16 = 8192;
 
 impl Command {
     pub(super) fn has_no_keys(&self) -> bool {
-        self.keys.range.0 == 0 && self.keys.counted_at.is_none()
+        self.keys.channels != Channels::None || self.keys.range.0 == 0 && self.keys.counted_at.is_none()
     }
 
     /// The keys among the arguments of a command; none if it counts them and the number is wrong.
     pub(super) fn keys_in<'a>(&self, args: Args<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
         let (first, last, step) = self.keys.range;
         let last = if last < 0 { args.len() as i32 + last } else { last };
-        let fixed = if first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
+        let fixed =
+            if self.has_no_keys() || first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
         let counted = match self.keys.counted_at {
             Some(at) => {
                 let count = usize::try_from(numbers::integer(args.get(at)?)?).ok()?;

@@ -3,7 +3,7 @@
 use super::definition::{AT_ONCE, Call, GROWS, NO_AUTH, Run, perform, takes};
 use super::syntax::{NO_MEMORY, is, unknown_subcommand, wrong_number};
 use super::table::find;
-use super::{blocking, multi, permission};
+use super::{blocking, multi, permission, pubsub};
 use crate::eviction::make_room;
 use crate::resp::{Args, Replies};
 use crate::shared::count;
@@ -46,6 +46,9 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
     }
     if chosen.has(GROWS) && !make_room(call.shared, session) {
         return multi::refuse(call, chosen, NO_MEMORY, out);
+    }
+    if call.client.only_listens(out.version()) && !pubsub::is_for_listeners(chosen) {
+        return multi::refuse(call, chosen, &pubsub::refusal(chosen), out);
     }
     if is_in_multi && !chosen.has(AT_ONCE) {
         return multi::queue(call, chosen, args, out);

@@ -2,6 +2,7 @@
 
 use super::definition::Call;
 use super::syntax::is;
+use crate::pubsub::Kind;
 use crate::resp::{Args, Replies};
 use crate::shared::Shared;
 use crate::transact::transact;
@@ -131,6 +132,9 @@ fn stats(shared: &Shared, text: &mut String) {
         "client_output_buffer_limit_disconnections" counts.slow.load(Relaxed),
         "idle_disconnections" counts.idle.load(Relaxed),
         "evicted_keys" counts.evicted.load(Relaxed),
+        "pubsub_channels" shared.pubsub.count(Kind::Channel),
+        "pubsub_patterns" shared.pubsub.count(Kind::Pattern),
+        "pubsubshard_channels" shared.pubsub.count(Kind::Shard),
         "evicted_clients" counts.evicted_clients.load(Relaxed),
         "protocol_errors" counts.malformed.load(Relaxed),
     );

@@ -15,6 +15,7 @@
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
+//! | `pubsub.rs` | SUBSCRIBE, PUBLISH, PUBSUB |
 //! | `acl.rs`, `permission.rs` | ACL, and whether a client may do a command |
 //! | `config.rs`, `info.rs` | the server about itself: CONFIG, INFO, TIME |
 //! | `definition.rs`, `syntax.rs` | what a command is, and what commands have in common |
@@ -42,6 +43,7 @@ mod member_scan;
 mod multi;
 mod permission;
 mod pop_first;
+mod pubsub;
 mod random_members;
 mod rename;
 mod scan;

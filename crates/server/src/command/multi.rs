@@ -5,13 +5,19 @@
 //! remembers which write each key had last (its stamp, and those of its members); EXEC looks
 //! whether they still have them, in the same transaction as all else. If two watch what the other
 //! writes, one of them is refused.
+//!
+//! A transaction may be tried several times, and a message cannot be taken back. So what is about
+//! channels is done after the commit, in its order, and its answer then gets its place among the
+//! others.
 
-use super::definition::{Asked, Call, Chosen, GROWS, Multi, NO_MULTI, Run, WRITE, Watched, perform};
+use super::definition::{
+    Asked, Call, Chosen, GROWS, Multi, NO_MULTI, ONCE, Plain, Run, WRITE, Watched, perform,
+};
 use super::permission;
 use super::syntax::NO_MEMORY;
 use crate::collection;
 use crate::eviction::make_room;
-use crate::resp::{Args, Kept, Replies};
+use crate::resp::{Args, Kept, Replies, Version};
 use crate::transact::{failed, transact};
 use manx::txn::Session;
 use std::sync::Arc;
@@ -32,13 +38,14 @@ pub(super) fn discard(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     out.ok();
 }
 
-/// Refuses a command for want of rights. EXEC then runs nothing; also if EXEC itself is refused.
+/// Refuses a command that the client may not do now. EXEC then runs nothing; also if EXEC itself is refused.
 #[cold]
 pub(super) fn refuse(call: &mut Call<'_>, chosen: Chosen, why: &str, out: &mut Replies) {
     call.client.refuse();
     if chosen.command.name == "exec" {
         call.client.multi = None;
         call.client.watched.clear();
+        let why = why.trim_start_matches("ERR ");
         return out.error(&format!("EXECABORT Transaction discarded because of: {why}"));
     }
     out.error(why);
@@ -79,7 +86,9 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
     let writes = queued.iter().any(|(chosen, _)| chosen.has(WRITE));
     let shared = call.shared;
     let user = Arc::clone(&call.client.login.user);
+    let mut postponed = Vec::new();
     let done = transact(shared, session, out, |ops, out| {
+        postponed.clear();
         // A try before may have done an AUTH.
         if !Arc::ptr_eq(&user, &call.client.login.user) {
             call.client.log_in(Arc::clone(&user));
@@ -107,6 +116,10 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
                     let asked = Asked { args: kept.args(), again: false };
                     perform(ops, out, |ops, out| run(ops, asked, out))?;
                 }
+                Run::Plain(run) if chosen.has(ONCE) => {
+                    let (mark, version) = (out.mark(), out.version());
+                    postponed.push(Postponed { run, kept, mark, version });
+                }
                 Run::Plain(run) => run(call, kept.args(), out),
                 Run::Outer(_) => unreachable!("these are done at once"),
             }
@@ -116,9 +129,32 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
         }
         ops.promote()
     });
-    if let Err(error) = done {
-        out.error(&failed(&error));
+    match done {
+        Ok(()) => do_postponed(call, &postponed, out),
+        Err(error) => out.error(&failed(&error)),
     }
+}
+
+/// A command that is done after the commit.
+struct Postponed<'q> {
+    run: Plain,
+    kept: &'q Kept,
+    /// Where its answer is to be, and in which version.
+    mark: usize,
+    version: Version,
+}
+
+fn do_postponed(call: &mut Call<'_>, all: &[Postponed<'_>], out: &mut Replies) {
+    let Some(Postponed { mark: first, .. }) = all.first() else { return };
+    let (behind, version, mut taken) = (out.split_off(*first), out.version(), 0);
+    for Postponed { run, kept, mark, version } in all {
+        out.append(&behind[taken..mark - first]);
+        taken = mark - first;
+        out.set_version(*version);
+        run(call, kept.args(), out);
+    }
+    out.append(&behind[taken..]);
+    out.set_version(version);
 }
 
 pub(super) fn watch(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut Replies) {

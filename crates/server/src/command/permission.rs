@@ -3,7 +3,7 @@
 //! A user with all rights costs a comparison of two numbers and a flag. A command that is refused
 //! has done nothing: it is looked at before it is queued, and again before EXEC does it.
 
-use super::definition::{Call, Chosen, METADATA, NO_AUTH, READ, RETURNS, WRITE};
+use super::definition::{Call, Channels, Chosen, METADATA, NO_AUTH, READ, RETURNS, WRITE};
 use super::syntax::is;
 use crate::acl::{Access, Reason, Rights};
 use crate::resp::Args;
@@ -13,6 +13,7 @@ use crate::resp::Args;
 pub(super) enum Refused<'a> {
     Command,
     Key(&'a [u8]),
+    Channel(&'a [u8]),
 }
 
 /// Whether these rights are enough for a command with these arguments.
@@ -36,8 +37,22 @@ fn check_each<'a>(rights: &Rights, chosen: Chosen, args: Args<'a>) -> Result<(),
     // A command whose number of keys is wrong uses none: it only answers that.
     let mut keys = chosen.command.keys_in(args).into_iter().flatten().enumerate();
     match keys.find(|(number, key)| !rights.may_use(key, if *number == 0 { first } else { others })) {
-        None => Ok(()),
+        None => check_channels(rights, chosen, args),
         Some((_, key)) => Err(Refused::Key(key)),
+    }
+}
+
+fn check_channels<'a>(rights: &Rights, chosen: Chosen, args: Args<'a>) -> Result<(), Refused<'a>> {
+    let channels = chosen.command.keys.channels;
+    let count = match channels {
+        Channels::None | Channels::Free => 0,
+        Channels::First => 1,
+        Channels::All | Channels::Patterns => args.len(),
+    };
+    let is_pattern = channels == Channels::Patterns;
+    match args.from(1).take(count).find(|name| !rights.may_use_channel(name, is_pattern)) {
+        None => Ok(()),
+        Some(name) => Err(Refused::Channel(name)),
     }
 }
 
@@ -72,6 +87,7 @@ fn note(call: &Call<'_>, chosen: Chosen, refused: Refused<'_>, is_in_multi: bool
     let (reason, object) = match refused {
         Refused::Command => (Reason::Command, name.as_bytes()),
         Refused::Key(key) => (Reason::Key, key),
+        Refused::Channel(name) => (Reason::Channel, name),
     };
     let client = call.client.peer.line().trim_end().to_owned();
     call.shared.acl.log.add(reason, is_in_multi, object, &call.client.login.user.name, client);
@@ -87,6 +103,9 @@ impl Refused<'_> {
             Refused::Key(_) => {
                 "NOPERM this user has no permissions to access one of the keys used as arguments".into()
             }
+            Refused::Channel(_) => {
+                "NOPERM this user has no permissions to access one of the channels used as arguments".into()
+            }
         }
     }
 
@@ -95,6 +114,7 @@ impl Refused<'_> {
         let why = match self {
             Refused::Command => "no permission to execute the command or subcommand",
             Refused::Key(_) => "no permission to touch the specified keys",
+            Refused::Channel(_) => "no permission to access one of the channels used as arguments",
         };
         format!(
             "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: {why}"
@@ -108,6 +128,9 @@ impl Refused<'_> {
                 format!("This user has no permissions to run the '{}' command", chosen.full_name()).into()
             }
             Refused::Key(key) => [b"This user has no permissions to access the '", key, b"' key"].concat(),
+            Refused::Channel(name) => {
+                [b"This user has no permissions to access the '", name, b"' channel"].concat()
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The subcommands of the commands that have some. A word that is not here is refused before the
 //! command sees it, and so is a wrong number of arguments.
 
-use super::definition::{ADMIN, CONNECTION, NO_MULTI, Subcommand};
+use super::definition::{ADMIN, CONNECTION, NO_MULTI, PUBSUB as OF_CHANNELS, Subcommand};
 
 const fn subcommand(name: &'static str, arity: i32, flags: u16) -> Subcommand {
     Subcommand { name, arity, flags }
@@ -57,4 +57,13 @@ pub(super) const CONFIG: &[Subcommand] = &[
     subcommand("resetstat", 2, ADMIN),
     subcommand("rewrite", 2, ADMIN),
     subcommand("set", -4, ADMIN),
+];
+
+pub(super) const PUBSUB: &[Subcommand] = &[
+    subcommand("channels", -2, OF_CHANNELS),
+    subcommand("help", 2, 0),
+    subcommand("numpat", 2, OF_CHANNELS),
+    subcommand("numsub", -2, OF_CHANNELS),
+    subcommand("shardchannels", -2, OF_CHANNELS),
+    subcommand("shardnumsub", -2, OF_CHANNELS),
 ];

@@ -1,8 +1,8 @@
 //! All commands, sorted by name, and COMMAND, which describes them.
 
 use super::definition::{
-    ADMIN, ADMIN_CATEGORY, AT_ONCE, BLOCKING, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, Keys,
-    METADATA, NO_AUTH, NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
+    ADMIN, ADMIN_CATEGORY, AT_ONCE, BLOCKING, CONNECTION, Call, Channels, Command, DANGEROUS, FAST, GROWS,
+    Keys, METADATA, NO_AUTH, NO_MULTI, ONCE, PUBSUB, READ, RETURNS, Run, Subcommand, WRITE, takes,
 };
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sets::Combine;
@@ -11,11 +11,12 @@ use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
     acl, backup, bits, blocking_pops, client, config, connection, counters, expiry, hashes, info, keys,
-    lists, member_scan, multi, pop_first, random_members, rename, scan, set, sets, sorted_combine,
+    lists, member_scan, multi, pop_first, pubsub, random_members, rename, scan, set, sets, sorted_combine,
     sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
+use crate::pubsub::Kind;
 use crate::resp::{Args, Replies};
 use std::sync::LazyLock;
 
@@ -23,7 +24,7 @@ const READS: Access = Access { reads: true, writes: false };
 const WRITES: Access = Access { reads: false, writes: true };
 const BOTH: Access = Access { reads: true, writes: true };
 
-const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None };
+const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None, channels: Channels::None };
 const ONE: Keys = Keys { range: (1, 1, 1), ..NONE };
 const ALL: Keys = Keys { range: (1, -1, 1), ..NONE };
 const PAIRS: Keys = Keys { range: (1, -1, 2), ..NONE };
@@ -41,6 +42,15 @@ const COPIED: Keys = Keys { uses: Some((READS, WRITES)), ..MOVED };
 const MADE: Keys = Keys { range: (1, -1, 1), uses: Some((WRITES, READS)), ..NONE };
 const MADE_OF_ONE: Keys = Keys { range: (1, 2, 1), ..MADE };
 const MADE_OF_COUNTED: Keys = Keys { range: (1, 1, 1), counted_at: Some(2), ..MADE };
+
+/// Channels in place of keys. Those of shards are where a cluster looks for keys.
+const CHANNEL: Keys = Keys { channels: Channels::First, ..NONE };
+const CHANNELS: Keys = Keys { channels: Channels::All, ..NONE };
+const PATTERNS: Keys = Keys { channels: Channels::Patterns, ..NONE };
+const LEFT: Keys = Keys { channels: Channels::Free, ..NONE };
+const SHARD: Keys = Keys { channels: Channels::First, ..ONE };
+const SHARDS: Keys = Keys { channels: Channels::All, ..ALL };
+const LEFT_SHARDS: Keys = Keys { channels: Channels::Free, ..ALL };
 
 /// A function that does a command; behind `;` stands what else it is given, before its answers.
 macro_rules! run {
@@ -172,9 +182,13 @@ commands! {
     "pexpire" Data(expiry::expire; MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set a key's time to live in milliseconds";
     "pexpireat" Data(expiry::expire; UNIX_MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set the expiration for a key as a UNIX timestamp specified in milliseconds";
     "pexpiretime" Data(expiry::expires; UNIX_MILLISECONDS) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key in milliseconds";
-    "ping" Plain(connection::ping) -1 FAST, NONE, "1.0.0" "connection" "Ping the server";
+    "ping" Plain(connection::ping) -1 ONCE | FAST, NONE, "1.0.0" "connection" "Ping the server";
     "psetex" Data(set::set_expiring; MILLISECONDS) 4 WRITE | GROWS | GROWS, ONE, "2.6.0" "string" "Set the value and expiration in milliseconds of a key";
+    "psubscribe" Plain(pubsub::subscribe; Kind::Pattern) -2 PUBSUB | ONCE, PATTERNS, "2.0.0" "pubsub" "Listen for messages published to channels matching the given patterns";
     "pttl" Data(expiry::expires; MILLISECONDS) 2 READ | FAST, ONE, "2.6.0" "generic" "Get the time to live for a key in milliseconds";
+    "publish" Plain(pubsub::publish; Kind::Channel) 3 PUBSUB | ONCE | FAST, CHANNEL, "2.0.0" "pubsub" "Post a message to a channel";
+    "pubsub" Plain(pubsub::pubsub) -2 ONCE, NONE, "2.8.0" "pubsub" "A container for Pub/Sub commands" => PUBSUB;
+    "punsubscribe" Plain(pubsub::unsubscribe; Kind::Pattern) -1 PUBSUB | ONCE, LEFT, "2.0.0" "pubsub" "Stop listening for messages posted to channels matching the given patterns";
     "quit" Plain(connection::quit) -1 FAST | NO_AUTH | AT_ONCE, NONE, "1.0.0" "connection" "Close the connection";
     "randomkey" Data(keys::random) 1 READ, NONE, "1.0.0" "generic" "Return a random key from the keyspace";
     "rename" Data(rename::rename; false) 3 WRITE, MOVED, "1.0.0" "generic" "Rename a key";
@@ -204,18 +218,23 @@ commands! {
     "smismember" Data(sets::smismember) -3 READ | FAST, ONE, "6.2.0" "set" "Returns the membership associated with the given elements for a set";
     "smove" Data(sets::smove) 4 WRITE | FAST, MOVED, "1.0.0" "set" "Move a member from one set to another";
     "spop" Data(sets::spop) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "set" "Remove and return one or multiple random members from a set";
+    "spublish" Plain(pubsub::publish; Kind::Shard) 3 PUBSUB | ONCE | FAST, SHARD, "7.0.0" "pubsub" "Post a message to a shard channel";
     "srandmember" Data(random_members::srandmember) -2 READ, ONE, "1.0.0" "set" "Get one or multiple random members from a set";
     "srem" Data(sets::srem) -3 WRITE | FAST, ONE, "1.0.0" "set" "Remove one or more members from a set";
     "sscan" Data(member_scan::sscan) -3 READ, ONE, "2.8.0" "set" "Incrementally iterate Set elements";
+    "ssubscribe" Plain(pubsub::subscribe; Kind::Shard) -2 PUBSUB | ONCE, SHARDS, "7.0.0" "pubsub" "Listen for messages published to the given shard channels";
     "strlen" Data(strings::strlen) 2 READ | METADATA | FAST, ONE, "2.2.0" "string" "Get the length of the value stored in a key";
+    "subscribe" Plain(pubsub::subscribe; Kind::Channel) -2 PUBSUB | ONCE, CHANNELS, "2.0.0" "pubsub" "Listen for messages published to the given channels";
     "substr" Data(strings::get_range) 4 READ, ONE, "1.0.0" "string" "Get a substring of the string stored at a key";
     "sunion" Data(sets::combine; Combine::Union) -2 READ, ALL, "1.0.0" "set" "Add multiple sets";
     "sunionstore" Data(sets::combine_into; Combine::Union) -3 WRITE | GROWS, MADE, "1.0.0" "set" "Add multiple sets and store the resulting set in a key";
+    "sunsubscribe" Plain(pubsub::unsubscribe; Kind::Shard) -1 PUBSUB | ONCE, LEFT_SHARDS, "7.0.0" "pubsub" "Stop listening for messages posted to the given shard channels";
     "time" Plain(info::time) 1 FAST, NONE, "2.6.0" "server" "Return the current server time";
     "touch" Data(keys::exists) -2 READ | METADATA | FAST, ALL, "3.2.1" "generic" "Alters the last access time of a key(s). Returns the number of existing keys specified.";
     "ttl" Data(expiry::expires; SECONDS) 2 READ | FAST, ONE, "1.0.0" "generic" "Get the time to live for a key in seconds";
     "type" Data(keys::kind) 2 READ | METADATA | FAST, ONE, "1.0.0" "generic" "Determine the type stored at key";
     "unlink" Data(keys::del) -2 WRITE | FAST, ALL, "4.0.0" "generic" "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.";
+    "unsubscribe" Plain(pubsub::unsubscribe; Kind::Channel) -1 PUBSUB | ONCE, LEFT, "2.0.0" "pubsub" "Stop listening for messages posted to the given channels";
     "unwatch" Plain(multi::unwatch) 1 FAST, NONE, "2.2.0" "transactions" "Forget about all watched keys";
     "wait" Plain(connection::wait) 3 CONNECTION, NONE, "3.0.0" "generic" "Wait for the synchronous replication of all the write commands sent in the context of the current connection";
     "watch" Outer(multi::watch) -2 FAST | AT_ONCE, ALL, "2.2.0" "transactions" "Watch the given keys to determine execution of the MULTI/EXEC block";
@@ -322,6 +341,7 @@ fn categories(flags: u16, group: Option<&str>) -> Categories {
         (ADMIN | DANGEROUS, "dangerous"),
         (CONNECTION, "connection"),
         (BLOCKING, "blocking"),
+        (PUBSUB, "pubsub"),
     ];
     let mut names: Vec<&str> =
         by_flag.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect();
@@ -385,7 +405,7 @@ fn get_keys(args: Args<'_>, out: &mut Replies) {
     }
 }
 
-const FLAGS: [(u16, &str); 8] = [
+const FLAGS: [(u16, &str); 9] = [
     (WRITE, "write"),
     (GROWS, "denyoom"),
     (READ, "readonly"),
@@ -394,6 +414,7 @@ const FLAGS: [(u16, &str); 8] = [
     (NO_MULTI, "no_multi"),
     (ADMIN, "admin"),
     (BLOCKING, "blocking"),
+    (PUBSUB, "pubsub"),
 ];
 
 fn details(command: &Command, out: &mut Replies) {

@@ -31,10 +31,10 @@ fn serve(mut connection: Connection) {
     loop {
         match connection.turn() {
             Turn::Read if !connection.listens() => {}
-            Turn::Crowded if !connection.is_behind() => connection.wait_for_room(),
-            // The next read may wait for a client that waits for its answers.
-            Turn::Again if !connection.is_behind() => {}
             Turn::Over => return,
+            // The next read may wait for a client that waits for its answers, or for a message.
+            Turn::Crowded if !connection.is_behind() && !connection.listens() => connection.wait_for_room(),
+            Turn::Again if !connection.is_behind() && !connection.listens() => {}
             turn => match go_on(&mut connection, turn) {
                 Ok(Turn::Over) | Err(_) => return,
                 Ok(_) => {}

@@ -127,6 +127,16 @@ impl Replies {
         self.bytes.len()
     }
 
+    /// Takes away what was answered since.
+    pub(crate) fn split_off(&mut self, mark: usize) -> Vec<u8> {
+        self.bytes.split_off(mark)
+    }
+
+    /// Answers that were [taken away](Replies::split_off).
+    pub(crate) fn append(&mut self, encoded: &[u8]) {
+        self.bytes.extend_from_slice(encoded);
+    }
+
     /// Takes back what was answered since.
     pub(crate) fn cut(&mut self, mark: usize) {
         self.bytes.truncate(mark);
@@ -239,6 +249,21 @@ impl Replies {
     /// Begins an answer that consists of the next `count` answers.
     pub fn array(&mut self, count: usize) {
         self.length(b'*', count);
+    }
+
+    /// Begins what the client has not asked for just now, and consists of the next `count` answers.
+    pub fn push(&mut self, count: usize) {
+        self.length(self.push_kind(), count);
+    }
+
+    fn push_kind(&self) -> u8 {
+        if self.version == Version::Two { b'*' } else { b'>' }
+    }
+
+    /// A push that was encoded in either version. They differ in the first byte.
+    pub(crate) fn encoded_push(&mut self, encoded: &[u8]) {
+        self.bytes.push(self.push_kind());
+        self.bytes.extend_from_slice(&encoded[1..]);
     }
 
     /// Begins an answer that consists of the next `count` answers, in any order.
