@@ -1,20 +1,24 @@
 // The usual calls of Jedis, unchanged: `Client HOST PORT`.
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import redis.clients.jedis.AbstractTransaction;
 import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisPool;
 import redis.clients.jedis.JedisPoolConfig;
 import redis.clients.jedis.JedisPooled;
+import redis.clients.jedis.JedisPubSub;
 import redis.clients.jedis.Pipeline;
 import redis.clients.jedis.Response;
 import redis.clients.jedis.Transaction;
 import redis.clients.jedis.exceptions.JedisConnectionException;
+import redis.clients.jedis.args.ListDirection;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.params.ClientKillParams;
 import redis.clients.jedis.params.ScanParams;
@@ -198,15 +202,82 @@ public class Client {
         is(r.spop("set:v", 3).size(), 3);
     }
 
+    static void queues(Jedis r) throws Exception {
+        Set<String> taken = ConcurrentHashMap.newKeySet();
+        Throwable[] failed = new Throwable[1];
+        Thread[] threads = new Thread[4];
+        for (int number = 0; number < threads.length; number++) {
+            threads[number] = new Thread(() -> {
+                try (Jedis own = new Jedis(host, port)) {
+                    while (true) {
+                        String item = own.blpop(0, "queue:a", "queue:b", "queue:end").get(1);
+                        if (item.equals("end")) return;
+                        taken.add(item);
+                    }
+                }
+            });
+            threads[number].setUncaughtExceptionHandler((thread, error) -> failed[0] = error);
+            threads[number].start();
+        }
+        for (int i = 0; i < 400; i++) r.rpush("queue:" + "ab".charAt(i % 2), "" + i);
+        r.rpush("queue:end", "end", "end", "end", "end");
+        for (Thread thread : threads) thread.join();
+        is(failed[0], null);
+        is(taken.size(), 400);
+        is(r.blpop(0.01, "queue:none"), null);
+        r.rpush("queue:a", "x");
+        is(r.blmove("queue:a", "queue:b", ListDirection.LEFT, ListDirection.RIGHT, 1), "x");
+        is(r.brpop(1, "queue:b"), List.of("queue:b", "x"));
+        r.zadd("queue:z", 1, "a");
+        is(r.bzpopmin(1, "queue:z").getValue().getElement(), "a");
+    }
+
+    static void channels(Jedis r) throws Exception {
+        List<String> came = new ArrayList<>();
+        Throwable[] failed = new Throwable[1];
+        JedisPubSub own = new JedisPubSub() {
+            @Override
+            public void onMessage(String channel, String message) {
+                came.add(channel + " " + message);
+            }
+
+            @Override
+            public void onPMessage(String pattern, String channel, String message) {
+                came.add(pattern + " " + channel + " " + message);
+                if (message.equals("end")) {
+                    unsubscribe();
+                    punsubscribe();
+                }
+            }
+
+            @Override
+            public void onSubscribe(String channel, int count) {
+                try {
+                    psubscribe("n*");
+                } catch (RuntimeException error) {
+                    failed[0] = error;
+                }
+            }
+        };
+        Thread thread = new Thread(() -> {
+            try (Jedis listening = new Jedis(host, port)) {
+                listening.subscribe(own, "news");
+            }
+        });
+        thread.setUncaughtExceptionHandler((it, error) -> failed[0] = error);
+        thread.start();
+        while (r.pubsubNumPat() == 0 && failed[0] == null) Thread.sleep(1);
+        is(r.publish("news", "hello"), 2L);
+        is(r.publish("none", "end"), 1L);
+        thread.join();
+        is(failed[0], null);
+        is(came, List.of("news hello", "n* news hello", "n* none end"));
+        is(r.pubsubChannels().size(), 0);
+    }
+
     static void theServer(Jedis r) {
         is(r.info().contains("redis_version:"), true);
         is(r.dbSize() > 0, true);
-        try {
-            r.publish("channel", "message");
-            throw new AssertionError("there are channels: test them");
-        } catch (JedisDataException error) {
-            is(error.getMessage().contains("unknown command"), true);
-        }
         is(r.flushDB(), "OK");
         is(r.dbSize(), 0L);
     }
@@ -223,6 +294,8 @@ public class Client {
             pipelinesAndScans(r);
             connections(r);
             listsAndSets(r);
+            queues(r);
+            channels(r);
             theServer(r);
         }
         System.out.println("done");
