@@ -113,8 +113,8 @@ fn disconnect(call: &mut Call<'_>, user: &Arc<User>) {
     call.shared.peers.filter(|peer| peer.is_of(user)).iter().for_each(|peer| end(call, peer));
 }
 
-/// Ends the connections of a user that subscribe to what the user has no right to any more. A client
-/// that subscribes at the same time sees to that itself (`pubsub.rs`).
+/// Ends the connections of a user that subscribe to what the user has no right to any more. A
+/// connection that subscribes at the same time sees to that itself (`pubsub.rs`).
 fn disconnect_subscribers(call: &mut Call<'_>, user: &Arc<User>) {
     let rights = user.rights();
     let allows = |kind: Kind, name: &[u8]| rights.may_use_channel(name, kind == Kind::Pattern);

@@ -38,7 +38,8 @@ pub(super) fn discard(call: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
     out.ok();
 }
 
-/// Refuses a command that the client may not do now. EXEC then runs nothing; also if EXEC itself is refused.
+/// Refuses a command that the client may not do now. EXEC then runs nothing; also if EXEC itself is
+/// refused.
 #[cold]
 pub(super) fn refuse(call: &mut Call<'_>, chosen: Chosen, why: &str, out: &mut Replies) {
     call.client.refuse();

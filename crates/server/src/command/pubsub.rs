@@ -1,8 +1,9 @@
 //! SUBSCRIBE, UNSUBSCRIBE, PUBLISH and their kin, and PUBSUB, which tells about them.
 //!
-//! A client that has a message of its own to send, an answer to SUBSCRIBE or what it has published
-//! itself, gets its whole mailbox at once (`deliver`). A client that wants no answers gets it behind
-//! its command: pushes are no answers.
+//! After a command that has put something into the client's own mailbox, an answer or a message,
+//! the client gets all that is in it. So it has a push in the middle of what EXEC answers only where
+//! it has one with Redis. A client that wants no answers (CLIENT REPLY) gets its mailbox, too,
+//! because pushes are no answers.
 
 use super::definition::{Answers, Call, Chosen, Client};
 use super::syntax::{help, is};

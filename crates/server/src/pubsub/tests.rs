@@ -53,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who subscribes to what.
+/// Client, kind and name of each subscription.
 type Model = BTreeSet<(usize, usize, &'static str)>;
 
 fn count(model: &Model, client: usize, kind: Kind) -> i64 {
