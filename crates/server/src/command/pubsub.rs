@@ -1,9 +1,9 @@
 //! SUBSCRIBE, UNSUBSCRIBE, PUBLISH and their kin, and PUBSUB, which tells about them.
 //!
 //! After a command that has put something into the client's own mailbox, an answer or a message,
-//! the client gets all that is in it. So it has a push in the middle of what EXEC answers only where
-//! it has one with Redis. A client that wants no answers (CLIENT REPLY) gets its mailbox, too,
-//! because pushes are no answers.
+//! the client gets all that is in it. So a push is in the middle of what EXEC answers only where it
+//! is with Redis. A client that wants no answers (CLIENT REPLY) gets its mailbox, too: pushes are no
+//! answers.
 
 use super::definition::{Answers, Call, Chosen, Client};
 use super::syntax::{help, is};
