@@ -2,8 +2,8 @@
 //!
 //! After a command that has put something into the client's own mailbox, an answer or a message,
 //! the client gets all that is in it. So a push is in the middle of what EXEC answers only where it
-//! is with Redis. A client that wants no answers (CLIENT REPLY) gets its mailbox, too: pushes are no
-//! answers.
+//! is with Redis. A client that wants no answers (CLIENT REPLY) gets its mailbox, too: pushes are
+//! no answers.
 
 use super::definition::{Answers, Call, Chosen, Client};
 use super::syntax::{help, is};
