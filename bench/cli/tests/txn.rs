@@ -137,6 +137,33 @@ fn a_client_of_one_thread_sets_each_key_once_and_has_a_ratio_for_each_figure() {
     assert_eq!(of_case.count(), 3 * 5, "{:?}", report.ratios);
 }
 
+/// Without redis-server there is nothing to compare with, and a note says what to install.
+#[test]
+fn messages_go_there_and_back_by_lists_and_by_channels() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = bench(folder.path(), &["--part", "messages"]);
+    if report.notes.iter().any(|note| note.starts_with("messages: left out: redis-server: ")) {
+        assert!(report.runs.is_empty());
+        return testing::skip("redis-server is not installed");
+    }
+    let alone = "messages between 25 pairs of clients";
+    assert_eq!(report.cases(), [alone.to_owned(), format!("{alone}, beside 8 busy processes")]);
+    for case in report.cases() {
+        assert_eq!(report.variants(&case), ["redis-server", "manx", "manx, threads"]);
+        let of_case = report.ratios.iter().filter(|ratio| ratio.case == case);
+        assert_eq!(of_case.count(), 2 * 5, "{:?}", report.ratios);
+    }
+    for run in &report.runs {
+        let counts: BTreeMap<String, Counts> =
+            serde_json::from_str(run.output.as_ref().unwrap().get()).unwrap();
+        for (phase, start) in [("BLPOP", "queue_"), ("PUBLISH", "publish_")] {
+            let of = |figure: &str| run.values[&format!("{start}{figure}")];
+            assert!(of("per_s") > 0.0 && of("max_ns") >= of("p999_ns"), "{} {phase}", run.variant);
+            assert_eq!(counts[phase].max_ns as f64, of("max_ns"), "{} {phase}", run.variant);
+        }
+    }
+}
+
 #[test]
 fn a_transaction_that_only_reads_is_measured_beside_others() {
     let folder = tempfile::tempdir().unwrap();

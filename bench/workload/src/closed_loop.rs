@@ -64,6 +64,10 @@ impl<S: Read + Write> Connection<S> {
         Ok(())
     }
 
+    pub(crate) fn into_stream(self) -> S {
+        self.stream
+    }
+
     fn cleared(&mut self) -> &mut Exchange {
         self.current.request.clear();
         self.current.answer.clear();
@@ -93,21 +97,21 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// Serves the connections: `next` writes a connection's next request, is told the time, and returns
-/// false if there is none; `answered` is told of each answer.
+/// Serves the connections: `next` writes the next request of the connection of this place, is told
+/// the time, and returns false if there is none; `answered` is told of each answer.
 ///
 /// # Errors
 /// A connection is broken, another answer comes, or none; or the user interrupts.
 pub(crate) fn serve<S: Read + Write + AsRawFd>(
     connections: &mut [Connection<S>],
-    mut next: impl FnMut(&mut Exchange, u64) -> bool,
+    mut next: impl FnMut(usize, &mut Exchange, u64) -> bool,
     mut answered: impl FnMut(Answered),
 ) -> Result<(), String> {
     let epoll = Epoll::new().map_err(number)?;
     let mut open = 0;
     for (at, one) in connections.iter_mut().enumerate() {
         epoll.add(one.stream.as_raw_fd(), at as u64, Interest::Reading).map_err(number)?;
-        if next(one.cleared(), clock::now_ns()) {
+        if next(at, one.cleared(), clock::now_ns()) {
             one.send()?;
             open += 1;
         }
@@ -129,7 +133,7 @@ pub(crate) fn serve<S: Read + Write + AsRawFd>(
             }
             last_ns = clock::now_ns();
             answered(Answered { connection, begin_ns: one.begin_ns, end_ns: last_ns });
-            if next(one.cleared(), last_ns) { one.send()? } else { open -= 1 }
+            if next(connection, one.cleared(), last_ns) { one.send()? } else { open -= 1 }
         }
     }
     Ok(())
@@ -179,7 +183,8 @@ mod tests {
         connections.iter_mut().for_each(|one| one.ask(|exchange| echo(exchange, b"hello")).unwrap());
         for requests in [0, 2, 100] {
             let (mut sent, mut all) = (0, Vec::new());
-            let next = |exchange: &mut Exchange, now_ns| {
+            let next = |at, exchange: &mut Exchange, now_ns| {
+                assert!(at < 3);
                 assert!(exchange.request.is_empty() && exchange.answer.is_empty() && now_ns > 0);
                 echo(exchange, b"a request");
                 sent += 1;
@@ -196,7 +201,7 @@ mod tests {
     fn another_answer_ends_the_loop() {
         let mut connections = echoes(2, Some(b'!'));
         let mut texts = [&b"a"[..], b"b", b"so!", b"d"].into_iter();
-        let next = |exchange: &mut Exchange, _| texts.next().map(|text| echo(exchange, text)).is_some();
+        let next = |_, exchange: &mut Exchange, _| texts.next().map(|text| echo(exchange, text)).is_some();
         let told = serve(&mut connections, next, |_| {}).unwrap_err();
         assert!(told.ends_with("?' in the answer to 'so!'"), "{told}");
     }

@@ -11,10 +11,10 @@
 //! | [`records`] | how the driver draws records, and what a value has room for |
 //! | [`arguments`], [`drive`](mod@drive) | the arguments of a measured process; our stores as the driver calls them |
 //! | [`subject`], [`store`] | the interface of a measured store, and Manx's store behind it |
-//! | [`remote`], [`resp`], `serving` | a server behind it; the server's protocol; a server while it runs |
+//! | [`remote`], [`resp`], `exchanges`, `serving` | a server behind it; the server's protocol, read and known; a server while it runs |
 //! | [`reads`] | the cost of a read-only transaction |
 //! | `plan`, [`peers`], [`part`], `cases` | how a case is measured; what is measured; the parts; names |
-//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `client`, `served`, `memory`, `churn` | the parts |
+//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `client`, `messages`, `served`, `memory`, `churn` | the parts |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 
 mod allocation;
@@ -26,8 +26,10 @@ mod conclude;
 mod draw;
 pub mod drive;
 mod durable;
+mod exchanges;
 mod judge;
 mod memory;
+mod messages;
 pub mod part;
 pub mod peers;
 mod plan;
@@ -80,10 +82,11 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     if wants(&[Part::Ycsb]) {
         peers.others(&setup.compiler, bench)?;
     }
-    bench.note(format!(
-        "CPUs {}; a closed loop with service latencies; values of {} bytes",
-        setup.cpus, setup.value_bytes
-    ));
+    // Other parts have values of their own.
+    let drawn = [Part::Allocation, Part::Timeline, Part::Ycsb, Part::Durable, Part::Served];
+    let values = wants(&drawn).then(|| format!("; values of {} bytes", setup.value_bytes));
+    let values = values.unwrap_or_default();
+    bench.note(format!("CPUs {}; a closed loop with service latencies{values}", setup.cpus));
     if boosted {
         if let Err(why) = child::autogroup() {
             bench.note(format!(

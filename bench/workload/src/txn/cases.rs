@@ -13,6 +13,13 @@ pub const SERVED: &str = "server, 50 connections";
 /// The same on a machine that has other things to do.
 pub const SERVED_BUSY: &str = "server, 50 connections, beside 8 busy processes";
 
+/// Messages between clients of a server.
+pub const MESSAGES: &str = "messages between 25 pairs of clients";
+/// The same on a machine that has other things to do.
+pub const MESSAGES_BUSY: &str = "messages between 25 pairs of clients, beside 8 busy processes";
+/// Processes that compute.
+pub const BUSY: usize = 8;
+
 /// The update workload, as the drivers name it.
 pub const CHANGE: &str = "change";
 

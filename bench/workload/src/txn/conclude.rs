@@ -1,8 +1,8 @@
 //! What the runs mean: a table for each case, and the targets.
 
-use super::cases::{CLIENT, MANX, MEMORY, SERVED, SERVED_BUSY, TIMELINE};
-use super::client::{self, PHASES};
+use super::cases::{CLIENT, MANX, MEMORY, MESSAGES, MESSAGES_BUSY, SERVED, SERVED_BUSY, TIMELINE};
 use super::judge::figure;
+use super::{client, messages};
 use crate::{boosted, verdict};
 use report::{Report, Sheet};
 
@@ -21,6 +21,10 @@ const READS: &str = "
 const SERVERS: &str = "
     server = version | runs [] = count *max_ns | command = part | requests = *per_s
     p50 = *p50_ns | p99 = *p99_ns | p99.9 = *p999_ns | max = *max_ns | worst max = worst *max_ns";
+/// The latencies are those of the way there and back.
+const SENT: &str = "
+    server = version | runs [] = count *max_ns | by = part | messages = *per_s
+    p50 = *p50_ns | p99 = *p99_ns | p99.9 = *p999_ns | max = *max_ns | worst max = worst *max_ns";
 
 /// Of the process, as the kernel counts it.
 const MEMORIES: &str = "
@@ -36,7 +40,8 @@ pub fn conclude(report: &mut Report) {
     for case in others.iter().filter(|case| *case != TIMELINE) {
         let sheet = match case.as_str() {
             SERVED | SERVED_BUSY => Sheet::new(SERVERS).parts(&[("SET", "set_"), ("GET", "get_")]),
-            client if client.starts_with(CLIENT) => Sheet::new(SERVERS).parts(&PHASES),
+            client if client.starts_with(CLIENT) => Sheet::new(SERVERS).parts(&client::PHASES),
+            MESSAGES | MESSAGES_BUSY => Sheet::new(SENT).parts(&messages::PHASES),
             memory if memory.starts_with(MEMORY) => Sheet::new(MEMORIES),
             _ => Sheet::new(ENGINES).over(MANX).own(&boost),
         };
@@ -49,6 +54,9 @@ pub fn conclude(report: &mut Report) {
     }
     for case in others.iter().filter(|case| case.starts_with(CLIENT)) {
         verdict::compare(report, &client::compared(case));
+    }
+    for case in others.iter().filter(|case| [MESSAGES, MESSAGES_BUSY].contains(&case.as_str())) {
+        verdict::compare(report, &messages::compared(case));
     }
     verdict::judge(report, figure);
 }

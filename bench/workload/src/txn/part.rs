@@ -15,6 +15,8 @@ crate::parts::parts! {
     Server = "server" by server,
     /// The same, asked by a client that costs little.
     Client = "client" by client,
+    /// Messages that clients of both leave for each other and wait for.
+    Messages = "messages" by messages,
     /// YCSB's workloads and the update workload through both.
     Served = "served" by served,
     /// How much memory both take.

@@ -9,15 +9,15 @@
 
 mod benchmark;
 
-use super::cases::{REDIS, SERVED, SERVED_BUSY};
+use super::cases::{BUSY, REDIS, SERVED, SERVED_BUSY};
 use super::judge;
 use super::plan::Plan;
-use super::serving::{self, COMPARED, Server, ask, free_port, missing};
+use super::serving::{self, COMPARED, Server, ask, free_port, may_hurry, missing};
 use crate::child;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use report::Report;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// Requests of a run for each second that it is to take, of both commands together.
@@ -25,8 +25,6 @@ const REQUESTS_PER_S: f64 = 40_000.0;
 const CONNECTIONS: u32 = 50;
 const VALUE_BYTES: u32 = 100;
 const KEYS: u32 = 100_000;
-/// Processes that compute.
-const BUSY: usize = 8;
 const SLACK: Duration = Duration::from_secs(120);
 
 impl Plan {
@@ -71,10 +69,4 @@ impl Plan {
         })?;
         Ok(Sample { values, output: None })
     }
-}
-
-/// Whether a program may be started in the real-time class.
-fn may_hurry() -> bool {
-    let tried = Command::new("chrt").args(["-f", "1", "true"]).stderr(Stdio::null()).status();
-    tried.is_ok_and(|status| status.success())
 }

@@ -94,6 +94,12 @@ pub(super) fn busy() -> Result<Running, Error> {
     Running::spawn(shell("while :; do :; done"))
 }
 
+/// Whether a program may be started in the real-time class.
+pub(super) fn may_hurry() -> bool {
+    let tried = Command::new("chrt").args(["-f", "1", "true"]).stderr(Stdio::null()).status();
+    tried.is_ok_and(|status| status.success())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -79,7 +79,7 @@ fn serve(
     mut dice: Dice,
 ) -> Result<Driven, String> {
     let mut driven = Driven { latencies: Histogram::new(), operations: vec![0; share.len()] };
-    let next = |exchange: &mut Exchange, now_ns| {
+    let next = |_, exchange: &mut Exchange, now_ns| {
         let goes_on = now_ns < to;
         if goes_on {
             write(exchange, dice.below(KEYS), dice.unit() < GETS);

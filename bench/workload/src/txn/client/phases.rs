@@ -13,13 +13,13 @@
 //! 3. Each connection has asked `PING` before, so no phase pays for accepting connections.
 //! 4. At the end the server must have as many keys more (`DBSIZE`) as the first phase has set.
 
-use super::super::resp;
-use crate::closed_loop::{self, ANSWERED, Connection, Exchange, broken};
+use super::super::exchanges::{array, bulk, connect, count, ping};
+use crate::closed_loop::{self, Connection, Exchange};
 use fastrand::Rng;
 use platform::clock;
 use report::Histogram;
 use std::io::Write;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::TcpStream;
 
 /// The phases, and how the names of their figures begin.
 pub(in crate::txn) const PHASES: [(&str, &str); 3] = [("SET, new", "new_"), ("SET", "set_"), ("GET", "get_")];
@@ -55,7 +55,8 @@ pub(super) fn drive(port: u16, load: Load) -> Result<[Phase; 3], String> {
     rng.shuffle(&mut new);
     let mut new = new.into_iter();
     let before = count(port)?;
-    let mut all = (0..load.connections).map(|_| connect(port)).collect::<Result<Vec<_>, _>>()?;
+    let mut all =
+        (0..load.connections).map(|_| connect(port).map(Connection::new)).collect::<Result<Vec<_>, _>>()?;
     all.iter_mut().try_for_each(|one| one.ask(ping))?;
     let first = phase(&mut all, set, |_| new.next())?;
     let time_ns = (load.seconds * clock::SECOND_NS as f64) as u64;
@@ -79,7 +80,7 @@ fn phase(
 ) -> Result<Phase, String> {
     let (begin_ns, mut latencies) = (clock::now_ns(), Histogram::new());
     let mut end_ns = begin_ns;
-    let next = |exchange: &mut Exchange, now_ns| next(now_ns).map(|key| write(exchange, key)).is_some();
+    let next = |_, exchange: &mut Exchange, now_ns| next(now_ns).map(|key| write(exchange, key)).is_some();
     closed_loop::serve(all, next, |answered| {
         latencies.record(answered.end_ns - answered.begin_ns);
         end_ns = answered.end_ns;
@@ -88,39 +89,15 @@ fn phase(
     Ok(Phase { latencies, per_s })
 }
 
-fn connect(port: u16) -> Result<Connection<TcpStream>, String> {
-    let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(broken)?;
-    stream.set_nodelay(true).map_err(broken)?;
-    stream.set_read_timeout(Some(ANSWERED)).map_err(broken)?;
-    stream.set_write_timeout(Some(ANSWERED)).map_err(broken)?;
-    Ok(Connection::new(stream))
-}
-
-/// The number of keys that the server has.
-fn count(port: u16) -> Result<i64, String> {
-    let mut connection = resp::Connection::open(port)?;
-    connection.ask(&[b"DBSIZE"])?;
-    connection.send()?;
-    connection.integer()
-}
-
-fn ping(Exchange { request, answer }: &mut Exchange) {
-    word(request, b'*', 1);
-    bulk(request, b"PING");
-    answer.extend(b"+PONG\r\n");
-}
-
 fn set(Exchange { request, answer }: &mut Exchange, key: u32) {
     let (key, value) = record(key);
-    word(request, b'*', 3);
-    [&b"SET"[..], &key, &value].into_iter().for_each(|text| bulk(request, text));
+    array(request, &[b"SET", &key, &value]);
     answer.extend(b"+OK\r\n");
 }
 
 fn get(Exchange { request, answer }: &mut Exchange, key: u32) {
     let (key, value) = record(key);
-    word(request, b'*', 2);
-    [&b"GET"[..], &key].into_iter().for_each(|text| bulk(request, text));
+    array(request, &[b"GET", &key]);
     bulk(answer, &value);
 }
 
@@ -131,23 +108,12 @@ fn record(key: u32) -> ([u8; KEY_BYTES], [u8; VALUE_BYTES]) {
     (name, std::array::from_fn(|at| name[at % KEY_BYTES]))
 }
 
-fn word(to: &mut Vec<u8>, kind: u8, number: usize) {
-    to.push(kind);
-    write!(to, "{number}\r\n").expect("a vector takes what it is given");
-}
-
-fn bulk(to: &mut Vec<u8>, text: &[u8]) {
-    word(to, b'$', text.len());
-    to.extend(text);
-    to.extend(b"\r\n");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::HashMap;
     use std::io::{BufRead, BufReader};
-    use std::net::TcpListener;
+    use std::net::{Ipv4Addr, TcpListener};
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
     use std::sync::{Arc, Mutex};
     use std::thread;
