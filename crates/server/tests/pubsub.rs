@@ -361,7 +361,7 @@ fn messages_that_wait_count_as_buffers() {
         let it = &mut Client::to(&server);
         let slow = subscriber(&server, "c");
         publish_until_gone(it, "c");
-        assert_eq!(figure(&it.info("stats"), "evicted_clients"), 1);
+        until("it is counted", || figure(&it.info("stats"), "evicted_clients") == 1);
         until("its memory is freed", || figure(&it.info("memory"), "mem_clients_normal") < 500_000);
         drop(slow);
     }

@@ -1,4 +1,4 @@
-//! SUBSCRIBE, UNSUBSCRIBE, PUBLISH and their kin, and PUBSUB, which tells about them.
+//! SUBSCRIBE, UNSUBSCRIBE, PUBLISH and the like, and PUBSUB, which tells about them.
 //!
 //! After a command that has put something into the client's own mailbox, an answer or a message,
 //! the client gets all that is in it. So a push is in the middle of what EXEC answers only where it
