@@ -1,13 +1,11 @@
 //! Sorted sets: members, each with a score.
 
-use super::syntax::{SYNTAX, is};
+use super::syntax::{NOT_FLOAT, SYNTAX, is};
 use crate::collection::{Scores, SortedSet};
 use crate::fault::Fault;
 use crate::ops::{Enough, Ops};
 use crate::resp::{Args, Replies};
 use crate::scores;
-
-const NOT_FLOAT: &str = "ERR value is not a valid float";
 
 fn key(args: Args<'_>) -> &[u8] {
     args.get(1).unwrap_or_default()

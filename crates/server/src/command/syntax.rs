@@ -5,6 +5,7 @@ use crate::resp::{Args, Replies};
 
 pub(super) const SYNTAX: &str = "ERR syntax error";
 pub(super) const NO_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
 /// Whether an argument is this word, in any case.

@@ -125,6 +125,7 @@ commands! {
     "hget" Data(hashes::hget) 3 READ | FAST, ONE, "2.0.0" "hash" "Get the value of a hash field";
     "hgetall" Data(hashes::hgetall) 2 READ, ONE, "2.0.0" "hash" "Get all the fields and values in a hash";
     "hincrby" Data(hashes::hincrby) 4 WRITE | GROWS | RETURNS | FAST, ONE, "2.0.0" "hash" "Increment the integer value of a hash field by the given number";
+    "hincrbyfloat" Data(hashes::hincrbyfloat) 4 WRITE | GROWS | RETURNS | FAST, ONE, "2.6.0" "hash" "Increment the float value of a hash field by the given amount";
     "hkeys" Data(hashes::hkeys) 2 READ, ONE, "2.0.0" "hash" "Get all the fields in a hash";
     "hlen" Data(hashes::hlen) 2 READ | METADATA | FAST, ONE, "2.0.0" "hash" "Get the number of fields in a hash";
     "hmget" Data(hashes::hmget) -3 READ | FAST, ONE, "2.0.0" "hash" "Get the values of all the given hash fields";
@@ -137,6 +138,7 @@ commands! {
     "hvals" Data(hashes::hvals) 2 READ, ONE, "2.0.0" "hash" "Get all the values in a hash";
     "incr" Data(counters::add; 1) 2 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by one";
     "incrby" Data(counters::incr_by) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by the given amount";
+    "incrbyfloat" Data(counters::incr_by_float) 3 WRITE | GROWS | RETURNS | FAST, ONE, "2.6.0" "string" "Increment the float value of a key by the given amount";
     "info" Plain(info::info) -1 DANGEROUS, NONE, "1.0.0" "server" "Get information and statistics about the server";
     "keys" Data(scan::keys) 2 READ | DANGEROUS, NONE, "1.0.0" "generic" "Find all keys matching the given pattern";
     "lastsave" Plain(backup::lastsave) 1 ADMIN_CATEGORY | DANGEROUS | FAST, NONE, "1.0.0" "server" "Get the UNIX time stamp of the last successful save to disk";
