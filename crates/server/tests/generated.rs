@@ -72,3 +72,52 @@ fn sums_of_numbers_with_a_fraction_are_those_of_redis() {
         }
     });
 }
+
+/// Of one bit to 64, or now and then of none or too many.
+fn bit_field(dice: &mut Rng) -> String {
+    let kind = any(dice, &["i", "u", "i", "u", "i", "u", "I", "x"]);
+    let hash = any(dice, &["", "", "#"]);
+    let at = [20, 70, 300][dice.usize(..3)];
+    let bits = if dice.bool() { dice.u32(1..=64) } else { [1, 8, 63, 64, 65, 0][dice.usize(..6)] };
+    format!("{kind}{bits} {hash}{}", dice.u32(..at))
+}
+
+fn integer(dice: &mut Rng) -> i64 {
+    let bits = dice.u32(..64);
+    let near = [i64::MAX, i64::MIN, 0, -1, 1][dice.usize(..5)];
+    if dice.bool() { near >> bits } else { dice.i64(..) >> bits }
+}
+
+#[test]
+fn numbers_among_bits_are_those_of_redis() {
+    compare(6_000, |dice| {
+        let key = any(dice, &["a", "b", "c", "d"]);
+        match dice.u32(..20) {
+            0 => format!("SET {key} {}", any(dice, &["hello", "x", "0123456789abcdefghij"])),
+            1 => format!("GET {key}"),
+            2 => {
+                let [one, two] = [any(dice, &["a", "b", "c"]), any(dice, &["a", "b", "none"])];
+                let how = any(dice, &["AND", "or", "XOR", "NOT", "what"]);
+                let rest = any(dice, &["", " a", " b c"]);
+                let two = if how == "NOT" { String::new() } else { format!(" {two}{rest}") };
+                format!("BITOP {how} {key} {one}{two}")
+            }
+            3 => {
+                let [one, two] = [bit_field(dice), bit_field(dice)];
+                format!("BITFIELD_RO {key} GET {one} GET {two}")
+            }
+            _ => {
+                let mut line = format!("BITFIELD {key}");
+                for _ in 0..dice.u32(1..5) {
+                    line += &match dice.u32(..8) {
+                        0 => format!(" GET {}", bit_field(dice)),
+                        1 | 2 => format!(" SET {} {}", bit_field(dice), integer(dice)),
+                        3 | 4 => format!(" OVERFLOW {}", any(dice, &["WRAP", "sat", "FAIL", "SAT", "FAIL"])),
+                        _ => format!(" INCRBY {} {}", bit_field(dice), integer(dice)),
+                    };
+                }
+                line
+            }
+        }
+    });
+}

@@ -8,7 +8,8 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `strings.rs`, `set.rs`, `counters.rs`, `bits.rs` | values: read, written, counted, and their bits |
+//! | `strings.rs`, `set.rs`, `counters.rs` | values: read, written and counted |
+//! | `bits.rs`, `bit_combine.rs`, `bit_fields.rs` | the bits of values, those of several, and numbers among them |
 //! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `member_scan.rs` | collections: their members, and which there are |
 //! | `pop_first.rs`, `random_members.rs` | collections: the first of several that is there, and members at random |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
@@ -23,6 +24,8 @@
 
 mod acl;
 mod backup;
+mod bit_combine;
+mod bit_fields;
 mod bits;
 mod client;
 mod config;

@@ -45,7 +45,11 @@ fn check_each<'a>(rights: &Rights, chosen: Chosen, args: Args<'a>) -> Result<(),
 fn access(chosen: Chosen, args: Args<'_>) -> Access {
     let returns =
         chosen.has(RETURNS) || chosen.command.name == "set" && args.from(3).any(|word| is(word, "get"));
-    Access { reads: chosen.has(READ) && !chosen.has(METADATA) || returns, writes: chosen.has(WRITE) }
+    let only_reads = chosen.command.name == "bitfield" && args.from(2).step_by(3).all(|word| is(word, "get"));
+    Access {
+        reads: chosen.has(READ) && !chosen.has(METADATA) || returns,
+        writes: chosen.has(WRITE) && !only_reads,
+    }
 }
 
 /// Whether the client may do a command. A refusal is noted in the log.

@@ -10,9 +10,9 @@ use super::sorted_combine::Then;
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
-    acl, backup, bits, client, config, connection, counters, expiry, hashes, info, keys, lists, member_scan,
-    multi, pop_first, random_members, rename, scan, set, sets, sorted_combine, sorted_ranges, sorted_sets,
-    strings, subcommands,
+    acl, backup, bit_combine, bit_fields, bits, client, config, connection, counters, expiry, hashes, info,
+    keys, lists, member_scan, multi, pop_first, random_members, rename, scan, set, sets, sorted_combine,
+    sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -36,6 +36,7 @@ const COPIED: Keys = Keys { uses: Some((READS, WRITES)), ..MOVED };
 /// The first one gets what is made of the others: of all, of one, or of as many as the second
 /// argument says.
 const MADE: Keys = Keys { range: (1, -1, 1), uses: Some((WRITES, READS)), ..NONE };
+const MADE_BEHIND: Keys = Keys { range: (2, -1, 1), ..MADE };
 const MADE_OF_ONE: Keys = Keys { range: (1, 2, 1), ..MADE };
 const MADE_OF_COUNTED: Keys = Keys { range: (1, 1, 1), counted_at: Some(2), ..MADE };
 
@@ -95,6 +96,9 @@ commands! {
     "auth" Plain(connection::auth) -2 FAST | NO_AUTH, NONE, "1.0.0" "connection" "Authenticate to the server";
     "bgsave" Plain(backup::bgsave) -1 ADMIN, NONE, "1.0.0" "server" "Asynchronously save the dataset to disk";
     "bitcount" Data(bits::bit_count) -2 READ, ONE, "2.6.0" "bitmap" "Count set bits in a string";
+    "bitfield" Data(bit_fields::bit_field; false) -2 WRITE | GROWS | RETURNS, ONE, "3.2.0" "bitmap" "Perform arbitrary bitfield integer operations on strings";
+    "bitfield_ro" Data(bit_fields::bit_field; true) -2 READ | FAST, ONE, "6.0.0" "bitmap" "Perform arbitrary bitfield integer operations on strings. Read-only variant of BITFIELD";
+    "bitop" Data(bit_combine::bit_op) -4 WRITE | GROWS, MADE_BEHIND, "2.6.0" "bitmap" "Perform bitwise operations between strings";
     "bitpos" Data(bits::bit_position) -3 READ, ONE, "2.8.7" "bitmap" "Find first bit set or clear in a string";
     "client" Plain(client::client) -2 0, NONE, "2.4.0" "connection" "A container for client connection commands" => CLIENT;
     "command" Plain(command) -1 CONNECTION, NONE, "2.8.13" "server" "Get array of command details" => COMMAND;
