@@ -204,6 +204,7 @@ pub(crate) struct Subcommand {
     /// As of a [`Command`]; both names are included.
     pub(super) arity: i32,
     pub(super) flags: u16,
+    pub(super) keys: Keys,
 }
 
 /// It changes data.
@@ -232,18 +233,22 @@ pub(super) const RETURNS: u16 = 1024;
 pub(super) const GROWS: u16 = 2048;
 /// It is in Redis's category of commands for operators, though others may use it, too.
 pub(super) const ADMIN_CATEGORY: u16 = 4096;
+/// A subcommand that is in the category of commands about keys.
+pub(super) const KEYSPACE: u16 = 8192;
 
-impl Command {
-    pub(super) fn has_no_keys(&self) -> bool {
-        self.keys.range.0 == 0 && self.keys.counted_at.is_none()
+impl Keys {
+    pub(super) const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None };
+
+    pub(super) fn are_none(self) -> bool {
+        self.range.0 == 0 && self.counted_at.is_none()
     }
 
     /// The keys among the arguments of a command; none if it counts them and the number is wrong.
-    pub(super) fn keys_in<'a>(&self, args: Args<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
-        let (first, last, step) = self.keys.range;
+    pub(super) fn among<'a>(self, args: Args<'a>) -> Option<impl Iterator<Item = &'a [u8]> + use<'a>> {
+        let (first, last, step) = self.range;
         let last = if last < 0 { args.len() as i32 + last } else { last };
         let fixed = if first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
-        let counted = match self.keys.counted_at {
+        let counted = match self.counted_at {
             Some(at) => {
                 let count = usize::try_from(numbers::integer(args.get(at)?)?).ok()?;
                 (count > 0 && count < args.len() - at).then_some(at + 1..at + 1 + count)?
@@ -252,7 +257,9 @@ impl Command {
         };
         Some(fixed.step_by(step.max(1) as usize).chain(counted).filter_map(move |place| args.get(place)))
     }
+}
 
+impl Command {
     /// Returns the command, or that of its subcommands which the arguments name.
     ///
     /// # Errors
@@ -289,10 +296,14 @@ impl Chosen {
         self.subcommand.map_or(self.command.arity, |subcommand| subcommand.arity)
     }
 
+    pub(super) fn keys(&self) -> Keys {
+        self.subcommand.map_or(self.command.keys, |subcommand| subcommand.keys)
+    }
+
     /// Whether what it writes into a key depends on what other keys have.
     pub(super) fn copies(&self) -> bool {
         let reads_only = |access: Access| access.reads && !access.writes;
-        self.command.keys.uses.is_some_and(|(first, others)| reads_only(first) || reads_only(others))
+        self.keys().uses.is_some_and(|(first, others)| reads_only(first) || reads_only(others))
     }
 
     /// The whole name, as in `client|id`.

@@ -13,10 +13,11 @@
 //! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `member_scan.rs` | collections: their members, and which there are |
 //! | `pop_first.rs`, `random_members.rs` | collections: the first of several that is there, and members at random |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
+//! | `object.rs`, `memory_usage.rs` | keys: how what they have is kept, and in how much memory |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
 //! | `acl.rs`, `permission.rs` | ACL, and whether a client may do a command |
-//! | `config.rs`, `info.rs` | the server about itself: CONFIG, INFO, TIME |
+//! | `config.rs`, `info.rs` | the server about itself: CONFIG, INFO, ROLE, TIME |
 //! | `definition.rs`, `syntax.rs` | what a command is, and what commands have in common |
 //! | `subcommands.rs` | the second words of CLIENT and others |
 //! | `table.rs` | all of them, and COMMAND, which describes them |
@@ -39,7 +40,9 @@ mod info;
 mod keys;
 mod lists;
 mod member_scan;
+mod memory_usage;
 mod multi;
+mod object;
 mod permission;
 mod pop_first;
 mod random_members;

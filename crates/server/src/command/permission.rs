@@ -29,12 +29,12 @@ fn check_each<'a>(rights: &Rights, chosen: Chosen, args: Args<'a>) -> Result<(),
     if !chosen.has(NO_AUTH) && !rights.may_run(chosen.id) {
         return Err(Refused::Command);
     }
-    let (first, others) = chosen.command.keys.uses.unwrap_or_else(|| {
+    let (first, others) = chosen.keys().uses.unwrap_or_else(|| {
         let access = access(chosen, args);
         (access, access)
     });
     // A command whose number of keys is wrong uses none: it only answers that.
-    let mut keys = chosen.command.keys_in(args).into_iter().flatten().enumerate();
+    let mut keys = chosen.keys().among(args).into_iter().flatten().enumerate();
     match keys.find(|(number, key)| !rights.may_use(key, if *number == 0 { first } else { others })) {
         None => Ok(()),
         Some((_, key)) => Err(Refused::Key(key)),

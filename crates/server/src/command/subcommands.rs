@@ -1,10 +1,15 @@
 //! The subcommands of the commands that have some. A word that is not here is refused before the
 //! command sees it, and so is a wrong number of arguments.
 
-use super::definition::{ADMIN, CONNECTION, NO_MULTI, Subcommand};
+use super::definition::{ADMIN, CONNECTION, KEYSPACE, Keys, METADATA, NO_MULTI, READ, Subcommand};
 
 const fn subcommand(name: &'static str, arity: i32, flags: u16) -> Subcommand {
-    Subcommand { name, arity, flags }
+    Subcommand { name, arity, flags, keys: Keys::NONE }
+}
+
+/// One about a key, which stands behind it.
+const fn of_key(name: &'static str, arity: i32, flags: u16) -> Subcommand {
+    Subcommand { name, arity, flags, keys: Keys { range: (2, 2, 1), ..Keys::NONE } }
 }
 
 /// EXEC may have to run commands again: what would then do more or answer otherwise cannot be
@@ -57,4 +62,14 @@ pub(super) const CONFIG: &[Subcommand] = &[
     subcommand("resetstat", 2, ADMIN),
     subcommand("rewrite", 2, ADMIN),
     subcommand("set", -4, ADMIN),
+];
+
+pub(super) const MEMORY: &[Subcommand] = &[subcommand("help", 2, 0), of_key("usage", -3, READ | METADATA)];
+
+pub(super) const OBJECT: &[Subcommand] = &[
+    of_key("encoding", 3, READ | METADATA | KEYSPACE),
+    of_key("freq", 3, READ | METADATA | KEYSPACE),
+    subcommand("help", 2, KEYSPACE),
+    of_key("idletime", 3, READ | METADATA | KEYSPACE),
+    of_key("refcount", 3, READ | METADATA | KEYSPACE),
 ];

@@ -70,5 +70,5 @@ pub(super) fn help(command: &str, lines: &[&str], out: &mut Replies) {
     out.simple(&format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
     lines.iter().for_each(|line| out.simple(line));
     out.simple("HELP");
-    out.simple("    Print this help.");
+    out.simple("    Prints this help.");
 }

@@ -1,8 +1,8 @@
 //! All commands, sorted by name, and COMMAND, which describes them.
 
 use super::definition::{
-    ADMIN, ADMIN_CATEGORY, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, Keys, METADATA,
-    NO_AUTH, NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
+    ADMIN, ADMIN_CATEGORY, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, KEYSPACE, Keys,
+    METADATA, NO_AUTH, NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
 };
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sets::Combine;
@@ -11,8 +11,8 @@ use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
     acl, backup, bit_combine, bit_fields, bits, client, config, connection, counters, expiry, hashes, info,
-    keys, lists, member_scan, multi, pop_first, random_members, rename, scan, set, sets, sorted_combine,
-    sorted_ranges, sorted_sets, strings, subcommands,
+    keys, lists, member_scan, memory_usage, multi, object, pop_first, random_members, rename, scan, set,
+    sets, sorted_combine, sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -23,7 +23,7 @@ const READS: Access = Access { reads: true, writes: false };
 const WRITES: Access = Access { reads: false, writes: true };
 const BOTH: Access = Access { reads: true, writes: true };
 
-const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None };
+const NONE: Keys = Keys::NONE;
 const ONE: Keys = Keys { range: (1, 1, 1), ..NONE };
 const ALL: Keys = Keys { range: (1, -1, 1), ..NONE };
 const PAIRS: Keys = Keys { range: (1, -1, 2), ..NONE };
@@ -159,10 +159,12 @@ commands! {
     "lrem" Data(lists::lrem) 4 WRITE, ONE, "1.0.0" "list" "Remove elements from a list";
     "lset" Data(lists::lset) 4 WRITE | GROWS, ONE, "1.0.0" "list" "Set the value of an element in a list by its index";
     "ltrim" Data(lists::ltrim) 4 WRITE, ONE, "1.0.0" "list" "Trim a list to the specified range";
+    "memory" Data(memory_usage::memory) -2 0, NONE, "4.0.0" "server" "A container for memory diagnostics commands" => MEMORY;
     "mget" Data(strings::mget) -2 READ | FAST, ALL, "1.0.0" "string" "Get the values of all the given keys";
     "mset" Data(strings::mset) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values";
     "msetnx" Data(strings::mset_nx) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values, only if none of the keys exist";
     "multi" Plain(multi::multi) 1 FAST | AT_ONCE, NONE, "1.2.0" "transactions" "Mark the start of a transaction block";
+    "object" Data(object::object) -2 0, NONE, "2.2.3" "generic" "A container for object introspection commands" => OBJECT;
     "persist" Data(expiry::persist) 2 WRITE | FAST, ONE, "2.2.0" "generic" "Remove the expiration from a key";
     "pexpire" Data(expiry::expire; MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set a key's time to live in milliseconds";
     "pexpireat" Data(expiry::expire; UNIX_MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set the expiration for a key as a UNIX timestamp specified in milliseconds";
@@ -175,6 +177,7 @@ commands! {
     "rename" Data(rename::rename; false) 3 WRITE, MOVED, "1.0.0" "generic" "Rename a key";
     "renamenx" Data(rename::rename; true) 3 WRITE | FAST, MOVED, "1.0.0" "generic" "Rename a key, only if the new key does not exist";
     "reset" Plain(connection::reset) 1 FAST | NO_AUTH | AT_ONCE, NONE, "6.2.0" "connection" "Reset the connection";
+    "role" Plain(info::role) 1 FAST | ADMIN_CATEGORY | DANGEROUS, NONE, "2.8.12" "server" "Return the role of the instance in the context of replication";
     "rpop" Data(lists::pop; Side::Right) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "list" "Remove and get the last elements in a list";
     "rpoplpush" Data(lists::move_element; Side::Right, Side::Left) 3 WRITE | GROWS, MOVED, "1.2.0" "list" "Remove the last element in a list, prepend it to another list and return it";
     "rpush" Data(lists::push; Side::Right, false) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "list" "Append one or multiple elements to a list";
@@ -316,6 +319,7 @@ fn categories(flags: u16, group: Option<&str>) -> Categories {
         (ADMIN | ADMIN_CATEGORY, "admin"),
         (ADMIN | DANGEROUS, "dangerous"),
         (CONNECTION, "connection"),
+        (KEYSPACE, "keyspace"),
     ];
     let mut names: Vec<&str> =
         by_flag.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect();
@@ -365,12 +369,14 @@ fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
 }
 
 fn get_keys(args: Args<'_>, out: &mut Replies) {
-    let Some(command) = find(&args[0]) else { return out.error("ERR Invalid command specified") };
-    if command.has_no_keys() {
+    let Some(Ok(chosen)) = find(&args[0]).map(|command| command.choose(args)) else {
+        return out.error("ERR Invalid command specified");
+    };
+    if chosen.keys().are_none() {
         out.error("ERR The command has no key arguments");
-    } else if !takes(command.arity, args.len()) {
+    } else if !takes(chosen.arity(), args.len()) {
         out.error("ERR Invalid number of arguments specified for command");
-    } else if let Some(keys) = command.keys_in(args) {
+    } else if let Some(keys) = chosen.keys().among(args) {
         let keys: Vec<_> = keys.collect();
         out.array(keys.len());
         keys.into_iter().for_each(|key| out.bulk(key));
@@ -392,8 +398,8 @@ const FLAGS: [(u16, &str); 7] = [
 fn details(command: &Command, out: &mut Replies) {
     one(command.id, command.arity, command.flags, command.keys, out);
     out.array(command.subcommands.len());
-    for (index, Subcommand { arity, flags, .. }) in command.subcommands.iter().enumerate() {
-        one(command.subcommand_id + index, *arity, *flags, NONE, out);
+    for (index, Subcommand { arity, flags, keys, .. }) in command.subcommands.iter().enumerate() {
+        one(command.subcommand_id + index, *arity, *flags, *keys, out);
         out.array(0);
     }
 }
@@ -468,7 +474,8 @@ mod tests {
 
     #[test]
     fn data_is_read_or_written_and_nothing_else_is() {
-        for command in &COMMANDS {
+        // Of OBJECT and MEMORY, the subcommands are.
+        for command in COMMANDS.iter().filter(|command| command.subcommands.is_empty()) {
             let is_data = matches!(command.run, Run::Data(_));
             let has = |flag| command.flags & flag != 0;
             assert_eq!(is_data, has(READ) != has(WRITE), "{}", command.name);
