@@ -72,6 +72,8 @@ pub(crate) struct Ops<'o, 's> {
     read: Option<HashMap<Name, bool>>,
     /// No value may be longer.
     pub(crate) value_bytes_max: usize,
+    /// Whether the client's user may read all keys.
+    pub(crate) reads_all_keys: bool,
 }
 
 impl<'o, 's> Ops<'o, 's> {
@@ -91,6 +93,7 @@ impl<'o, 's> Ops<'o, 's> {
             now_ms: None,
             read: None,
             value_bytes_max,
+            reads_all_keys: false,
         }
     }
 

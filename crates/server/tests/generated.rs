@@ -111,7 +111,8 @@ fn numbers_among_bits_are_those_of_redis() {
                 for _ in 0..dice.u32(1..5) {
                     line += &match dice.u32(..8) {
                         0 => format!(" GET {}", bit_field(dice)),
-                        1 | 2 => format!(" SET {} {}", bit_field(dice), integer(dice)),
+                        // Redis saturates what is close to the least number at the other end.
+                        1 | 2 => format!(" SET {} {}", bit_field(dice), integer(dice) / 2),
                         3 | 4 => format!(" OVERFLOW {}", any(dice, &["WRAP", "sat", "FAIL", "SAT", "FAIL"])),
                         _ => format!(" INCRBY {} {}", bit_field(dice), integer(dice)),
                     };
@@ -119,5 +120,71 @@ fn numbers_among_bits_are_those_of_redis() {
                 line
             }
         }
+    });
+}
+
+#[test]
+fn elements_in_another_order_are_those_of_redis() {
+    compare(4_000, |dice| {
+        let key = any(dice, &["l", "m", "s", "z"]);
+        let element = |dice: &mut Rng| {
+            let words =
+                ["a", "b", "B", "x1", "10", "2", "-1", "1.5", "1e3", "inf", "-0", "", "longer", "0.1"];
+            let word = if dice.u32(..8) == 0 { any(dice, &words) } else { any(dice, &words[4..9]) };
+            if word.is_empty() { "\"\"".to_owned() } else { word.to_owned() }
+        };
+        match dice.u32(..24) {
+            0 => format!("RPUSH {} {} {}", any(dice, &["l", "m"]), element(dice), element(dice)),
+            1 => format!("SADD s {} {}", element(dice), element(dice)),
+            2 => format!("ZADD z {} {}", dice.i32(-3..3), element(dice)),
+            3 => format!("SET w{} {}", element(dice), element(dice)),
+            4 => format!("SET o{} {}", element(dice), element(dice)),
+            5 => format!("HSET h{} f {}", element(dice), element(dice)),
+            6 => format!("DEL {key} {} w{}", any(dice, &["l", "s", "d"]), element(dice)),
+            7 => "LRANGE d 0 -1".into(),
+            // Where elements that are the same to it stand is not said with LIMIT.
+            8 => {
+                let by = any(dice, &["w*", "h*->f", "o*"]);
+                format!("SORT {} ALPHA BY {by} GET {by}", any(dice, &["l", "m", "z"]))
+            }
+            _ => {
+                let stores = dice.u32(..6) == 0;
+                let mut line =
+                    format!("{} {key}", if stores { "SORT" } else { any(dice, &["SORT", "SORT_RO"]) });
+                for _ in 0..dice.u32(..4) {
+                    line += &match dice.u32(..8) {
+                        0 => " ALPHA".into(),
+                        1 | 2 => any(dice, &[" DESC", " ASC"]).to_owned(),
+                        3 => format!(" LIMIT {} {}", dice.i32(-1..5), dice.i32(-1..5)),
+                        4 if key != "s" && !line.contains("ALPHA") => " BY nosort".into(),
+                        4 | 5 if !line.contains("ALPHA") => {
+                            format!(" BY {}", any(dice, &["w*", "h*->f", "*x", "h*->", "#"]))
+                        }
+                        _ => format!(" GET {}", any(dice, &["#", "o*", "h*->f", "h*->g", "w*", "none"])),
+                    };
+                }
+                // Such an order is not told for sets, and not for elements that are the same to it.
+                if line.contains("BY") && line.contains("ALPHA") || key == "s" && line.contains("BY #") {
+                    line = format!("SORT {key} ALPHA");
+                }
+                if stores { line + " STORE d" } else { line }
+            }
+        }
+    });
+}
+
+#[test]
+fn what_strings_have_in_common_is_that_of_redis() {
+    compare(2_000, |dice| {
+        let key = any(dice, &["a", "b", "c", "d"]);
+        if dice.u32(..4) == 0 {
+            let letters = dice.usize(1..6);
+            let text: String =
+                (0..dice.usize(1..40)).map(|_| b"abcdef"[dice.usize(..letters)] as char).collect();
+            return format!("SET {key} {text}");
+        }
+        let least = format!(" IDX MINMATCHLEN {}", dice.u32(..5));
+        let words = any(dice, &["", " LEN", " IDX", " IDX WITHMATCHLEN", &least]);
+        format!("LCS {key} {}{words}", any(dice, &["a", "b", "c", "d"]))
     });
 }

@@ -48,6 +48,13 @@ fn without_eviction_writes_are_refused_and_all_else_goes_on() {
         for line in ["SET k0 x", "INCR counter", "HSET h f v", "ZADD z 1 m", "APPEND k0 x", "MSET a 1"]
             .into_iter()
             .chain(["COPY k0 k", "SETBIT k0 9 1", "ZUNIONSTORE z 1 z", "ZRANGESTORE z z 0 1"])
+            .chain([
+                "INCRBYFLOAT f 1",
+                "HINCRBYFLOAT h f 1",
+                "BITOP NOT k k0",
+                "BITFIELD k0",
+                "SORT l STORE d",
+            ])
         {
             other.expect_error(line, REFUSED);
         }

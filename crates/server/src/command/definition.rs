@@ -193,6 +193,8 @@ pub(super) struct Keys {
     pub(super) range: (i32, i32, i32),
     /// The argument that says how many further keys stand behind it.
     pub(super) counted_at: Option<usize>,
+    /// Finds the place of a further key by the word before it, if there is one.
+    pub(super) found_at: Option<fn(Args<'_>) -> Option<usize>>,
     /// How the first key is used, and how the others are, if the flags do not say it for all.
     pub(super) uses: Option<(Access, Access)>,
 }
@@ -237,7 +239,12 @@ pub(super) const ADMIN_CATEGORY: u16 = 4096;
 pub(super) const KEYSPACE: u16 = 8192;
 
 impl Keys {
-    pub(super) const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None };
+    pub(super) const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, found_at: None, uses: None };
+
+    /// Whether some have no place of their own.
+    pub(super) fn are_movable(self) -> bool {
+        self.counted_at.is_some() || self.found_at.is_some()
+    }
 
     pub(super) fn are_none(self) -> bool {
         self.range.0 == 0 && self.counted_at.is_none()
@@ -255,7 +262,9 @@ impl Keys {
             }
             None => 0..0,
         };
-        Some(fixed.step_by(step.max(1) as usize).chain(counted).filter_map(move |place| args.get(place)))
+        let named = self.found_at.and_then(|find| find(args));
+        let places = fixed.step_by(step.max(1) as usize).chain(counted).chain(named);
+        Some(places.filter_map(move |place| args.get(place)))
     }
 }
 

@@ -8,10 +8,10 @@
 //!
 //! | file | what |
 //! | --- | --- |
-//! | `strings.rs`, `set.rs`, `counters.rs` | values: read, written and counted |
+//! | `strings.rs`, `set.rs`, `counters.rs`, `lcs.rs` | values: read, written and counted, and what two have in common |
 //! | `bits.rs`, `bit_combine.rs`, `bit_fields.rs` | the bits of values, those of several, and numbers among them |
 //! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `member_scan.rs` | collections: their members, and which there are |
-//! | `pop_first.rs`, `random_members.rs` | collections: the first of several that is there, and members at random |
+//! | `pop_first.rs`, `random_members.rs`, `sort.rs` | collections: the first of several that is there, members at random, and in another order |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `object.rs`, `memory_usage.rs` | keys: how what they have is kept, and in how much memory |
 //! | `multi.rs` | MULTI, EXEC, WATCH |
@@ -38,6 +38,7 @@ mod expiry;
 mod hashes;
 mod info;
 mod keys;
+mod lcs;
 mod lists;
 mod member_scan;
 mod memory_usage;
@@ -50,6 +51,7 @@ mod rename;
 mod scan;
 mod set;
 mod sets;
+mod sort;
 mod sorted_combine;
 mod sorted_ranges;
 mod sorted_sets;

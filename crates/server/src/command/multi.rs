@@ -102,7 +102,10 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
                 _ if let Err(refused) = permission::may(call, *chosen, kept.args(), true) => {
                     out.error(&refused.answer_late());
                 }
-                Run::Data(run) => perform(run, ops, kept.args(), out)?,
+                Run::Data(run) => {
+                    ops.reads_all_keys = call.client.login.rights().reads_all_keys();
+                    perform(run, ops, kept.args(), out)?;
+                }
                 Run::Plain(run) => run(call, kept.args(), out),
                 Run::Outer(_) => unreachable!("these are done at once"),
             }

@@ -11,8 +11,8 @@ use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
     acl, backup, bit_combine, bit_fields, bits, client, config, connection, counters, expiry, hashes, info,
-    keys, lists, member_scan, memory_usage, multi, object, pop_first, random_members, rename, scan, set,
-    sets, sorted_combine, sorted_ranges, sorted_sets, strings, subcommands,
+    keys, lcs, lists, member_scan, memory_usage, multi, object, pop_first, random_members, rename, scan, set,
+    sets, sort, sorted_combine, sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -26,6 +26,7 @@ const BOTH: Access = Access { reads: true, writes: true };
 const NONE: Keys = Keys::NONE;
 const ONE: Keys = Keys { range: (1, 1, 1), ..NONE };
 const ALL: Keys = Keys { range: (1, -1, 1), ..NONE };
+const TWO: Keys = Keys { range: (1, 2, 1), ..NONE };
 const PAIRS: Keys = Keys { range: (1, -1, 2), ..NONE };
 /// As many as the first argument says.
 const COUNTED: Keys = Keys { counted_at: Some(1), ..NONE };
@@ -37,6 +38,11 @@ const COPIED: Keys = Keys { uses: Some((READS, WRITES)), ..MOVED };
 /// argument says.
 const MADE: Keys = Keys { range: (1, -1, 1), uses: Some((WRITES, READS)), ..NONE };
 const MADE_BEHIND: Keys = Keys { range: (2, -1, 1), ..MADE };
+/// The first one, and what SORT finds in it is put into one that a word names.
+const SORTED: Keys =
+    Keys { range: (1, 1, 1), found_at: Some(sort::stored_at), uses: Some((READS, WRITES)), ..NONE };
+/// The first one, and those that patterns name.
+const SORTED_ONLY: Keys = Keys { found_at: Some(|_| None), ..ONE };
 const MADE_OF_ONE: Keys = Keys { range: (1, 2, 1), ..MADE };
 const MADE_OF_COUNTED: Keys = Keys { range: (1, 1, 1), counted_at: Some(2), ..MADE };
 
@@ -146,6 +152,7 @@ commands! {
     "info" Plain(info::info) -1 DANGEROUS, NONE, "1.0.0" "server" "Get information and statistics about the server";
     "keys" Data(scan::keys) 2 READ | DANGEROUS, NONE, "1.0.0" "generic" "Find all keys matching the given pattern";
     "lastsave" Plain(backup::lastsave) 1 ADMIN_CATEGORY | DANGEROUS | FAST, NONE, "1.0.0" "server" "Get the UNIX time stamp of the last successful save to disk";
+    "lcs" Data(lcs::lcs) -3 READ, TWO, "7.0.0" "string" "Find longest common substring";
     "lindex" Data(lists::lindex) 3 READ, ONE, "1.0.0" "list" "Get an element from a list by its index";
     "linsert" Data(lists::linsert) 5 WRITE | GROWS, ONE, "2.2.0" "list" "Insert an element before or after another element in a list";
     "llen" Data(lists::llen) 2 READ | METADATA | FAST, ONE, "1.0.0" "list" "Get the length of a list";
@@ -201,6 +208,8 @@ commands! {
     "smembers" Data(sets::smembers) 2 READ, ONE, "1.0.0" "set" "Get all the members in a set";
     "smismember" Data(sets::smismember) -3 READ | FAST, ONE, "6.2.0" "set" "Returns the membership associated with the given elements for a set";
     "smove" Data(sets::smove) 4 WRITE | FAST, MOVED, "1.0.0" "set" "Move a member from one set to another";
+    "sort" Data(sort::sort; true) -2 WRITE | GROWS | DANGEROUS, SORTED, "1.0.0" "generic" "Sort the elements in a list, set or sorted set";
+    "sort_ro" Data(sort::sort; false) -2 READ | DANGEROUS, SORTED_ONLY, "7.0.0" "generic" "Sort the elements in a list, set or sorted set. Read-only variant of SORT.";
     "spop" Data(sets::spop) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "set" "Remove and return one or multiple random members from a set";
     "srandmember" Data(random_members::srandmember) -2 READ, ONE, "1.0.0" "set" "Get one or multiple random members from a set";
     "srem" Data(sets::srem) -3 WRITE | FAST, ONE, "1.0.0" "set" "Remove one or more members from a set";
@@ -282,13 +291,13 @@ pub(crate) fn catalogue() -> &'static Catalogue {
     static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
         let commands = COMMANDS.iter().map(|command| Entry {
             name: command.name.to_owned(),
-            categories: categories(command.flags, group(command)),
+            categories: categories(command.flags, groups(command)),
             parent: None,
         });
         let of_subcommand = |command: &'static Command| {
             command.subcommands.iter().map(|subcommand| Entry {
                 name: format!("{}|{}", command.name, subcommand.name),
-                categories: categories(subcommand.flags, None),
+                categories: categories(subcommand.flags, &[]),
                 parent: Some(command.id),
             })
         };
@@ -297,21 +306,22 @@ pub(crate) fn catalogue() -> &'static Catalogue {
     &CATALOGUE
 }
 
-/// The category of a command by its group.
-fn group(command: &Command) -> Option<&'static str> {
+/// The categories of a command by its group.
+fn groups(command: &'static Command) -> &'static [&'static str] {
     match command.group {
-        _ if !command.subcommands.is_empty() => None,
-        "generic" if command.flags & CONNECTION != 0 => None,
-        "generic" => Some("keyspace"),
-        "server" if command.flags & (READ | WRITE) != 0 => Some("keyspace"),
-        "sorted-set" => Some("sortedset"),
-        "transactions" => Some("transaction"),
-        "server" => None,
-        group => Some(group),
+        _ if !command.subcommands.is_empty() => &[],
+        _ if command.name.starts_with("sort") => &["set", "sortedset", "list"],
+        "generic" if command.flags & CONNECTION != 0 => &[],
+        "generic" => &["keyspace"],
+        "server" if command.flags & (READ | WRITE) != 0 => &["keyspace"],
+        "sorted-set" => &["sortedset"],
+        "transactions" => &["transaction"],
+        "server" => &[],
+        _ => std::slice::from_ref(&command.group),
     }
 }
 
-fn categories(flags: u16, group: Option<&str>) -> Categories {
+fn categories(flags: u16, groups: &[&str]) -> Categories {
     let by_flag = [
         (WRITE, "write"),
         (READ, "read"),
@@ -324,7 +334,7 @@ fn categories(flags: u16, group: Option<&str>) -> Categories {
     let mut names: Vec<&str> =
         by_flag.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect();
     names.extend((flags & FAST == 0).then_some("slow"));
-    names.extend(group);
+    names.extend(groups);
     Categories::of(&names)
 }
 
@@ -411,7 +421,7 @@ fn one(id: usize, arity: i32, flags: u16, keys: Keys, out: &mut Replies) {
     out.bulk(name.as_bytes());
     out.integer(i64::from(arity));
     let by_flag = FLAGS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name);
-    let flags: Vec<_> = by_flag.chain(keys.counted_at.map(|_| "movablekeys")).collect();
+    let flags: Vec<_> = by_flag.chain(keys.are_movable().then_some("movablekeys")).collect();
     out.set(flags.len());
     flags.iter().for_each(|name| out.simple(name));
     let (first, last, step) = keys.range;
