@@ -27,6 +27,19 @@ pub(crate) enum Extended {
     Infinite,
 }
 
+impl From<f64> for Extended {
+    fn from(value: f64) -> Extended {
+        if !value.is_finite() {
+            return Extended::Infinite;
+        }
+        let (bits, sign) = (value.abs().to_bits(), if value < 0.0 { -1 } else { 1 });
+        // Of the smallest numbers the first bit is not left out.
+        let (exponent, fraction) = (bits >> 52, i128::from(bits & ((1 << 52) - 1)));
+        let first = i128::from(exponent.min(1)) << 52;
+        Extended::Finite { mantissa: sign * (first + fraction), exponent: exponent.max(1) as i64 - 1_075 }
+    }
+}
+
 impl Extended {
     pub(crate) const ZERO: Extended = Extended::Finite { mantissa: 0, exponent: 0 };
 
@@ -207,6 +220,20 @@ mod tests {
         assert_eq!(Extended::read(b"-InfInity"), Some(Extended::Infinite));
         assert_eq!(Extended::Infinite.text(), None);
         assert_eq!(Extended::read(&[b'1'; TEXT_BYTES_MAX + 1]), None);
+    }
+
+    #[test]
+    fn doubles_keep_their_value() {
+        for (value, expected) in [
+            (13.361_389_338_970_184, "13.36138933897018433"),
+            (-0.5, "-0.5"),
+            (0.0, "0"),
+            (5e-324, "0"),
+            (1e23, "99999999999999991611392"),
+        ] {
+            assert_eq!(Extended::from(value).text().as_deref(), Some(expected));
+        }
+        assert_eq!(Extended::from(f64::NAN), Extended::Infinite);
     }
 
     #[test]

@@ -48,6 +48,7 @@ fn a_client_that_asks_for_more_than_the_bound_is_disconnected_without_an_answer(
             "HRANDFIELD h -1000000000 WITHVALUES".into(),
             "KEYS *".into(),
             "SORT z BY nosort".into(),
+            "GEOSEARCH z FROMLONLAT -179 -85 BYRADIUS 30000 km".into(),
             "SORT z ALPHA GET #".into(),
             format!("MULTI{gets}\r\nEXEC"),
             "HELLO 3\r\nHGETALL h".into(),

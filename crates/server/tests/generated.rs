@@ -188,3 +188,64 @@ fn what_strings_have_in_common_is_that_of_redis() {
         format!("LCS {key} {}{words}", any(dice, &["a", "b", "c", "d"]))
     });
 }
+
+/// Around the globe, or close to one of some places; or that of a place at an edge. Redis does not
+/// say which of two members that are as far away is the next one, so each has a place of its own.
+fn place(dice: &mut Rng, edges: bool) -> String {
+    let (longitude, latitude) = match dice.u32(..4) {
+        0 => (dice.f64() * 360.0 - 180.0, dice.f64() * 170.0 - 85.0),
+        1 => (179.99 + dice.f64() / 100.0, dice.f64() * 2.0 - 1.0),
+        2 => (13.0 + dice.f64() / 10.0, -52.0 - dice.f64() / 10.0),
+        _ => (-0.5 + dice.f64(), 84.0 + dice.f64()),
+    };
+    match dice.u32(..30) {
+        0 if edges => {
+            any(dice, &["180 85.05112878", "-180 -85.05112878", "0 0", "180 0", "1 86", "x 1", "181 0"])
+                .into()
+        }
+        _ => format!("{longitude:.*} {latitude:.*}", dice.usize(5..9), dice.usize(5..9)),
+    }
+}
+
+#[test]
+fn places_that_are_found_are_those_of_redis() {
+    compare(8_000, |dice| {
+        let member = |dice: &mut Rng| format!("m{}", dice.u32(..150));
+        let unit = any(dice, &["m", "km", "KM", "ft", "mi"]);
+        let size = |dice: &mut Rng| {
+            let most = [1.0, 100.0, 3e3, 1e5, 1e7, 3e7][dice.usize(..6)];
+            format!("{:.*}", dice.usize(..3), dice.f64() * most)
+        };
+        match dice.u32(..20) {
+            0..5 => format!("GEOADD g {} {}", place(dice, false), member(dice)),
+            5 => format!("GEODIST g {} {} {unit}", member(dice), member(dice)),
+            6 => format!("GEOPOS g {} {}", member(dice), member(dice)),
+            7 => format!("GEOHASH g {} {}", member(dice), member(dice)),
+            8 => "ZRANGE d 0 -1 WITHSCORES".into(),
+            9 => format!("ZREM g {} {}", member(dice), member(dice)),
+            way => {
+                let stores = way == 10;
+                let mut line = if stores { "GEOSEARCHSTORE d g" } else { "GEOSEARCH g" }.to_owned();
+                line += &match dice.bool() {
+                    true => format!(" FROMLONLAT {}", place(dice, true)),
+                    false => format!(" FROMMEMBER {}", member(dice)),
+                };
+                line += &match dice.bool() {
+                    true => format!(" BYRADIUS {} {unit}", size(dice)),
+                    false => format!(" BYBOX {} {} {unit}", size(dice), size(dice)),
+                };
+                line += any(dice, &["", "", " ASC", " DESC"]);
+                line += &match dice.u32(..4) {
+                    0 => format!(" COUNT {}", dice.u32(1..5)),
+                    1 => format!(" COUNT {} ANY", dice.u32(1..5)),
+                    _ => String::new(),
+                };
+                if stores {
+                    line + any(dice, &["", " STOREDIST"])
+                } else {
+                    line + any(dice, &["", "", " WITHDIST WITHCOORD", " WITHHASH"])
+                }
+            }
+        }
+    });
+}

@@ -54,6 +54,7 @@ fn without_eviction_writes_are_refused_and_all_else_goes_on() {
                 "BITOP NOT k k0",
                 "BITFIELD k0",
                 "SORT l STORE d",
+                "GEOADD g 1 1 m",
             ])
         {
             other.expect_error(line, REFUSED);

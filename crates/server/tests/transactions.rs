@@ -253,10 +253,12 @@ fn of_two_keys_that_are_copied_into_each_other_one_is_left() {
                 ("SET", "COPY {from} {to} REPLACE", "GET {key}"),
                 ("SET", "BITOP OR {to} {from}", "GET {key}"),
                 ("RPUSH", "SORT {from} ALPHA STORE {to}", "SORT_RO {key} ALPHA"),
-            ][round % 4];
+                ("GEOADD", "GEOSEARCHSTORE {to} {from} FROMLONLAT 1 1 BYRADIUS 1 m", "ZRANGE {key} 0 -1"),
+            ][round % 5];
             for key in ["a", "b"] {
                 let made = match make {
                     "SET" => format!("SET {key} {key}{long}"),
+                    "GEOADD" => format!("GEOADD {key} 1 1 {key}{}", members.join(&format!(" 1 1 {key}"))),
                     _ => format!("{make} {key} {key}{}", members.join(&format!(" {key}"))),
                 };
                 it.ask(&format!("DEL {key}"));

@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | `strings.rs`, `set.rs`, `counters.rs`, `lcs.rs` | values: read, written and counted, and what two have in common |
 //! | `bits.rs`, `bit_combine.rs`, `bit_fields.rs` | the bits of values, those of several, and numbers among them |
-//! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `member_scan.rs` | collections: their members, and which there are |
+//! | `hashes.rs`, `lists.rs`, `sets.rs`, `sorted_sets.rs`, `sorted_ranges.rs`, `sorted_combine.rs`, `geo.rs`, `member_scan.rs` | collections: their members, and which there are |
 //! | `pop_first.rs`, `random_members.rs`, `sort.rs` | collections: the first of several that is there, members at random, and in another order |
 //! | `keys.rs`, `rename.rs`, `expiry.rs`, `scan.rs` | keys: whether they are there, under which name, for how long, and which |
 //! | `object.rs`, `memory_usage.rs` | keys: how what they have is kept, and in how much memory |
@@ -35,6 +35,7 @@ mod counters;
 mod definition;
 mod execute;
 mod expiry;
+mod geo;
 mod hashes;
 mod info;
 mod keys;

@@ -10,9 +10,9 @@ use super::sorted_combine::Then;
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
-    acl, backup, bit_combine, bit_fields, bits, client, config, connection, counters, expiry, hashes, info,
-    keys, lcs, lists, member_scan, memory_usage, multi, object, pop_first, random_members, rename, scan, set,
-    sets, sort, sorted_combine, sorted_ranges, sorted_sets, strings, subcommands,
+    acl, backup, bit_combine, bit_fields, bits, client, config, connection, counters, expiry, geo, hashes,
+    info, keys, lcs, lists, member_scan, memory_usage, multi, object, pop_first, random_members, rename,
+    scan, set, sets, sort, sorted_combine, sorted_ranges, sorted_sets, strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -123,6 +123,12 @@ commands! {
     "expiretime" Data(expiry::expires; UNIX_SECONDS) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key";
     "flushall" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from all databases";
     "flushdb" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from the current database";
+    "geoadd" Data(geo::add) -5 WRITE | GROWS, ONE, "3.2.0" "geo" "Add one or more geospatial items in the geospatial index represented using a sorted set";
+    "geodist" Data(geo::distance) -4 READ, ONE, "3.2.0" "geo" "Returns the distance between two members of a geospatial index";
+    "geohash" Data(geo::hash) -2 READ, ONE, "3.2.0" "geo" "Returns members of a geospatial index as standard geohash strings";
+    "geopos" Data(geo::position) -2 READ, ONE, "3.2.0" "geo" "Returns longitude and latitude of members of a geospatial index";
+    "geosearch" Data(geo::search_and_show) -7 READ, ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle.";
+    "geosearchstore" Data(geo::search_and_store) -8 WRITE | GROWS, MADE_OF_ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle, and store the result in another key.";
     "get" Data(strings::get) 2 READ | FAST, ONE, "1.0.0" "string" "Get the value of a key";
     "getbit" Data(bits::get_bit) 3 READ | FAST, ONE, "2.2.0" "bitmap" "Returns the bit value at offset in the string value stored at key";
     "getdel" Data(strings::get_del) 2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
