@@ -225,6 +225,13 @@ fn places_that_are_found_are_those_of_redis() {
             9 => format!("ZREM g {} {}", member(dice), member(dice)),
             way => {
                 let stores = way == 10;
+                let stored = any(dice, &["", "", " STORE d", " STOREDIST d"]);
+                if way == 11 {
+                    return format!("GEORADIUS g {} {} {unit}{stored}", place(dice, true), size(dice));
+                }
+                if way == 12 {
+                    return format!("GEORADIUSBYMEMBER g {} {} {unit}{stored}", member(dice), size(dice));
+                }
                 let mut line = if stores { "GEOSEARCHSTORE d g" } else { "GEOSEARCH g" }.to_owned();
                 line += &match dice.bool() {
                     true => format!(" FROMLONLAT {}", place(dice, true)),

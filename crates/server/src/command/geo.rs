@@ -114,9 +114,23 @@ pub(super) fn position(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies)
     each(ops, args, out, show_place, Replies::null_array)
 }
 
+/// One of the commands that search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// GEOSEARCH, and GEOSEARCHSTORE, where the key that gets the result is the first one.
+    Search,
+    Store,
+    /// GEORADIUS and GEORADIUSBYMEMBER: the middle and the radius have their places. Those with
+    /// _RO at the end cannot store.
+    Around {
+        member: bool,
+        stores: bool,
+    },
+}
+
 /// What is asked for behind the key.
 #[derive(Debug, Default)]
-struct Wanted {
+struct Wanted<'a> {
     middle: Option<Place>,
     shape: Option<Shape>,
     unit_m: f64,
@@ -128,21 +142,40 @@ struct Wanted {
     with_distance: bool,
     with_score: bool,
     with_place: bool,
+    store: Option<&'a [u8]>,
     stores_distance: bool,
 }
 
-impl Wanted {
+impl<'a> Wanted<'a> {
     fn read(
         ops: &mut Ops<'_, '_>,
         set: Option<&SortedSet<'_>>,
-        args: Args<'_>,
-        stores: bool,
-    ) -> Result<Wanted, Fault> {
+        args: Args<'a>,
+        form: Form,
+    ) -> Result<Wanted<'a>, Fault> {
         let mut wanted = Wanted::default();
+        let searches = matches!(form, Form::Search | Form::Store);
         let (mut from, mut by) = (None, None);
-        let mut words = args.from(if stores { 3 } else { 2 });
+        let mut words = args.from(2);
+        match form {
+            Form::Search => {}
+            Form::Store => {
+                wanted.store = args.get(1);
+                words = args.from(3);
+            }
+            // As in Redis, a member of nothing needs no radius.
+            Form::Around { member: true, .. } if set.is_none() => words = args.from(5),
+            Form::Around { member, .. } => {
+                let mut next = || words.next().unwrap_or_default();
+                wanted.middle = match member {
+                    true => Some(known(ops, set, next())?),
+                    false => Some(place(next(), next())?),
+                };
+                wanted.read_radius(next(), next())?;
+            }
+        }
         while let Some(word) = words.next() {
-            let left = words.clone().count();
+            let left = words.size_hint().0;
             let mut next = || words.next().unwrap_or_default();
             match () {
                 () if is(word, "withdist") => wanted.with_distance = true,
@@ -156,28 +189,20 @@ impl Wanted {
                     let count = count.ok_or("ERR COUNT must be > 0")?;
                     wanted.count = usize::try_from(count).unwrap_or(usize::MAX);
                 }
-                () if is(word, "frommember") && left >= 1 && from != Some("lonlat") => {
+                () if searches && is(word, "frommember") && left >= 1 && from != Some("lonlat") => {
                     from = Some("member");
-                    let found = find(ops, set, next())?;
-                    if set.is_some() && found.is_none() {
-                        return Err("ERR could not decode requested zset member".into());
-                    }
-                    wanted.middle = found;
+                    let member = next();
+                    wanted.middle = set.map(|_| known(ops, set, member)).transpose()?;
                 }
-                () if is(word, "fromlonlat") && left >= 2 && from != Some("member") => {
+                () if searches && is(word, "fromlonlat") && left >= 2 && from != Some("member") => {
                     from = Some("lonlat");
                     wanted.middle = Some(place(next(), next())?);
                 }
-                () if is(word, "byradius") && left >= 2 && by != Some("box") => {
+                () if searches && is(word, "byradius") && left >= 2 && by != Some("box") => {
                     by = Some("radius");
-                    let radius = scores::score(next()).ok_or("ERR need numeric radius")?;
-                    if radius < 0.0 {
-                        return Err("ERR radius cannot be negative".into());
-                    }
-                    wanted.unit_m = unit_m(next())?;
-                    wanted.shape = Some(Shape::Circle { radius_m: radius * wanted.unit_m });
+                    wanted.read_radius(next(), next())?;
                 }
-                () if is(word, "bybox") && left >= 3 && by != Some("radius") => {
+                () if searches && is(word, "bybox") && left >= 3 && by != Some("radius") => {
                     by = Some("box");
                     let width = scores::score(next()).ok_or("ERR need numeric width")?;
                     let height = scores::score(next()).ok_or("ERR need numeric height")?;
@@ -188,22 +213,30 @@ impl Wanted {
                     let (width_m, height_m) = (width * wanted.unit_m, height * wanted.unit_m);
                     wanted.shape = Some(Shape::Box { width_m, height_m });
                 }
-                () if stores && is(word, "storedist") => wanted.stores_distance = true,
+                () if form == Form::Store && is(word, "storedist") => wanted.stores_distance = true,
+                () if matches!(form, Form::Around { stores: true, .. })
+                    && (is(word, "store") || is(word, "storedist"))
+                    && left >= 1 =>
+                {
+                    wanted.stores_distance = is(word, "storedist");
+                    wanted.store = Some(next());
+                }
                 () => return Err(SYNTAX.into()),
             }
         }
-        if stores && (wanted.with_distance || wanted.with_score || wanted.with_place) {
-            let what = "is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
-            return Err(format!("ERR GEOSEARCHSTORE {what}").into());
+        if wanted.store.is_some() && (wanted.with_distance || wanted.with_score || wanted.with_place) {
+            let what = if searches { "GEOSEARCHSTORE" } else { "STORE option in GEORADIUS" };
+            let with = "is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
+            return Err(format!("ERR {what} {with}").into());
         }
         let command = String::from_utf8_lossy(&args[0]);
-        if from.is_none() {
+        if searches && from.is_none() {
             return Err(format!(
                 "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for {command}"
             )
             .into());
         }
-        if by.is_none() {
+        if searches && by.is_none() {
             return Err(
                 format!("ERR exactly one of BYRADIUS and BYBOX can be specified for {command}").into()
             );
@@ -217,6 +250,32 @@ impl Wanted {
         }
         Ok(wanted)
     }
+
+    fn read_radius(&mut self, radius: &[u8], unit: &[u8]) -> Result<(), Fault> {
+        let radius = scores::score(radius).ok_or("ERR need numeric radius")?;
+        if radius < 0.0 {
+            return Err("ERR radius cannot be negative".into());
+        }
+        self.unit_m = unit_m(unit)?;
+        self.shape = Some(Shape::Circle { radius_m: radius * self.unit_m });
+        Ok(())
+    }
+}
+
+/// Where the key stands into which GEORADIUS or GEORADIUSBYMEMBER puts what it finds.
+pub(super) fn stored_at(args: Args<'_>) -> Option<usize> {
+    let (mut at, mut found) = (5, None);
+    while let Some(word) = args.get(at) {
+        let stores = is(word, "store") || is(word, "storedist");
+        at += if stores { 2 } else { 1 };
+        found = if stores { Some(at - 1) } else { found };
+    }
+    found.filter(|at| *at < args.len())
+}
+
+/// Where a member is that a search begins at.
+fn known(ops: &mut Ops<'_, '_>, set: Option<&SortedSet<'_>>, member: &[u8]) -> Result<Place, Fault> {
+    find(ops, set, member)?.ok_or("ERR could not decode requested zset member".into())
 }
 
 /// A member that was found.
@@ -228,7 +287,7 @@ struct Near {
 }
 
 /// All that are within, or some if any are as good.
-fn search(ops: &mut Ops<'_, '_>, set: &SortedSet<'_>, wanted: &Wanted) -> Result<Vec<Near>, Fault> {
+fn search(ops: &mut Ops<'_, '_>, set: &SortedSet<'_>, wanted: &Wanted<'_>) -> Result<Vec<Near>, Fault> {
     let mut found = Vec::new();
     let (Some(middle), Some(shape)) = (wanted.middle, wanted.shape) else { return Ok(found) };
     let most = if wanted.any { wanted.count } else { usize::MAX };
@@ -258,13 +317,31 @@ fn search(ops: &mut Ops<'_, '_>, set: &SortedSet<'_>, wanted: &Wanted) -> Result
     Ok(found)
 }
 
-pub(super) fn search_and_show(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    let set = SortedSet::find(ops, &args[1])?;
-    let wanted = Wanted::read(ops, set.as_ref(), args, false)?;
+pub(super) fn search_in_form(
+    ops: &mut Ops<'_, '_>,
+    args: Args<'_>,
+    form: Form,
+    out: &mut Replies,
+) -> Result<(), Fault> {
+    let key = args.get(if form == Form::Store { 2 } else { 1 }).unwrap_or_default();
+    let set = SortedSet::find(ops, key)?;
+    let wanted = Wanted::read(ops, set.as_ref(), args, form)?;
     let found = match &set {
         Some(set) => search(ops, set, &wanted)?,
         None => Vec::new(),
     };
+    let Some(key) = wanted.store else {
+        show(found, &wanted, out);
+        return Ok(());
+    };
+    let scored = |near: Near| match wanted.stores_distance {
+        true => (near.member, near.distance_m / wanted.unit_m),
+        false => (near.member, near.score),
+    };
+    sorted_ranges::store(ops, key, &found.into_iter().map(scored).collect(), out)
+}
+
+fn show(found: Vec<Near>, wanted: &Wanted<'_>, out: &mut Replies) {
     let beside = [wanted.with_distance, wanted.with_score, wanted.with_place];
     let beside = beside.into_iter().filter(|wanted| *wanted).count();
     out.array(found.len());
@@ -286,24 +363,4 @@ pub(super) fn search_and_show(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut R
             break;
         }
     }
-    Ok(())
-}
-
-pub(super) fn search_and_store(
-    ops: &mut Ops<'_, '_>,
-    args: Args<'_>,
-    out: &mut Replies,
-) -> Result<(), Fault> {
-    let set = SortedSet::find(ops, &args[2])?;
-    let wanted = Wanted::read(ops, set.as_ref(), args, true)?;
-    let found = match &set {
-        Some(set) => search(ops, set, &wanted)?,
-        None => Vec::new(),
-    };
-    let scored = |near: Near| match wanted.stores_distance {
-        true => (near.member, near.distance_m / wanted.unit_m),
-        false => (near.member, near.score),
-    };
-    let found = found.into_iter().map(scored).collect();
-    sorted_ranges::store(ops, &args[1], &found, out)
 }

@@ -37,7 +37,7 @@ impl<'a> Wanted<'a> {
         let mut wanted = Wanted::default();
         let mut words = args.from(2);
         while let Some(word) = words.next() {
-            let left = words.clone().count();
+            let left = words.size_hint().0;
             let mut next = || words.next().unwrap_or_default();
             match () {
                 () if is(word, "asc") => wanted.descending = false,
@@ -94,6 +94,9 @@ pub(super) fn stored_at(args: Args<'_>) -> Option<usize> {
 fn elements(ops: &mut Ops<'_, '_>, key: &[u8], wanted: &Wanted<'_>) -> Result<Vec<Box<[u8]>>, Fault> {
     let mut elements = Vec::new();
     let Some(found) = ops.get(key)? else { return Ok(elements) };
+    if matches!(found.kind(), Kind::String | Kind::Hash) {
+        return Err(WRONG_TYPE.into());
+    }
     let descending = wanted.stays && wanted.descending;
     let (mut skip, limit) = match wanted.stays {
         true => (wanted.skip, wanted.limit.unwrap_or(usize::MAX)),
@@ -126,7 +129,7 @@ fn elements(ops: &mut Ops<'_, '_>, key: &[u8], wanted: &Wanted<'_>) -> Result<Ve
                 set.in_order(ops, Scores::all(), descending, |member, _| see(member))?;
             }
         }
-        Kind::String | Kind::Hash => return Err(WRONG_TYPE.into()),
+        Kind::String | Kind::Hash => {}
     }
     Ok(elements)
 }

@@ -4,6 +4,7 @@ use super::definition::{
     ADMIN, ADMIN_CATEGORY, AT_ONCE, CONNECTION, Call, Command, DANGEROUS, FAST, GROWS, KEYSPACE, Keys,
     METADATA, NO_AUTH, NO_MULTI, READ, RETURNS, Run, Subcommand, WRITE, takes,
 };
+use super::geo::Form;
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sets::Combine;
 use super::sorted_combine::Then;
@@ -41,6 +42,8 @@ const MADE_BEHIND: Keys = Keys { range: (2, -1, 1), ..MADE };
 /// The first one, and what SORT finds in it is put into one that a word names.
 const SORTED: Keys =
     Keys { range: (1, 1, 1), found_at: Some(sort::stored_at), uses: Some((READS, WRITES)), ..NONE };
+/// The same of GEORADIUS.
+const AROUND: Keys = Keys { found_at: Some(geo::stored_at), ..SORTED };
 /// The first one, and those that patterns name.
 const SORTED_ONLY: Keys = Keys { found_at: Some(|_| None), ..ONE };
 const MADE_OF_ONE: Keys = Keys { range: (1, 2, 1), ..MADE };
@@ -127,8 +130,12 @@ commands! {
     "geodist" Data(geo::distance) -4 READ, ONE, "3.2.0" "geo" "Returns the distance between two members of a geospatial index";
     "geohash" Data(geo::hash) -2 READ, ONE, "3.2.0" "geo" "Returns members of a geospatial index as standard geohash strings";
     "geopos" Data(geo::position) -2 READ, ONE, "3.2.0" "geo" "Returns longitude and latitude of members of a geospatial index";
-    "geosearch" Data(geo::search_and_show) -7 READ, ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle.";
-    "geosearchstore" Data(geo::search_and_store) -8 WRITE | GROWS, MADE_OF_ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle, and store the result in another key.";
+    "georadius" Data(geo::search_in_form; Form::Around { member: false, stores: true }) -6 WRITE | GROWS, AROUND, "3.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members matching a given maximum distance from a point";
+    "georadius_ro" Data(geo::search_in_form; Form::Around { member: false, stores: false }) -6 READ, ONE, "3.2.10" "geo" "A read-only variant for GEORADIUS";
+    "georadiusbymember" Data(geo::search_in_form; Form::Around { member: true, stores: true }) -5 WRITE | GROWS, AROUND, "3.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members matching a given maximum distance from a member";
+    "georadiusbymember_ro" Data(geo::search_in_form; Form::Around { member: true, stores: false }) -5 READ, ONE, "3.2.10" "geo" "A read-only variant for GEORADIUSBYMEMBER";
+    "geosearch" Data(geo::search_in_form; Form::Search) -7 READ, ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle.";
+    "geosearchstore" Data(geo::search_in_form; Form::Store) -8 WRITE | GROWS, MADE_OF_ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle, and store the result in another key.";
     "get" Data(strings::get) 2 READ | FAST, ONE, "1.0.0" "string" "Get the value of a key";
     "getbit" Data(bits::get_bit) 3 READ | FAST, ONE, "2.2.0" "bitmap" "Returns the bit value at offset in the string value stored at key";
     "getdel" Data(strings::get_del) 2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
@@ -266,16 +273,17 @@ commands! {
     "zunionstore" Data(sorted_combine::combine; Combine::Union, Then::Store) -4 WRITE | GROWS, MADE_OF_COUNTED, "2.0.0" "sorted-set" "Add multiple sorted sets and store the resulting sorted set in a new key";
 }
 
-/// The longest name.
+/// The longest name that is found at once.
 const NAME_MAX: usize = size_of::<u128>();
 
-/// The names as numbers, which are compared at once: in the same order.
+/// The beginnings of the names as numbers, which are compared at once: in the same order.
 static NUMBERS: [u128; COUNT] = {
     let mut numbers = [0; COUNT];
     let mut at = 0;
     while at < COUNT {
         let (name, mut bytes) = (COMMANDS[at].name.as_bytes(), [0; NAME_MAX]);
-        bytes.split_at_mut(name.len()).0.copy_from_slice(name);
+        let length = if name.len() < NAME_MAX { name.len() } else { NAME_MAX };
+        bytes.split_at_mut(length).0.copy_from_slice(name.split_at(length).0);
         numbers[at] = u128::from_be_bytes(bytes);
         at += 1;
     }
@@ -285,11 +293,17 @@ static NUMBERS: [u128; COUNT] = {
 /// The command of this name, in any case.
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let mut small = [0; NAME_MAX];
-    small.get_mut(..name.len())?.copy_from_slice(name);
+    let Some(beginning) = small.get_mut(..name.len()) else { return find_long(name) };
+    beginning.copy_from_slice(name);
     small.make_ascii_lowercase();
     let found = &COMMANDS[NUMBERS.binary_search(&u128::from_be_bytes(small)).ok()?];
     // Zeros at a name's end are in no number.
     (found.name.len() == name.len()).then_some(found)
+}
+
+#[cold]
+fn find_long(name: &[u8]) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))
 }
 
 /// The names and categories of all commands and subcommands, by number.
@@ -472,7 +486,6 @@ mod tests {
     #[test]
     fn all_are_found() {
         for command in &COMMANDS {
-            assert!(command.name.len() <= NAME_MAX);
             let found = find(command.name.to_ascii_uppercase().as_bytes()).unwrap();
             assert_eq!(found.name, command.name);
             assert_eq!(catalogue().entries[command.id].name, command.name);
@@ -483,7 +496,15 @@ mod tests {
         }
         // Each has a bit in the rights of a user.
         assert!(catalogue().entries.len() <= crate::acl::COMMANDS_MAX);
-        for name in [&b""[..], b"gets", b"ge", b"get\0", b"\0", b"a name that is longer than any"] {
+        for name in [
+            &b""[..],
+            b"gets",
+            b"ge",
+            b"get\0",
+            b"\0",
+            b"a name that is longer than any",
+            b"georadiusbymembe",
+        ] {
             assert!(find(name).is_none());
         }
     }
