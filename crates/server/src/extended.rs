@@ -1,5 +1,5 @@
-//! Numbers of INCRBYFLOAT: those of the 80-bit format of x87, in which Redis computes. All is done
-//! with whole numbers, and rounded once: to the nearest, and to the even one of two.
+//! Numbers of INCRBYFLOAT: those of the 80-bit format of x87, in which Redis computes on x86-64. All
+//! is done with whole numbers, and rounded once: to the nearest, and to the even one of two.
 //!
 //! They are written with 17 decimals at most, without zeros at the end.
 

@@ -58,6 +58,7 @@ fn float(dice: &mut Rng) -> String {
 }
 
 #[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "there, Redis has numbers of another precision")]
 fn sums_of_numbers_with_a_fraction_are_those_of_redis() {
     compare(8_000, |dice| {
         let number = float(dice);
@@ -142,7 +143,7 @@ fn elements_in_another_order_are_those_of_redis() {
             5 => format!("HSET h{} f {}", element(dice), element(dice)),
             6 => format!("DEL {key} {} w{}", any(dice, &["l", "s", "d"]), element(dice)),
             7 => "LRANGE d 0 -1".into(),
-            // Where elements that are the same to it stand is not said with LIMIT.
+            // With LIMIT, Redis does not say which of two elements with the same text is first.
             8 => {
                 let by = any(dice, &["w*", "h*->f", "o*"]);
                 format!("SORT {} ALPHA BY {by} GET {by}", any(dice, &["l", "m", "z"]))
@@ -163,7 +164,7 @@ fn elements_in_another_order_are_those_of_redis() {
                         _ => format!(" GET {}", any(dice, &["#", "o*", "h*->f", "h*->g", "w*", "none"])),
                     };
                 }
-                // Such an order is not told for sets, and not for elements that are the same to it.
+                // Redis does not say the order of a set, nor that of elements with the same text.
                 if line.contains("BY") && line.contains("ALPHA") || key == "s" && line.contains("BY #") {
                     line = format!("SORT {key} ALPHA");
                 }

@@ -1,7 +1,7 @@
 //! OBJECT: how a key's value is kept, and when and how often the key is used. To ask is no use.
 //!
 //! There is one form of each kind here. What OBJECT ENCODING answers is the form that Redis would
-//! have chosen for such a value, with its usual limits, if the client had just set it.
+//! have chosen for this value, with its default limits, if the client had just set it.
 
 use super::syntax::help;
 use crate::collection::Collection;
