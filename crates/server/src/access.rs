@@ -85,6 +85,16 @@ impl Access {
         }
     }
 
+    /// For how many milliseconds a key was not used, if that is what counts.
+    pub(crate) fn idle_ms(&self, key: &[u8], now_ms: u64) -> Option<u64> {
+        (self.by == By::Age).then(|| self.score(key, now_ms))
+    }
+
+    /// How often it is used, if that is what counts.
+    pub(crate) fn frequency(&self, key: &[u8], now_ms: u64) -> Option<u32> {
+        (self.by == By::Count).then(|| count(self.word(key).load(Relaxed), now_ms))
+    }
+
     /// How much rather this key is to go than others: the larger, the rather.
     pub(crate) fn score(&self, key: &[u8], now_ms: u64) -> u64 {
         let word = self.word(key).load(Relaxed);

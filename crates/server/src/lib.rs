@@ -25,7 +25,7 @@
 //! | `transact.rs`, `retry_locks.rs`, `turn.rs`, `ops.rs`, `fault.rs` | commands in transactions |
 //! | `waiters.rs` | clients that wait for a list or a sorted set |
 //! | `names.rs`, `value.rs`, `collection/`, `random_key.rs`, `keyspace.rs`, `key_count.rs` | what is stored, and how |
-//! | `numbers.rs`, `scores.rs`, `glob.rs` | what arguments mean |
+//! | `numbers.rs`, `extended.rs`, `scores.rs`, `geo.rs`, `glob.rs` | what arguments mean |
 //! | `connection.rs`, `input.rs`, `large.rs`, `transport.rs`, `buffers.rs`, `room.rs` | one connection, its bytes, and those of all |
 //! | `memory.rs`, `eviction.rs`, `candidates.rs`, `access.rs` | how much memory is used, and which keys go |
 //! | `pubsub/` | channels, and messages from some clients to others |
@@ -49,7 +49,9 @@ mod cursors;
 mod descriptors;
 mod eviction;
 mod expired;
+mod extended;
 mod fault;
+mod geo;
 mod glob;
 mod housekeeping;
 mod input;

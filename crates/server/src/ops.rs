@@ -20,6 +20,7 @@
 //! after a restart, and deletes the members, some at a time ([`Ops::purge`]): first all lanes, so
 //! that no member can be added any more (Invariant 3 of the collections), and the tombstone last.
 
+use crate::access::Access;
 use crate::collection;
 use crate::cursors::Cursors;
 use crate::fault::{Fault, WRONG_TYPE};
@@ -74,6 +75,8 @@ pub(crate) struct Ops<'o, 's> {
     pub(crate) made: Vec<Name>,
     /// No value may be longer.
     pub(crate) value_bytes_max: usize,
+    /// Whether the client's user may read all keys.
+    pub(crate) reads_all_keys: bool,
 }
 
 impl<'o, 's> Ops<'o, 's> {
@@ -94,6 +97,7 @@ impl<'o, 's> Ops<'o, 's> {
             read: None,
             made: Vec::new(),
             value_bytes_max,
+            reads_all_keys: false,
         }
     }
 
@@ -185,6 +189,18 @@ impl<'o, 's> Ops<'o, 's> {
         }
     }
 
+    /// The same, which does not count as a use of the key.
+    pub(crate) fn look_at(&mut self, key: &[u8]) -> Result<Option<Found>, Error> {
+        let name = self.name(key);
+        self.was_read(&name);
+        self.txn.get(&name)?.map_or(Ok(None), |value| self.not_expired(key, value))
+    }
+
+    /// When, or how often, keys are used, if that is known.
+    pub(crate) fn access(&self) -> Option<&'o Access> {
+        self.keyspace.access.as_ref()
+    }
+
     /// The string that the key has.
     pub(crate) fn string(&mut self, key: &[u8]) -> Result<Option<Found>, Fault> {
         match self.get(key)? {
@@ -194,13 +210,20 @@ impl<'o, 's> Ops<'o, 's> {
     }
 
     fn alive(&mut self, key: &[u8], value: Value) -> Result<Option<Found>, Error> {
+        let found = self.not_expired(key, value)?;
+        if let Some(access) = &self.keyspace.access
+            && found.is_some()
+        {
+            access.touch(key, self.now_ms());
+        }
+        Ok(found)
+    }
+
+    fn not_expired(&mut self, key: &[u8], value: Value) -> Result<Option<Found>, Error> {
         let found = Found::read(value).ok_or_else(|| foreign(key))?;
         if found.expires_ms().is_some_and(|expires| expires <= self.now_ms()) {
             self.keyspace.expired.report(key);
             return Ok(None);
-        }
-        if let Some(access) = &self.keyspace.access {
-            access.touch(key, self.now_ms());
         }
         Ok(Some(found))
     }

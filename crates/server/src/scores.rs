@@ -29,6 +29,15 @@ pub(crate) fn limit(text: &[u8]) -> Option<(f64, bool)> {
     value.map(|value| (value, is_excluded))
 }
 
+/// Reads what SORT orders by: as C does, which takes spaces before a number, ends at a zero byte,
+/// and reads nothing as 0. Refuses what a double cannot tell to its full precision.
+pub(crate) fn weight(text: &[u8]) -> Option<f64> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0B;
+    let first = text.iter().position(|byte| !is_space(byte)).unwrap_or(text.len());
+    if text.is_empty() { Some(0.0) } else { score(&text[first..]).filter(|weight| !weight.is_subnormal()) }
+}
+
 /// The digits that Redis writes.
 const DIGITS: i32 = 17;
 

@@ -93,6 +93,11 @@ impl Found {
         &self.value[self.start..]
     }
 
+    /// How many bytes the store keeps for the key.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        self.value.len()
+    }
+
     /// Which write this was.
     pub(crate) fn stamp(&self) -> u64 {
         number(&self.value[1..HEAD])

@@ -2,7 +2,7 @@
 
 mod support;
 
-use server::resp::Reply::Simple;
+use server::resp::Reply::{Array, Simple};
 use server::{Options, Password, Server};
 use std::io::{ErrorKind, Read as _, Write as _};
 use support::*;
@@ -47,6 +47,9 @@ fn a_client_that_asks_for_more_than_the_bound_is_disconnected_without_an_answer(
             "ZRANDMEMBER z 100".into(),
             "HRANDFIELD h -1000000000 WITHVALUES".into(),
             "KEYS *".into(),
+            "SORT z BY nosort".into(),
+            "GEOSEARCH z FROMLONLAT -179 -85 BYRADIUS 30000 km".into(),
+            "SORT z ALPHA GET #".into(),
             format!("MULTI{gets}\r\nEXEC"),
             "HELLO 3\r\nHGETALL h".into(),
         ]
@@ -173,4 +176,26 @@ fn answers_are_sent_also_if_there_may_be_more_to_read() {
         assert!(received == expected.as_bytes());
         it.expect("PING", Simple("PONG".into()));
     });
+}
+
+#[test]
+fn no_command_makes_a_value_or_a_table_that_is_longer_than_the_longest_command() {
+    for model in MODELS {
+        let server = start(Options { input_bytes_max: 4_096, ..options(model) });
+        let it = &mut Client::to(&server);
+        it.expect("BITFIELD k SET u8 #4095 1", Array(vec![int(0)]));
+        for line in ["SET u8 #4096 1", "SET u8 32761 1", "INCRBY i64 4294967295 1"] {
+            it.expect_error(
+                &format!("BITFIELD k {line}"),
+                "ERR bit offset is not an integer or out of range",
+            );
+        }
+        it.expect("BITFIELD k GET u8 4294967295", Array(vec![int(0)]));
+        it.expect("STRLEN k", int(4_096));
+        it.expect("BITOP NOT k k", int(4_096));
+        it.expect_ok(&format!("SET a {}", "x".repeat(31)));
+        it.expect("LCS a a LEN", int(31));
+        it.expect("APPEND a x", int(32));
+        it.expect_error("LCS a a LEN", "ERR Insufficient memory, transient memory for LCS exceeds");
+    }
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use server::resp::Reply::{Array, Bulk, Error, Simple};
+use server::resp::Reply::{Array, Bulk, Error, Integer, Simple};
 use server::{Eviction, Options, Server};
 use support::*;
 use testing::until;
@@ -48,6 +48,14 @@ fn without_eviction_writes_are_refused_and_all_else_goes_on() {
         for line in ["SET k0 x", "INCR counter", "HSET h f v", "ZADD z 1 m", "APPEND k0 x", "MSET a 1"]
             .into_iter()
             .chain(["COPY k0 k", "SETBIT k0 9 1", "ZUNIONSTORE z 1 z", "ZRANGESTORE z z 0 1"])
+            .chain([
+                "INCRBYFLOAT f 1",
+                "HINCRBYFLOAT h f 1",
+                "BITOP NOT k k0",
+                "BITFIELD k0",
+                "SORT l STORE d",
+                "GEOADD g 1 1 m",
+            ])
         {
             other.expect_error(line, REFUSED);
         }
@@ -321,4 +329,57 @@ fn a_server_ends_while_large_commands_wait_for_room() {
         server.wait();
         drop(clients);
     }
+}
+
+#[test]
+fn the_use_of_a_key_is_told_where_it_counts_and_to_ask_is_no_use() {
+    for (eviction, told, other) in [
+        (Eviction::None, None, ["ERR idle time is tracked with", "ERR An LFU maxmemory policy is not"]),
+        (Eviction::AllKeysLru, Some("IDLETIME"), ["", "ERR An LFU maxmemory policy is not selected"]),
+        (Eviction::AllKeysLfu, Some("FREQ"), ["ERR An LFU maxmemory policy is selected", ""]),
+    ] {
+        let server = limited(MODELS[0], eviction);
+        let it = &mut Client::to(&server);
+        it.expect_ok("SET k v");
+        for (word, error) in ["IDLETIME", "FREQ"].into_iter().zip(other) {
+            let line = format!("OBJECT {word} k");
+            if told != Some(word) {
+                it.expect_error(&line, error);
+                continue;
+            }
+            let asked: Vec<_> = (0..100).map(|_| it.ask(&line)).collect();
+            // A new key has been used five times, and uses are forgotten within minutes.
+            match word {
+                "FREQ" => assert!(asked.iter().all(|count| [int(4), int(5)].contains(count)), "{asked:?}"),
+                _ => assert!(asked.iter().all(|idle| matches!(idle, Integer(0..60))), "{asked:?}"),
+            }
+            assert_eq!(it.ask(&format!("OBJECT {word} none")), server::resp::Reply::Null);
+        }
+    }
+}
+
+#[test]
+fn the_memory_of_a_key_is_that_of_its_entries() {
+    for_each_model(|server| {
+        let it = &mut Client::to(server);
+        let mut usage = |line: &str, key: &str| {
+            it.ask(line);
+            match it.ask(&format!("MEMORY USAGE {key}")) {
+                // Members are of one length, so some are as good as all.
+                Integer(bytes) => it.expect(&format!("MEMORY USAGE {key} SAMPLES 0"), int(bytes)),
+                other => panic!("{other:?}"),
+            }
+            let Integer(bytes) = it.ask(&format!("MEMORY USAGE {key}")) else { panic!() };
+            bytes
+        };
+        let entry = usage("SET k v", "k");
+        assert_eq!(usage(&format!("SET long {}", "x".repeat(1_000)), "long"), entry + 3 + 999);
+        let numbers = |what: &str| (100..800).map(|n| format!(" {what}{n}")).collect::<String>();
+        let set = usage(&format!("SADD s{}", numbers("")), "s");
+        assert!((700 * 230..701 * 300 + 512 * 300).contains(&set), "{set}");
+        let sorted = usage(&format!("ZADD z{}", numbers("1 ")), "z");
+        assert!((set + 700 * 230..set + 700 * 300).contains(&sorted), "{sorted} {set}");
+        let list = usage("RPUSH l a b c", "l");
+        assert!((6 * 230..6 * 300).contains(&list), "{list}");
+    });
 }

@@ -247,11 +247,19 @@ fn of_two_keys_that_are_copied_into_each_other_one_is_left() {
         let members: Vec<String> = (0..200).map(|number| number.to_string()).collect();
         let barrier = Barrier::new(2);
         for round in 0..100 {
-            let copies_sets = round % 2 == 0;
+            // What makes a key, what copies it, and what shows what it has then.
+            let (make, copy, look) = [
+                ("SADD", "SUNIONSTORE {to} {from}", "SMEMBERS {key}"),
+                ("SET", "COPY {from} {to} REPLACE", "GET {key}"),
+                ("SET", "BITOP OR {to} {from}", "GET {key}"),
+                ("RPUSH", "SORT {from} ALPHA STORE {to}", "SORT_RO {key} ALPHA"),
+                ("GEOADD", "GEOSEARCHSTORE {to} {from} FROMLONLAT 1 1 BYRADIUS 1 m", "ZRANGE {key} 0 -1"),
+            ][round % 5];
             for key in ["a", "b"] {
-                let made = match copies_sets {
-                    true => format!("SADD {key} {key}{}", members.join(&format!(" {key}"))),
-                    false => format!("SET {key} {key}{long}"),
+                let made = match make {
+                    "SET" => format!("SET {key} {key}{long}"),
+                    "GEOADD" => format!("GEOADD {key} 1 1 {key}{}", members.join(&format!(" 1 1 {key}"))),
+                    _ => format!("{make} {key} {key}{}", members.join(&format!(" {key}"))),
                 };
                 it.ask(&format!("DEL {key}"));
                 it.ask(&made);
@@ -263,15 +271,11 @@ fn of_two_keys_that_are_copied_into_each_other_one_is_left() {
                         let it = &mut Client::to(server);
                         it.ask("PING");
                         barrier.wait();
-                        it.ask(&match copies_sets {
-                            true => format!("SUNIONSTORE {to} {from}"),
-                            false => format!("COPY {from} {to} REPLACE"),
-                        });
+                        it.ask(&copy.replace("{from}", from).replace("{to}", to));
                     });
                 }
             });
-            let look = if copies_sets { "SMEMBERS" } else { "GET" };
-            let both = ["a", "b"].map(|key| it.ask(&format!("{look} {key}")));
+            let both = ["a", "b"].map(|key| it.ask(&look.replace("{key}", key)));
             assert!(both[0] == both[1], "round {round}");
         }
     });

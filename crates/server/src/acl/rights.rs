@@ -142,6 +142,13 @@ impl Rights {
         self.channels.has_all || self.channels.some.iter().any(allows)
     }
 
+    /// Whether it may read all keys, whatever their names.
+    #[inline]
+    pub(crate) fn reads_all_keys(&self) -> bool {
+        let is_all = |pattern: &Pattern| pattern.allows.reads && *pattern.glob == *b"*";
+        self.is_unlimited || self.keys.has_all || self.keys.some.iter().any(is_all)
+    }
+
     /// Whether it may log in with this password.
     pub(crate) fn admits(&self, password: &Digest) -> bool {
         // All are compared, whichever is right.

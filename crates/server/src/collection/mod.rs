@@ -41,11 +41,12 @@ mod order;
 mod random;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use crate::fault::{Fault, WRONG_TYPE};
 use crate::names::{self, MEMBERS, Name};
 use crate::ops::{Enough, Ops, foreign};
-use crate::value::{Header, Kind};
+use crate::value::{Found, Header, Kind};
 pub(crate) use copy::copy;
 pub(crate) use list::{List, Side};
 use manx::txn::{Error, Value};
@@ -77,13 +78,14 @@ impl<'k> Collection<'k> {
         kind: Kind,
     ) -> Result<Option<Collection<'k>>, Fault> {
         let Some(found) = ops.get(key)? else { return Ok(None) };
-        match found.header() {
-            Some(header) if found.kind() == kind => {
-                let expires_ms = found.expires_ms();
-                Ok(Some(Collection { key, kind, expires_ms, header, is_new: false, has_changed: false }))
-            }
-            _ => Err(WRONG_TYPE.into()),
-        }
+        let collection = Collection::of(key, &found).filter(|found| found.kind == kind);
+        collection.map(Some).ok_or(WRONG_TYPE.into())
+    }
+
+    /// The collection that a key was found to have, if it is one.
+    pub(crate) fn of(key: &'k [u8], found: &Found) -> Option<Collection<'k>> {
+        let (kind, expires_ms, header) = (found.kind(), found.expires_ms(), found.header()?);
+        Some(Collection { key, kind, expires_ms, header, is_new: false, has_changed: false })
     }
 
     /// The same, or a new one, which is there once it has a member and [`Collection::finish`] was

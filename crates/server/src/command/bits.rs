@@ -10,13 +10,14 @@ use crate::value::Found;
 use std::ops::Range;
 
 /// The longest string of Redis: beyond it there is no bit to read.
-const BYTES_MAX: usize = 512 << 20;
+pub(super) const BYTES_MAX: usize = 512 << 20;
+pub(super) const BAD_OFFSET: &str = "ERR bit offset is not an integer or out of range";
 
 /// Reads the number of a bit in a string of this length at most.
 fn offset(arg: &[u8], bytes_max: usize) -> Result<usize, Fault> {
     let offset = numbers::integer(arg).and_then(|offset| usize::try_from(offset).ok());
     let offset = offset.filter(|offset| offset / 8 < bytes_max);
-    offset.ok_or("ERR bit offset is not an integer or out of range".into())
+    offset.ok_or(BAD_OFFSET.into())
 }
 
 /// The bit of this number in its byte.

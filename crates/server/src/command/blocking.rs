@@ -30,7 +30,7 @@ pub(super) fn begin(
     if let Err(error) = call.listen() {
         return out.error(&error);
     }
-    let keys = chosen.command.keys_in(args).into_iter().flatten();
+    let keys = chosen.keys().among(args).into_iter().flatten();
     let wanted = keys.map(|key| waiters::wanted(kind, key)).collect();
     let ticket = call.shared.waiters.join(&call.client.peer, wanted, timeout, &call.shared.stop);
     let waiting = Box::new(Waiting { chosen, run, kept: Kept::new(args), ticket });

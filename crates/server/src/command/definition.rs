@@ -258,7 +258,7 @@ pub(crate) struct Command {
     /// The number of arguments, its name included; if negative, the least number.
     pub(super) arity: i32,
     /// [`WRITE`] and the like.
-    pub(super) flags: u16,
+    pub(super) flags: u32,
     pub(super) keys: Keys,
     /// Since which version Redis has had it, and to which of its groups it belongs.
     pub(super) since: &'static str,
@@ -275,6 +275,8 @@ pub(super) struct Keys {
     pub(super) range: (i32, i32, i32),
     /// The argument that says how many further keys stand behind it.
     pub(super) counted_at: Option<usize>,
+    /// Finds the place of a further key by the word before it, if there is one.
+    pub(super) found_at: Option<fn(Args<'_>) -> Option<usize>>,
     /// How the first key is used, and how the others are, if the flags do not say it for all.
     pub(super) uses: Option<(Access, Access)>,
     /// Which arguments are channels. If some are, the range is theirs, and none is a key.
@@ -299,63 +301,78 @@ pub(crate) struct Subcommand {
     pub(super) name: &'static str,
     /// As of a [`Command`]; both names are included.
     pub(super) arity: i32,
-    pub(super) flags: u16,
+    pub(super) flags: u32,
+    pub(super) keys: Keys,
 }
 
 /// It changes data.
-pub(super) const WRITE: u16 = 1;
+pub(super) const WRITE: u32 = 1;
 /// It reads data.
-pub(super) const READ: u16 = 2;
+pub(super) const READ: u32 = 2;
 /// It takes about the same time whatever there is.
-pub(super) const FAST: u16 = 4;
+pub(super) const FAST: u32 = 4;
 /// A client that has not said the password may use it.
-pub(super) const NO_AUTH: u16 = 8;
+pub(super) const NO_AUTH: u32 = 8;
 /// It cannot be queued.
-pub(super) const NO_MULTI: u16 = 16;
+pub(super) const NO_MULTI: u32 = 16;
 /// It is done at once between MULTI and EXEC.
-pub(super) const AT_ONCE: u16 = 32;
+pub(super) const AT_ONCE: u32 = 32;
 /// It is for the operators of the server.
-pub(super) const ADMIN: u16 = 64;
+pub(super) const ADMIN: u32 = 64;
 /// It is about the connection, though it stands elsewhere in Redis's groups.
-pub(super) const CONNECTION: u16 = 128;
+pub(super) const CONNECTION: u32 = 128;
 /// It may do harm, or tell much, without being for operators alone.
-pub(super) const DANGEROUS: u16 = 256;
+pub(super) const DANGEROUS: u32 = 256;
 /// It reads no more of a key than whether it is there, its type or its size.
-pub(super) const METADATA: u16 = 512;
+pub(super) const METADATA: u32 = 512;
 /// It writes, and answers what the key had or has.
-pub(super) const RETURNS: u16 = 1024;
+pub(super) const RETURNS: u32 = 1024;
 /// It may need more memory, so it is refused if there is none.
-pub(super) const GROWS: u16 = 2048;
-/// It is about channels, though it may stand elsewhere in Redis's groups.
-pub(super) const PUBSUB: u16 = 16384;
-/// EXEC, which may have to begin again, does it after the commit, and so once.
-pub(super) const ONCE: u16 = 32768;
+pub(super) const GROWS: u32 = 2048;
 /// It is in Redis's category of commands for operators, though others may use it, too.
-pub(super) const ADMIN_CATEGORY: u16 = 4096;
+pub(super) const ADMIN_CATEGORY: u32 = 4096;
+/// A subcommand that is in the category of commands about keys.
+pub(super) const KEYSPACE: u32 = 8192;
 /// Its client may have to wait.
-pub(super) const BLOCKING: u16 = 8192;
+pub(super) const BLOCKING: u32 = 16384;
+/// It is about channels, though it may stand elsewhere in Redis's groups.
+pub(super) const PUBSUB: u32 = 32768;
+/// EXEC, which may have to begin again, does it after the commit, and so once.
+pub(super) const ONCE: u32 = 65536;
 
-impl Command {
-    pub(super) fn has_no_keys(&self) -> bool {
-        self.keys.channels != Channels::None || self.keys.range.0 == 0 && self.keys.counted_at.is_none()
+impl Keys {
+    pub(super) const NONE: Keys =
+        Keys { range: (0, 0, 0), counted_at: None, found_at: None, uses: None, channels: Channels::None };
+
+    /// Whether some have no place of their own.
+    pub(super) fn are_movable(self) -> bool {
+        self.counted_at.is_some() || self.found_at.is_some()
+    }
+
+    pub(super) fn are_none(self) -> bool {
+        self.channels != Channels::None || self.range.0 == 0 && self.counted_at.is_none()
     }
 
     /// The keys among the arguments of a command; none if it counts them and the number is wrong.
-    pub(super) fn keys_in<'a>(&self, args: Args<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
-        let (first, last, step) = self.keys.range;
+    pub(super) fn among<'a>(self, args: Args<'a>) -> Option<impl Iterator<Item = &'a [u8]> + use<'a>> {
+        let (first, last, step) = self.range;
         let last = if last < 0 { args.len() as i32 + last } else { last };
         let fixed =
-            if self.has_no_keys() || first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
-        let counted = match self.keys.counted_at {
+            if self.are_none() || first == 0 { 0..0 } else { first as usize..(last + 1).max(0) as usize };
+        let counted = match self.counted_at {
             Some(at) => {
                 let count = usize::try_from(numbers::integer(args.get(at)?)?).ok()?;
                 (count > 0 && count < args.len() - at).then_some(at + 1..at + 1 + count)?
             }
             None => 0..0,
         };
-        Some(fixed.step_by(step.max(1) as usize).chain(counted).filter_map(move |place| args.get(place)))
+        let named = self.found_at.and_then(|find| find(args));
+        let places = fixed.step_by(step.max(1) as usize).chain(counted).chain(named);
+        Some(places.filter_map(move |place| args.get(place)))
     }
+}
 
+impl Command {
     /// Returns the command, or that of its subcommands which the arguments name.
     ///
     /// # Errors
@@ -384,7 +401,7 @@ pub(crate) struct Chosen {
 }
 
 impl Chosen {
-    pub(super) fn has(&self, flag: u16) -> bool {
+    pub(super) fn has(&self, flag: u32) -> bool {
         (self.command.flags | self.subcommand.map_or(0, |subcommand| subcommand.flags)) & flag != 0
     }
 
@@ -392,10 +409,14 @@ impl Chosen {
         self.subcommand.map_or(self.command.arity, |subcommand| subcommand.arity)
     }
 
+    pub(super) fn keys(&self) -> Keys {
+        self.subcommand.map_or(self.command.keys, |subcommand| subcommand.keys)
+    }
+
     /// Whether what it writes into a key depends on what other keys have.
     pub(super) fn copies(&self) -> bool {
         let reads_only = |access: Access| access.reads && !access.writes;
-        self.command.keys.uses.is_some_and(|(first, others)| reads_only(first) || reads_only(others))
+        self.keys().uses.is_some_and(|(first, others)| reads_only(first) || reads_only(others))
     }
 
     /// The whole name, as in `client|id`.

@@ -58,7 +58,9 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
         Run::Waiting(run) => blocking::begin(call, session, (chosen, run), args, out),
         Run::Outer(run) => run(call, session, args, out),
         Run::Data(run) => {
+            let reads_all_keys = call.client.login.rights().reads_all_keys();
             let done = transact(call.shared, session, out, |ops, out| {
+                ops.reads_all_keys = reads_all_keys;
                 if chosen.copies() {
                     ops.remember();
                 }

@@ -1,8 +1,9 @@
 //! Hashes: fields, each with a value.
 
-use super::counters::OVERFLOW;
-use super::syntax::{integer, wrong_number};
+use super::counters::{INFINITE, OVERFLOW};
+use super::syntax::{NOT_FLOAT, integer, wrong_number};
 use crate::collection::Collection;
+use crate::extended::Extended;
 use crate::fault::Fault;
 use crate::numbers;
 use crate::ops::{Enough, Ops};
@@ -162,5 +163,21 @@ pub(super) fn hincrby(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) 
     hash.put(ops, &args[2], itoa::Buffer::new().format(new).as_bytes(), found.is_none())?;
     hash.finish(ops)?;
     out.integer(new);
+    Ok(())
+}
+
+pub(super) fn hincrbyfloat(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
+    let by = Extended::read(&args[3]).ok_or(NOT_FLOAT)?;
+    if by == Extended::Infinite {
+        return Err("ERR value is NaN or Infinity".into());
+    }
+    let mut hash = find_or_make(ops, args)?;
+    let found = hash.get(ops, &args[2])?;
+    let old = found.as_ref().map_or(Some(Extended::ZERO), |value| Extended::read(value));
+    let sum = old.ok_or("ERR hash value is not a float")?.plus(by);
+    let text = sum.text().ok_or(INFINITE)?;
+    hash.put(ops, &args[2], text.as_bytes(), found.is_none())?;
+    hash.finish(ops)?;
+    out.bulk(text.as_bytes());
     Ok(())
 }

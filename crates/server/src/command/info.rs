@@ -1,4 +1,4 @@
-//! INFO: what the server did and does, in sections of lines; and TIME.
+//! INFO: what the server did and does, in sections of lines; and ROLE and TIME.
 
 use super::definition::Call;
 use super::syntax::is;
@@ -160,6 +160,14 @@ fn keyspace(shared: &Shared, text: &mut String) {
     if let Some((keys @ 1.., expires)) = counted {
         let _ = write!(text, "db0:keys={keys},expires={expires},avg_ttl=0\r\n");
     }
+}
+
+/// As a primary server without replicas says it.
+pub(super) fn role(_: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {
+    out.array(3);
+    out.bulk(b"master");
+    out.integer(0);
+    out.array(0);
 }
 
 pub(super) fn time(_: &mut Call<'_>, _: Args<'_>, out: &mut Replies) {

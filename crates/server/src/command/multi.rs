@@ -112,7 +112,10 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
                 _ if let Err(refused) = permission::may(call, *chosen, kept.args(), true) => {
                     out.error(&refused.answer_late());
                 }
-                Run::Data(run) => _ = perform(ops, out, |ops, out| run(ops, kept.args(), out))?,
+                Run::Data(run) => {
+                    ops.reads_all_keys = call.client.login.rights().reads_all_keys();
+                    perform(ops, out, |ops, out| run(ops, kept.args(), out))?;
+                }
                 Run::Waiting(run) => {
                     let asked = Asked { args: kept.args(), again: false };
                     perform(ops, out, |ops, out| run(ops, asked, out))?;

@@ -30,12 +30,12 @@ fn check_each<'a>(rights: &Rights, chosen: Chosen, args: Args<'a>) -> Result<(),
     if !chosen.has(NO_AUTH) && !rights.may_run(chosen.id) {
         return Err(Refused::Command);
     }
-    let (first, others) = chosen.command.keys.uses.unwrap_or_else(|| {
+    let (first, others) = chosen.keys().uses.unwrap_or_else(|| {
         let access = access(chosen, args);
         (access, access)
     });
     // A command whose number of keys is wrong uses none: it only answers that.
-    let mut keys = chosen.command.keys_in(args).into_iter().flatten().enumerate();
+    let mut keys = chosen.keys().among(args).into_iter().flatten().enumerate();
     match keys.find(|(number, key)| !rights.may_use(key, if *number == 0 { first } else { others })) {
         None => check_channels(rights, chosen, args),
         Some((_, key)) => Err(Refused::Key(key)),
@@ -60,7 +60,11 @@ fn check_channels<'a>(rights: &Rights, chosen: Chosen, args: Args<'a>) -> Result
 fn access(chosen: Chosen, args: Args<'_>) -> Access {
     let returns =
         chosen.has(RETURNS) || chosen.command.name == "set" && args.from(3).any(|word| is(word, "get"));
-    Access { reads: chosen.has(READ) && !chosen.has(METADATA) || returns, writes: chosen.has(WRITE) }
+    let only_reads = chosen.command.name == "bitfield" && args.from(2).step_by(3).all(|word| is(word, "get"));
+    Access {
+        reads: chosen.has(READ) && !chosen.has(METADATA) || returns,
+        writes: chosen.has(WRITE) && !only_reads,
+    }
 }
 
 /// Whether the client may do a command. A refusal is noted in the log.

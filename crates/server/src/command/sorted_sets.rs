@@ -1,13 +1,11 @@
 //! Sorted sets: members, each with a score.
 
-use super::syntax::{SYNTAX, is};
+use super::syntax::{NOT_FLOAT, SYNTAX, is};
 use crate::collection::{Scores, SortedSet};
 use crate::fault::Fault;
 use crate::ops::{Enough, Ops};
 use crate::resp::{Args, Replies};
 use crate::scores;
-
-const NOT_FLOAT: &str = "ERR value is not a valid float";
 
 fn key(args: Args<'_>) -> &[u8] {
     args.get(1).unwrap_or_default()
@@ -15,15 +13,15 @@ fn key(args: Args<'_>) -> &[u8] {
 
 /// What ZADD is asked to do.
 #[derive(Clone, Copy, Debug, Default)]
-struct Options {
+pub(super) struct Options {
     /// Only members that are there, or only new ones.
-    only_old: bool,
-    only_new: bool,
+    pub(super) only_old: bool,
+    pub(super) only_new: bool,
     /// Only to a higher score, or only to a lower one.
     only_up: bool,
     only_down: bool,
     /// The answer counts changed ones too.
-    counts_changed: bool,
+    pub(super) counts_changed: bool,
     increments: bool,
 }
 
@@ -79,25 +77,31 @@ impl Options {
 
 pub(super) fn zadd(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
     let (options, at) = Options::read(args)?;
-    add(ops, args, at, options, out)
+    add(ops, key(args), scored(args, at)?, options, out)
 }
 
 pub(super) fn zincrby(ops: &mut Ops<'_, '_>, args: Args<'_>, out: &mut Replies) -> Result<(), Fault> {
-    add(ops, args, 2, Options { increments: true, ..Options::default() }, out)
+    let options = Options { increments: true, ..Options::default() };
+    add(ops, key(args), scored(args, 2)?, options, out)
 }
 
-fn add(
+/// Scores and members, from this argument on.
+fn scored(args: Args<'_>, at: usize) -> Result<Vec<(f64, &[u8])>, Fault> {
+    let given: Option<Vec<f64>> = args.from(at).step_by(2).map(scores::score).collect();
+    Ok(given.ok_or(NOT_FLOAT)?.into_iter().zip(args.from(at + 1).step_by(2)).collect())
+}
+
+/// Gives members scores, and answers as ZADD does.
+pub(super) fn add(
     ops: &mut Ops<'_, '_>,
-    args: Args<'_>,
-    at: usize,
+    key: &[u8],
+    scored: Vec<(f64, &[u8])>,
     options: Options,
     out: &mut Replies,
 ) -> Result<(), Fault> {
-    let given: Option<Vec<f64>> = args.from(at).step_by(2).map(scores::score).collect();
-    let given = given.ok_or(NOT_FLOAT)?;
-    let mut set = SortedSet::find_or_make(ops, key(args))?;
+    let mut set = SortedSet::find_or_make(ops, key)?;
     let (mut added, mut changed, mut result) = (0, 0, None);
-    for (given, member) in given.into_iter().zip(args.from(at + 1).step_by(2)) {
+    for (given, member) in scored {
         let old = set.score(ops, member)?;
         let Some(score) = options.score(given, old)? else { continue };
         result = Some(score);

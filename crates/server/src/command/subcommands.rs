@@ -1,15 +1,22 @@
 //! The subcommands of the commands that have some. A word that is not here is refused before the
 //! command sees it, and so is a wrong number of arguments.
 
-use super::definition::{ADMIN, CONNECTION, NO_MULTI, PUBSUB as OF_CHANNELS, Subcommand};
+use super::definition::{
+    ADMIN, CONNECTION, KEYSPACE, Keys, METADATA, NO_MULTI, PUBSUB as OF_CHANNELS, READ, Subcommand,
+};
 
-const fn subcommand(name: &'static str, arity: i32, flags: u16) -> Subcommand {
-    Subcommand { name, arity, flags }
+const fn subcommand(name: &'static str, arity: i32, flags: u32) -> Subcommand {
+    Subcommand { name, arity, flags, keys: Keys::NONE }
+}
+
+/// One about a key, which stands behind it.
+const fn of_key(name: &'static str, arity: i32, flags: u32) -> Subcommand {
+    Subcommand { name, arity, flags, keys: Keys { range: (2, 2, 1), ..Keys::NONE } }
 }
 
 /// EXEC may have to run commands again: what would then do more or answer otherwise cannot be
 /// queued.
-const CONTROL: u16 = ADMIN | CONNECTION | NO_MULTI;
+const CONTROL: u32 = ADMIN | CONNECTION | NO_MULTI;
 
 pub(super) const ACL: &[Subcommand] = &[
     subcommand("cat", -2, 0),
@@ -66,4 +73,14 @@ pub(super) const PUBSUB: &[Subcommand] = &[
     subcommand("numsub", -2, OF_CHANNELS),
     subcommand("shardchannels", -2, OF_CHANNELS),
     subcommand("shardnumsub", -2, OF_CHANNELS),
+];
+
+pub(super) const MEMORY: &[Subcommand] = &[subcommand("help", 2, 0), of_key("usage", -3, READ | METADATA)];
+
+pub(super) const OBJECT: &[Subcommand] = &[
+    of_key("encoding", 3, READ | METADATA | KEYSPACE),
+    of_key("freq", 3, READ | METADATA | KEYSPACE),
+    subcommand("help", 2, KEYSPACE),
+    of_key("idletime", 3, READ | METADATA | KEYSPACE),
+    of_key("refcount", 3, READ | METADATA | KEYSPACE),
 ];

@@ -5,6 +5,7 @@ use crate::resp::{Args, Replies};
 
 pub(super) const SYNTAX: &str = "ERR syntax error";
 pub(super) const NO_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub(super) const NOT_FLOAT: &str = "ERR value is not a valid float";
 pub(super) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
 
 /// Whether an argument is this word, in any case.
@@ -69,5 +70,5 @@ pub(super) fn help(command: &str, lines: &[&str], out: &mut Replies) {
     out.simple(&format!("{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"));
     lines.iter().for_each(|line| out.simple(line));
     out.simple("HELP");
-    out.simple("    Print this help.");
+    out.simple("    Prints this help.");
 }

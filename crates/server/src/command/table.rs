@@ -2,17 +2,19 @@
 
 use super::definition::{
     ADMIN, ADMIN_CATEGORY, AT_ONCE, BLOCKING, CONNECTION, Call, Channels, Command, DANGEROUS, FAST, GROWS,
-    Keys, METADATA, NO_AUTH, NO_MULTI, ONCE, PUBSUB, READ, RETURNS, Run, Subcommand, WRITE, takes,
+    KEYSPACE, Keys, METADATA, NO_AUTH, NO_MULTI, ONCE, PUBSUB, READ, RETURNS, Run, Subcommand, WRITE, takes,
 };
+use super::geo::Form;
 use super::set::{MILLISECONDS, SECONDS, UNIX_MILLISECONDS, UNIX_SECONDS};
 use super::sets::Combine;
 use super::sorted_combine::Then;
 use super::sorted_ranges::By;
 use super::syntax::help;
 use super::{
-    acl, backup, bits, blocking_pops, client, config, connection, counters, expiry, hashes, info, keys,
-    lists, member_scan, multi, pop_first, pubsub, random_members, rename, scan, set, sets, sorted_combine,
-    sorted_ranges, sorted_sets, strings, subcommands,
+    acl, backup, bit_combine, bit_fields, bits, blocking_pops, client, config, connection, counters, expiry,
+    geo, hashes, info, keys, lcs, lists, member_scan, memory_usage, multi, object, pop_first, pubsub,
+    random_members, rename, scan, set, sets, sort, sorted_combine, sorted_ranges, sorted_sets, strings,
+    subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -24,9 +26,10 @@ const READS: Access = Access { reads: true, writes: false };
 const WRITES: Access = Access { reads: false, writes: true };
 const BOTH: Access = Access { reads: true, writes: true };
 
-const NONE: Keys = Keys { range: (0, 0, 0), counted_at: None, uses: None, channels: Channels::None };
+const NONE: Keys = Keys::NONE;
 const ONE: Keys = Keys { range: (1, 1, 1), ..NONE };
 const ALL: Keys = Keys { range: (1, -1, 1), ..NONE };
+const TWO: Keys = Keys { range: (1, 2, 1), ..NONE };
 const PAIRS: Keys = Keys { range: (1, -1, 2), ..NONE };
 /// All but the last argument.
 const ALL_BUT_LAST: Keys = Keys { range: (1, -2, 1), ..NONE };
@@ -40,6 +43,14 @@ const COPIED: Keys = Keys { uses: Some((READS, WRITES)), ..MOVED };
 /// The first one gets what is made of the others: of all, of one, or of as many as the second
 /// argument says.
 const MADE: Keys = Keys { range: (1, -1, 1), uses: Some((WRITES, READS)), ..NONE };
+const MADE_BEHIND: Keys = Keys { range: (2, -1, 1), ..MADE };
+/// The first one, and what SORT finds in it is put into one that a word names.
+const SORTED: Keys =
+    Keys { range: (1, 1, 1), found_at: Some(sort::stored_at), uses: Some((READS, WRITES)), ..NONE };
+/// The same of GEORADIUS.
+const AROUND: Keys = Keys { found_at: Some(geo::stored_at), ..SORTED };
+/// The first one, and those that patterns name.
+const SORTED_ONLY: Keys = Keys { found_at: Some(|_| None), ..ONE };
 const MADE_OF_ONE: Keys = Keys { range: (1, 2, 1), ..MADE };
 const MADE_OF_COUNTED: Keys = Keys { range: (1, 1, 1), counted_at: Some(2), ..MADE };
 
@@ -108,6 +119,9 @@ commands! {
     "auth" Plain(connection::auth) -2 FAST | NO_AUTH, NONE, "1.0.0" "connection" "Authenticate to the server";
     "bgsave" Plain(backup::bgsave) -1 ADMIN, NONE, "1.0.0" "server" "Asynchronously save the dataset to disk";
     "bitcount" Data(bits::bit_count) -2 READ, ONE, "2.6.0" "bitmap" "Count set bits in a string";
+    "bitfield" Data(bit_fields::bit_field; false) -2 WRITE | GROWS | RETURNS, ONE, "3.2.0" "bitmap" "Perform arbitrary bitfield integer operations on strings";
+    "bitfield_ro" Data(bit_fields::bit_field; true) -2 READ | FAST, ONE, "6.0.0" "bitmap" "Perform arbitrary bitfield integer operations on strings. Read-only variant of BITFIELD";
+    "bitop" Data(bit_combine::bit_op) -4 WRITE | GROWS, MADE_BEHIND, "2.6.0" "bitmap" "Perform bitwise operations between strings";
     "bitpos" Data(bits::bit_position) -3 READ, ONE, "2.8.7" "bitmap" "Find first bit set or clear in a string";
     "blmove" Waiting(blocking_pops::blmove) 6 WRITE | GROWS | BLOCKING, MOVED, "6.2.0" "list" "Pop an element from a list, push it to another list and return it; or block until one is available";
     "blmpop" Waiting(blocking_pops::lists) -5 WRITE | RETURNS | BLOCKING, COUNTED_SECOND, "7.0.0" "list" "Pop elements from a list, or block until one is available";
@@ -134,6 +148,16 @@ commands! {
     "expiretime" Data(expiry::expires; UNIX_SECONDS) 2 READ | FAST, ONE, "7.0.0" "generic" "Get the expiration Unix timestamp for a key";
     "flushall" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from all databases";
     "flushdb" Data(keys::flush) -1 WRITE | DANGEROUS, NONE, "1.0.0" "server" "Remove all keys from the current database";
+    "geoadd" Data(geo::add) -5 WRITE | GROWS, ONE, "3.2.0" "geo" "Add one or more geospatial items in the geospatial index represented using a sorted set";
+    "geodist" Data(geo::distance) -4 READ, ONE, "3.2.0" "geo" "Returns the distance between two members of a geospatial index";
+    "geohash" Data(geo::hash) -2 READ, ONE, "3.2.0" "geo" "Returns members of a geospatial index as standard geohash strings";
+    "geopos" Data(geo::position) -2 READ, ONE, "3.2.0" "geo" "Returns longitude and latitude of members of a geospatial index";
+    "georadius" Data(geo::search_in_form; Form::Around { member: false, stores: true }) -6 WRITE | GROWS, AROUND, "3.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members matching a given maximum distance from a point";
+    "georadius_ro" Data(geo::search_in_form; Form::Around { member: false, stores: false }) -6 READ, ONE, "3.2.10" "geo" "A read-only variant for GEORADIUS";
+    "georadiusbymember" Data(geo::search_in_form; Form::Around { member: true, stores: true }) -5 WRITE | GROWS, AROUND, "3.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members matching a given maximum distance from a member";
+    "georadiusbymember_ro" Data(geo::search_in_form; Form::Around { member: true, stores: false }) -5 READ, ONE, "3.2.10" "geo" "A read-only variant for GEORADIUSBYMEMBER";
+    "geosearch" Data(geo::search_in_form; Form::Search) -7 READ, ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle.";
+    "geosearchstore" Data(geo::search_in_form; Form::Store) -8 WRITE | GROWS, MADE_OF_ONE, "6.2.0" "geo" "Query a sorted set representing a geospatial index to fetch members inside an area of a box or a circle, and store the result in another key.";
     "get" Data(strings::get) 2 READ | FAST, ONE, "1.0.0" "string" "Get the value of a key";
     "getbit" Data(bits::get_bit) 3 READ | FAST, ONE, "2.2.0" "bitmap" "Returns the bit value at offset in the string value stored at key";
     "getdel" Data(strings::get_del) 2 WRITE | RETURNS | FAST, ONE, "6.2.0" "string" "Get the value of a key and delete the key";
@@ -146,6 +170,7 @@ commands! {
     "hget" Data(hashes::hget) 3 READ | FAST, ONE, "2.0.0" "hash" "Get the value of a hash field";
     "hgetall" Data(hashes::hgetall) 2 READ, ONE, "2.0.0" "hash" "Get all the fields and values in a hash";
     "hincrby" Data(hashes::hincrby) 4 WRITE | GROWS | RETURNS | FAST, ONE, "2.0.0" "hash" "Increment the integer value of a hash field by the given number";
+    "hincrbyfloat" Data(hashes::hincrbyfloat) 4 WRITE | GROWS | RETURNS | FAST, ONE, "2.6.0" "hash" "Increment the float value of a hash field by the given amount";
     "hkeys" Data(hashes::hkeys) 2 READ, ONE, "2.0.0" "hash" "Get all the fields in a hash";
     "hlen" Data(hashes::hlen) 2 READ | METADATA | FAST, ONE, "2.0.0" "hash" "Get the number of fields in a hash";
     "hmget" Data(hashes::hmget) -3 READ | FAST, ONE, "2.0.0" "hash" "Get the values of all the given hash fields";
@@ -158,9 +183,11 @@ commands! {
     "hvals" Data(hashes::hvals) 2 READ, ONE, "2.0.0" "hash" "Get all the values in a hash";
     "incr" Data(counters::add; 1) 2 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by one";
     "incrby" Data(counters::incr_by) 3 WRITE | GROWS | RETURNS | FAST, ONE, "1.0.0" "string" "Increment the integer value of a key by the given amount";
+    "incrbyfloat" Data(counters::incr_by_float) 3 WRITE | GROWS | RETURNS | FAST, ONE, "2.6.0" "string" "Increment the float value of a key by the given amount";
     "info" Plain(info::info) -1 DANGEROUS, NONE, "1.0.0" "server" "Get information and statistics about the server";
     "keys" Data(scan::keys) 2 READ | DANGEROUS, NONE, "1.0.0" "generic" "Find all keys matching the given pattern";
     "lastsave" Plain(backup::lastsave) 1 ADMIN_CATEGORY | DANGEROUS | FAST, NONE, "1.0.0" "server" "Get the UNIX time stamp of the last successful save to disk";
+    "lcs" Data(lcs::lcs) -3 READ, TWO, "7.0.0" "string" "Find longest common substring";
     "lindex" Data(lists::lindex) 3 READ, ONE, "1.0.0" "list" "Get an element from a list by its index";
     "linsert" Data(lists::linsert) 5 WRITE | GROWS, ONE, "2.2.0" "list" "Insert an element before or after another element in a list";
     "llen" Data(lists::llen) 2 READ | METADATA | FAST, ONE, "1.0.0" "list" "Get the length of a list";
@@ -174,10 +201,12 @@ commands! {
     "lrem" Data(lists::lrem) 4 WRITE, ONE, "1.0.0" "list" "Remove elements from a list";
     "lset" Data(lists::lset) 4 WRITE | GROWS, ONE, "1.0.0" "list" "Set the value of an element in a list by its index";
     "ltrim" Data(lists::ltrim) 4 WRITE, ONE, "1.0.0" "list" "Trim a list to the specified range";
+    "memory" Data(memory_usage::memory) -2 0, NONE, "4.0.0" "server" "A container for memory diagnostics commands" => MEMORY;
     "mget" Data(strings::mget) -2 READ | FAST, ALL, "1.0.0" "string" "Get the values of all the given keys";
     "mset" Data(strings::mset) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values";
     "msetnx" Data(strings::mset_nx) -3 WRITE | GROWS | GROWS, PAIRS, "1.0.1" "string" "Set multiple keys to multiple values, only if none of the keys exist";
     "multi" Plain(multi::multi) 1 FAST | AT_ONCE, NONE, "1.2.0" "transactions" "Mark the start of a transaction block";
+    "object" Data(object::object) -2 0, NONE, "2.2.3" "generic" "A container for object introspection commands" => OBJECT;
     "persist" Data(expiry::persist) 2 WRITE | FAST, ONE, "2.2.0" "generic" "Remove the expiration from a key";
     "pexpire" Data(expiry::expire; MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set a key's time to live in milliseconds";
     "pexpireat" Data(expiry::expire; UNIX_MILLISECONDS) -3 WRITE | FAST, ONE, "2.6.0" "generic" "Set the expiration for a key as a UNIX timestamp specified in milliseconds";
@@ -194,6 +223,7 @@ commands! {
     "rename" Data(rename::rename; false) 3 WRITE, MOVED, "1.0.0" "generic" "Rename a key";
     "renamenx" Data(rename::rename; true) 3 WRITE | FAST, MOVED, "1.0.0" "generic" "Rename a key, only if the new key does not exist";
     "reset" Plain(connection::reset) 1 FAST | NO_AUTH | AT_ONCE, NONE, "6.2.0" "connection" "Reset the connection";
+    "role" Plain(info::role) 1 FAST | ADMIN_CATEGORY | DANGEROUS, NONE, "2.8.12" "server" "Return the role of the instance in the context of replication";
     "rpop" Data(lists::pop; Side::Right) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "list" "Remove and get the last elements in a list";
     "rpoplpush" Data(lists::move_element; Side::Right, Side::Left) 3 WRITE | GROWS, MOVED, "1.2.0" "list" "Remove the last element in a list, prepend it to another list and return it";
     "rpush" Data(lists::push; Side::Right, false) -3 WRITE | GROWS | FAST, ONE, "1.0.0" "list" "Append one or multiple elements to a list";
@@ -217,6 +247,8 @@ commands! {
     "smembers" Data(sets::smembers) 2 READ, ONE, "1.0.0" "set" "Get all the members in a set";
     "smismember" Data(sets::smismember) -3 READ | FAST, ONE, "6.2.0" "set" "Returns the membership associated with the given elements for a set";
     "smove" Data(sets::smove) 4 WRITE | FAST, MOVED, "1.0.0" "set" "Move a member from one set to another";
+    "sort" Data(sort::sort; true) -2 WRITE | GROWS | DANGEROUS, SORTED, "1.0.0" "generic" "Sort the elements in a list, set or sorted set";
+    "sort_ro" Data(sort::sort; false) -2 READ | DANGEROUS, SORTED_ONLY, "7.0.0" "generic" "Sort the elements in a list, set or sorted set. Read-only variant of SORT.";
     "spop" Data(sets::spop) -2 WRITE | RETURNS | FAST, ONE, "1.0.0" "set" "Remove and return one or multiple random members from a set";
     "spublish" Plain(pubsub::publish; Kind::Shard) 3 PUBSUB | ONCE | FAST, SHARD, "7.0.0" "pubsub" "Post a message to a shard channel";
     "srandmember" Data(random_members::srandmember) -2 READ, ONE, "1.0.0" "set" "Get one or multiple random members from a set";
@@ -272,16 +304,17 @@ commands! {
     "zunionstore" Data(sorted_combine::combine; Combine::Union, Then::Store) -4 WRITE | GROWS, MADE_OF_COUNTED, "2.0.0" "sorted-set" "Add multiple sorted sets and store the resulting sorted set in a new key";
 }
 
-/// The longest name.
+/// The longest name that is found at once.
 const NAME_MAX: usize = size_of::<u128>();
 
-/// The names as numbers, which are compared at once: in the same order.
+/// The beginnings of the names as numbers, which are compared at once: in the same order.
 static NUMBERS: [u128; COUNT] = {
     let mut numbers = [0; COUNT];
     let mut at = 0;
     while at < COUNT {
         let (name, mut bytes) = (COMMANDS[at].name.as_bytes(), [0; NAME_MAX]);
-        bytes.split_at_mut(name.len()).0.copy_from_slice(name);
+        let length = if name.len() < NAME_MAX { name.len() } else { NAME_MAX };
+        bytes.split_at_mut(length).0.copy_from_slice(name.split_at(length).0);
         numbers[at] = u128::from_be_bytes(bytes);
         at += 1;
     }
@@ -291,11 +324,17 @@ static NUMBERS: [u128; COUNT] = {
 /// The command of this name, in any case.
 pub(super) fn find(name: &[u8]) -> Option<&'static Command> {
     let mut small = [0; NAME_MAX];
-    small.get_mut(..name.len())?.copy_from_slice(name);
+    let Some(beginning) = small.get_mut(..name.len()) else { return find_long(name) };
+    beginning.copy_from_slice(name);
     small.make_ascii_lowercase();
     let found = &COMMANDS[NUMBERS.binary_search(&u128::from_be_bytes(small)).ok()?];
     // Zeros at a name's end are in no number.
     (found.name.len() == name.len()).then_some(found)
+}
+
+#[cold]
+fn find_long(name: &[u8]) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| name.eq_ignore_ascii_case(command.name.as_bytes()))
 }
 
 /// The names and categories of all commands and subcommands, by number.
@@ -303,13 +342,13 @@ pub(crate) fn catalogue() -> &'static Catalogue {
     static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
         let commands = COMMANDS.iter().map(|command| Entry {
             name: command.name.to_owned(),
-            categories: categories(command.flags, group(command)),
+            categories: categories(command.flags, groups(command)),
             parent: None,
         });
         let of_subcommand = |command: &'static Command| {
             command.subcommands.iter().map(|subcommand| Entry {
                 name: format!("{}|{}", command.name, subcommand.name),
-                categories: categories(subcommand.flags, None),
+                categories: categories(subcommand.flags, &[]),
                 parent: Some(command.id),
             })
         };
@@ -318,21 +357,22 @@ pub(crate) fn catalogue() -> &'static Catalogue {
     &CATALOGUE
 }
 
-/// The category of a command by its group.
-fn group(command: &Command) -> Option<&'static str> {
+/// The categories of a command by its group.
+fn groups(command: &'static Command) -> &'static [&'static str] {
     match command.group {
-        _ if !command.subcommands.is_empty() => None,
-        "generic" if command.flags & CONNECTION != 0 => None,
-        "generic" => Some("keyspace"),
-        "server" if command.flags & (READ | WRITE) != 0 => Some("keyspace"),
-        "sorted-set" => Some("sortedset"),
-        "transactions" => Some("transaction"),
-        "server" => None,
-        group => Some(group),
+        _ if !command.subcommands.is_empty() => &[],
+        _ if command.name.starts_with("sort") => &["set", "sortedset", "list"],
+        "generic" if command.flags & CONNECTION != 0 => &[],
+        "generic" => &["keyspace"],
+        "server" if command.flags & (READ | WRITE) != 0 => &["keyspace"],
+        "sorted-set" => &["sortedset"],
+        "transactions" => &["transaction"],
+        "server" => &[],
+        _ => std::slice::from_ref(&command.group),
     }
 }
 
-fn categories(flags: u16, group: Option<&str>) -> Categories {
+fn categories(flags: u32, groups: &[&str]) -> Categories {
     let by_flag = [
         (WRITE, "write"),
         (READ, "read"),
@@ -342,11 +382,12 @@ fn categories(flags: u16, group: Option<&str>) -> Categories {
         (CONNECTION, "connection"),
         (BLOCKING, "blocking"),
         (PUBSUB, "pubsub"),
+        (KEYSPACE, "keyspace"),
     ];
     let mut names: Vec<&str> =
         by_flag.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name).collect();
     names.extend((flags & FAST == 0).then_some("slow"));
-    names.extend(group);
+    names.extend(groups);
     Categories::of(&names)
 }
 
@@ -391,12 +432,14 @@ fn command(_: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
 }
 
 fn get_keys(args: Args<'_>, out: &mut Replies) {
-    let Some(command) = find(&args[0]) else { return out.error("ERR Invalid command specified") };
-    if command.has_no_keys() {
+    let Some(Ok(chosen)) = find(&args[0]).map(|command| command.choose(args)) else {
+        return out.error("ERR Invalid command specified");
+    };
+    if chosen.keys().are_none() {
         out.error("ERR The command has no key arguments");
-    } else if !takes(command.arity, args.len()) {
+    } else if !takes(chosen.arity(), args.len()) {
         out.error("ERR Invalid number of arguments specified for command");
-    } else if let Some(keys) = command.keys_in(args) {
+    } else if let Some(keys) = chosen.keys().among(args) {
         let keys: Vec<_> = keys.collect();
         out.array(keys.len());
         keys.into_iter().for_each(|key| out.bulk(key));
@@ -405,7 +448,7 @@ fn get_keys(args: Args<'_>, out: &mut Replies) {
     }
 }
 
-const FLAGS: [(u16, &str); 9] = [
+const FLAGS: [(u32, &str); 9] = [
     (WRITE, "write"),
     (GROWS, "denyoom"),
     (READ, "readonly"),
@@ -420,20 +463,20 @@ const FLAGS: [(u16, &str); 9] = [
 fn details(command: &Command, out: &mut Replies) {
     one(command.id, command.arity, command.flags, command.keys, out);
     out.array(command.subcommands.len());
-    for (index, Subcommand { arity, flags, .. }) in command.subcommands.iter().enumerate() {
-        one(command.subcommand_id + index, *arity, *flags, NONE, out);
+    for (index, Subcommand { arity, flags, keys, .. }) in command.subcommands.iter().enumerate() {
+        one(command.subcommand_id + index, *arity, *flags, *keys, out);
         out.array(0);
     }
 }
 
 /// All that is said of a command but for its subcommands.
-fn one(id: usize, arity: i32, flags: u16, keys: Keys, out: &mut Replies) {
+fn one(id: usize, arity: i32, flags: u32, keys: Keys, out: &mut Replies) {
     let Entry { name, categories, .. } = &catalogue().entries[id];
     out.array(10);
     out.bulk(name.as_bytes());
     out.integer(i64::from(arity));
     let by_flag = FLAGS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, name)| *name);
-    let flags: Vec<_> = by_flag.chain(keys.counted_at.map(|_| "movablekeys")).collect();
+    let flags: Vec<_> = by_flag.chain(keys.are_movable().then_some("movablekeys")).collect();
     out.set(flags.len());
     flags.iter().for_each(|name| out.simple(name));
     let (first, last, step) = keys.range;
@@ -478,7 +521,6 @@ mod tests {
     #[test]
     fn all_are_found() {
         for command in &COMMANDS {
-            assert!(command.name.len() <= NAME_MAX);
             let found = find(command.name.to_ascii_uppercase().as_bytes()).unwrap();
             assert_eq!(found.name, command.name);
             assert_eq!(catalogue().entries[command.id].name, command.name);
@@ -489,14 +531,23 @@ mod tests {
         }
         // Each has a bit in the rights of a user.
         assert!(catalogue().entries.len() <= crate::acl::COMMANDS_MAX);
-        for name in [&b""[..], b"gets", b"ge", b"get\0", b"\0", b"a name that is longer than any"] {
+        for name in [
+            &b""[..],
+            b"gets",
+            b"ge",
+            b"get\0",
+            b"\0",
+            b"a name that is longer than any",
+            b"georadiusbymembe",
+        ] {
             assert!(find(name).is_none());
         }
     }
 
     #[test]
     fn data_is_read_or_written_and_nothing_else_is() {
-        for command in &COMMANDS {
+        // Of OBJECT and MEMORY, the subcommands are.
+        for command in COMMANDS.iter().filter(|command| command.subcommands.is_empty()) {
             let is_data = matches!(command.run, Run::Data(_) | Run::Waiting(_));
             let has = |flag| command.flags & flag != 0;
             assert_eq!(is_data, has(READ) != has(WRITE), "{}", command.name);

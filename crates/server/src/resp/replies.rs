@@ -197,11 +197,15 @@ impl Replies {
 
     /// A number with a fraction, as Redis writes it: `inf`, or 17 digits at most.
     pub fn double(&mut self, value: f64) {
-        let text = crate::scores::text(value);
+        self.digits(&crate::scores::text(value));
+    }
+
+    /// A number with a fraction, in these digits.
+    pub(crate) fn digits(&mut self, text: &str) {
         if self.version == Version::Two {
             return self.bulk(text.as_bytes());
         }
-        self.line(b',', &text);
+        self.line(b',', text);
     }
 
     /// How many.

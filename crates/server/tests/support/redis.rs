@@ -37,6 +37,8 @@ impl Redis {
                 "1",
             ])
             .args(options)
+            // SORT goes by it.
+            .env("LC_ALL", "C")
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
