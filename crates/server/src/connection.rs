@@ -105,27 +105,30 @@ impl Connection {
     /// Reads once, does what has come, and answers: [`Connection::receive`] and
     /// [`Connection::deliver`].
     pub(crate) fn turn(&mut self) -> Turn {
-        let received = self.receive();
+        let received = self.receive(true);
         self.deliver(received)
     }
 
-    /// Reads once, and does what has come completely. What it returns is [`Connection::deliver`]'s,
+    /// Reads once, if something `has_come`, and does what has come completely. What it returns is [`Connection::deliver`]'s,
     /// which sends the answers: [`Turn::Again`] if there may be more to read then, [`Turn::Read`]
     /// if not, [`Turn::Crowded`] if there is no room for it, [`Turn::Over`] if nothing can be sent
     /// any more.
-    pub(crate) fn receive(&mut self) -> Turn {
-        let received = self.read();
+    pub(crate) fn receive(&mut self, has_come: bool) -> Turn {
+        let received = self.read(has_come);
         // Before the answers are sent: the next connection of the batch takes this buffer.
         self.input.rest();
         received
     }
 
-    fn read(&mut self) -> Turn {
+    fn read(&mut self, has_come: bool) -> Turn {
         if self.client.is_leaving {
             return Turn::Read;
         }
         if self.client.waiting.is_some() && !self.answer() {
             return Turn::Over;
+        }
+        if !has_come {
+            return Turn::Read;
         }
         if self.input.needed() > LARGE {
             if !self.claim() {

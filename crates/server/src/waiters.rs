@@ -11,9 +11,10 @@
 //! while one is there, no client that has looked since waits for it.
 //!
 //! Invariants:
-//! 1. A client joins before it looks, and a writer commits before it asks whether a client waits.
-//!    Between the two steps of each is a fence. So the writer sees the client, or the client sees
-//!    what was written (Dekker's pattern).
+//! 1. A client joins before it looks whether there is something, or whether anything was made since
+//!    it has looked; a writer commits, and says that, before it asks whether a client waits. Between
+//!    the two steps of each is a fence. So the writer sees the client, or the client sees what was
+//!    written (Dekker's pattern).
 //! 2. If a collection is there and clients wait for it, the first of them was woken and has not
 //!    looked since. A new collection wakes it, and a waiter that leaves, for whatever reason, wakes
 //!    those that are now the first for what it has waited for.
@@ -27,7 +28,7 @@ use manx::lock::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// See [the module](self).
@@ -35,6 +36,8 @@ pub(crate) struct Waiters {
     waker: Arc<Waker>,
     /// How many wait.
     count: AtomicUsize,
+    /// How often something was made that a client may wait for.
+    version: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -85,8 +88,8 @@ impl State {
 
 impl Waiters {
     pub(crate) fn new(waker: &Arc<Waker>) -> Arc<Waiters> {
-        let (waker, count, state) = (Arc::clone(waker), AtomicUsize::new(0), Mutex::default());
-        Arc::new(Waiters { waker, count, state })
+        let (waker, state) = (Arc::clone(waker), Mutex::default());
+        Arc::new(Waiters { waker, count: AtomicUsize::new(0), version: AtomicU64::new(0), state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -99,7 +102,14 @@ impl Waiters {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// The client waits for one of these from now on, and looks once more before it sleeps.
+    /// Changes after each collection that is made.
+    pub(crate) fn version(&self) -> u64 {
+        // Acquire: what was made before is there.
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The client waits for one of these from now on. Before it sleeps it looks, or knows that the
+    /// version is what it was before it has looked.
     pub(crate) fn join(
         self: &Arc<Waiters>,
         peer: &Arc<Peer>,
@@ -162,6 +172,8 @@ impl Waiters {
         if names.is_empty() {
             return;
         }
+        // Release: see `version`.
+        self.version.fetch_add(1, Ordering::Release);
         // Invariant 1.
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) > 0 {

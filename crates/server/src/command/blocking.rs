@@ -21,7 +21,7 @@ pub(super) fn begin(
     args: Args<'_>,
     out: &mut Replies,
 ) {
-    let mark = out.mark();
+    let (mark, version) = (out.mark(), call.shared.waiters.version());
     let Some(Looked::Nothing { kind, timeout }) = look(call, session, run, Asked { args, again: false }, out)
     else {
         return;
@@ -35,7 +35,8 @@ pub(super) fn begin(
     let ticket = call.shared.waiters.join(&call.client.peer, wanted, timeout, &call.shared.stop);
     let waiting = Box::new(Waiting { chosen, run, kept: Kept::new(args), ticket });
     // What came between the look and the ticket has woken no client.
-    call.client.waiting = look_again(call, session, waiting, out);
+    let is_same = call.shared.waiters.version() == version;
+    call.client.waiting = if is_same { Some(waiting) } else { look_again(call, session, waiting, out) };
 }
 
 /// Looks again, for a client that waits. Returns whether the command has its answer.

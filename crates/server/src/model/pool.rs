@@ -263,7 +263,7 @@ impl PoolState {
 
     /// Has a connection served that has more to do, or not, though its client has sent nothing.
     fn wake(self: &Arc<PoolState>, number: u64) {
-        let woken = self.all.get(number).filter(|served| served.notify(false));
+        let woken = self.all.get(number).filter(|served| served.wake());
         if let Some(served) = woken.and_then(woken::keep) {
             self.hand_over(vec![served]);
         }

@@ -15,6 +15,9 @@
 //! 3. Between [`Served::receive`] and [`Served::deliver`] it stays RUNNING or AGAIN. The thread to
 //!    which [`Served::claim`] returns true delivers, or hands that over; it may be another one.
 //! 4. A panic inside a connection ends that connection and no other.
+//! 5. `has_come` is set before the state says so, and again after a turn that has not read all. So
+//!    where a turn finds it unset, nothing has come since a turn that has read all: others have woken
+//!    the connection, and there is nothing to read.
 
 use super::loops::{EventLoops, Place};
 use crate::connection::{Connection, Turn};
@@ -36,6 +39,8 @@ pub(super) struct Served {
     state: AtomicU8,
     /// The client sends no more. Kept here, because epoll reports it only once.
     is_ending: AtomicBool,
+    /// Something may have come from the client (Invariant 5).
+    has_come: AtomicBool,
     /// Something was received, and no thread has claimed to deliver.
     is_owed: AtomicBool,
     inner: Mutex<Inner>,
@@ -83,8 +88,9 @@ pub(super) enum Left {
 impl Served {
     pub(super) fn new(number: u64, connection: Connection, place: Place) -> Served {
         let inner = Inner { connection: Some(connection), received: Turn::Read, place };
-        let [is_ending, is_owed] = [false; 2].map(AtomicBool::new);
-        Served { number, state: AtomicU8::new(IDLE), is_ending, is_owed, inner: Mutex::new(inner) }
+        let (state, inner) = (AtomicU8::new(IDLE), Mutex::new(inner));
+        let [is_ending, has_come, is_owed] = [false; 3].map(AtomicBool::new);
+        Served { number, state, is_ending, has_come, is_owed, inner }
     }
 
     /// No thread ever waits for it (Invariant 1).
@@ -95,10 +101,17 @@ impl Served {
     /// Notes that something came; `is_ending`: the end of what the client sends. Returns whether
     /// the caller has to see that the connection is served.
     pub(super) fn notify(&self, is_ending: bool) -> bool {
+        // Relaxed, both: what follows is Release.
         if is_ending {
-            // Relaxed: what follows is Release.
             self.is_ending.store(true, Ordering::Relaxed);
         }
+        self.has_come.store(true, Ordering::Relaxed);
+        self.wake()
+    }
+
+    /// The connection is to be served, though nothing may have come. Returns whether the caller has
+    /// to see to it.
+    pub(super) fn wake(&self) -> bool {
         let next = |state| Some(if matches!(state, IDLE | QUEUED) { QUEUED } else { AGAIN });
         // Release, even if the state stays the same: the event, and what it said, is before the
         // turn that follows. Acquire: the thread that serves it next sees what the last one did.
@@ -111,14 +124,7 @@ impl Served {
         // Acquire: what the last one did with the connection. (The mutex says so too.)
         self.state.swap(RUNNING, Ordering::Acquire);
         let mut inner = self.inner();
-        // Relaxed: behind the state's Acquire.
-        let is_ending = self.is_ending.load(Ordering::Relaxed);
-        inner.received = inner.attempt(|connection| {
-            if is_ending {
-                connection.expect_end();
-            }
-            connection.receive()
-        });
+        inner.received = inner.attempt(|connection| self.read(connection));
         let Inner { connection, place, .. } = &mut *inner;
         if let Some(connection) = connection {
             loops.settle(place, &connection.peer().socket, self.number);
@@ -126,6 +132,19 @@ impl Served {
         drop(inner);
         // Release: a thread that claims it sees what was done. (The mutex says so too.)
         self.is_owed.store(true, Ordering::Release);
+    }
+
+    /// Reads and does what has come. The connection is RUNNING.
+    fn read(&self, connection: &mut Connection) -> Turn {
+        // Relaxed, all: behind the state's Acquire, and before its next Release.
+        if self.is_ending.load(Ordering::Relaxed) {
+            connection.expect_end();
+        }
+        let received = connection.receive(self.has_come.swap(false, Ordering::Relaxed));
+        if matches!(received, Turn::Again | Turn::Crowded) {
+            self.has_come.store(true, Ordering::Relaxed);
+        }
+        received
     }
 
     /// Whether answers may be there that no thread has claimed.
@@ -176,14 +195,9 @@ impl Served {
                     self.state.swap(RUNNING, Ordering::Acquire);
                 }
             }
-            // Relaxed: as in `receive`.
-            let is_ending = self.is_ending.load(Ordering::Relaxed);
             let mut late = None;
             turn = inner.attempt(|connection| {
-                if is_ending {
-                    connection.expect_end();
-                }
-                let received = connection.receive();
+                let received = self.read(connection);
                 if connection.awaits_disk() {
                     // Others' answers may be ready.
                     late = Some(received);
