@@ -109,10 +109,10 @@ impl Connection {
         self.deliver(received)
     }
 
-    /// Reads once, if something `has_come`, and does what has come completely. What it returns is [`Connection::deliver`]'s,
-    /// which sends the answers: [`Turn::Again`] if there may be more to read then, [`Turn::Read`]
-    /// if not, [`Turn::Crowded`] if there is no room for it, [`Turn::Over`] if nothing can be sent
-    /// any more.
+    /// Reads once, if something `has_come`, and does what has come completely. What it returns is
+    /// [`Connection::deliver`]'s, which sends the answers: [`Turn::Again`] if there may be more to
+    /// read then, [`Turn::Read`] if not, [`Turn::Crowded`] if there is no room for it,
+    /// [`Turn::Over`] if nothing can be sent any more.
     pub(crate) fn receive(&mut self, has_come: bool) -> Turn {
         let received = self.read(has_come);
         // Before the answers are sent: the next connection of the batch takes this buffer.

@@ -12,9 +12,9 @@
 //!
 //! Invariants:
 //! 1. A client joins before it looks whether there is something, or whether anything was made since
-//!    it has looked; a writer commits, and says that, before it asks whether a client waits. Between
-//!    the two steps of each is a fence. So the writer sees the client, or the client sees what was
-//!    written (Dekker's pattern).
+//!    it has looked; a writer commits, and says that, before it asks whether a client waits.
+//!    Between the two steps of each is a fence. So the writer sees the client, or the client sees
+//!    what was written (Dekker's pattern).
 //! 2. If a collection is there and clients wait for it, the first of them was woken and has not
 //!    looked since. A new collection wakes it, and a waiter that leaves, for whatever reason, wakes
 //!    those that are now the first for what it has waited for.

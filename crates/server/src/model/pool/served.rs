@@ -16,8 +16,8 @@
 //!    which [`Served::claim`] returns true delivers, or hands that over; it may be another one.
 //! 4. A panic inside a connection ends that connection and no other.
 //! 5. `has_come` is set before the state says so, and again after a turn that has not read all. So
-//!    where a turn finds it unset, nothing has come since a turn that has read all: others have woken
-//!    the connection, and there is nothing to read.
+//!    where a turn finds it unset, nothing has come since a turn that has read all: others have
+//!    woken the connection, and there is nothing to read.
 
 use super::loops::{EventLoops, Place};
 use crate::connection::{Connection, Turn};
