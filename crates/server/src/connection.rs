@@ -218,6 +218,9 @@ impl Connection {
             return Turn::Over;
         }
         let sent = self.send();
+        if self.client.is_leaving {
+            self.client.retire(&self.shared.pubsub);
+        }
         self.out.rest();
         self.record_buffers();
         match sent {

@@ -2,11 +2,10 @@
 //! idle, and for the end.
 
 use crate::acl::User;
-use crate::bell::Bell;
+use crate::bell::{Bell, Bells};
 use crate::resp::Version;
 use socket2::Socket;
 use std::collections::BTreeMap;
-use std::io;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -172,15 +171,22 @@ impl Peer {
         }
     }
 
-    /// The bell of its thread, which is to listen.
+    /// Its thread is to listen.
     ///
     /// # Errors
-    /// It has none, and there are no descriptors left.
-    pub(crate) fn bell(&self) -> io::Result<&Bell> {
-        match self.bell.get() {
-            Some(bell) => Ok(bell),
-            None => Bell::new().map(|bell| self.bell.get_or_init(|| bell)),
+    /// The answer if there are no descriptors left for that.
+    pub(crate) fn make_bell(&self, bells: &Arc<Bells>) -> Result<(), String> {
+        if self.bell.get().is_none() {
+            let bell = Bell::new(bells).map_err(|error| format!("ERR {error}"))?;
+            // No other thread makes one.
+            let _ = self.bell.set(bell);
         }
+        Ok(())
+    }
+
+    /// The bell to which its thread listens.
+    pub(crate) fn bell(&self) -> Option<&Bell> {
+        self.bell.get()
     }
 
     /// Wakes its thread, if that listens.

@@ -2,12 +2,13 @@
 
 use crate::accept;
 use crate::acl::Acl;
+use crate::bell::Bells;
 use crate::command;
-use crate::descriptors;
+use crate::descriptors::Descriptors;
 use crate::housekeeping;
 use crate::listeners::{Listeners, Refused};
 use crate::model::Serving;
-use crate::options::Options;
+use crate::options::{Model, Options};
 use crate::shared::Shared;
 use crate::waiters;
 use manx::txn::Store;
@@ -108,12 +109,14 @@ impl Server {
         if !(options.listen.ip().is_loopback() || options.exposed) && acl.is_open() {
             return Err(StartError::Exposed(options.listen));
         }
-        let connections_max = descriptors::connections(options.connections_max);
+        let needs_bells = options.model == Model::Threads;
+        let Descriptors { connections: connections_max, bells } =
+            Descriptors::new(options.connections_max, needs_bells);
         let refused = |Refused { place, error }| StartError::Listen(place, error);
         let (listeners, address) = Listeners::new(&options).map_err(refused)?;
         let options = Options { listen: address, connections_max, ..options };
         let shared = Shared::new(options, store).map_err(StartError::Store)?;
-        let shared = Arc::new(Shared { acl, ..shared });
+        let shared = Arc::new(Shared { acl, bells: Bells::new(bells), ..shared });
         let model = Serving::new(Arc::clone(&shared)).map_err(StartError::System)?;
         shared.stop.wakes(listeners.waker().map_err(StartError::System)?);
         let mut server = Server { shared, threads: Vec::new() };

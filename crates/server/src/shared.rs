@@ -2,6 +2,7 @@
 
 use crate::acl::Acl;
 use crate::backups::Backups;
+use crate::bell::Bells;
 use crate::buffers::Buffers;
 use crate::candidates::Candidates;
 use crate::keyspace::Keyspace;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) purge: Mutex<()>,
     pub(crate) retry_locks: RetryLocks,
     pub(crate) turn: Turn,
+    pub(crate) bells: Arc<Bells>,
     pub(crate) waker: Arc<Waker>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) pubsub: PubSub,
@@ -69,6 +71,7 @@ impl Shared {
             purge: Mutex::default(),
             retry_locks: RetryLocks::new(),
             turn: Turn::default(),
+            bells: Bells::new(options.connections_max),
             waiters: Waiters::new(&waker),
             waker,
             pubsub: PubSub::default(),

@@ -61,10 +61,23 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
+    /// The memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        memory_bytes(self.wanted.iter().map(|name| &name[..]))
+    }
+
     /// Whether the client has waited for long enough.
     pub(crate) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline <= Instant::now())
     }
+}
+
+/// What a key takes beside its bytes: its names here and in its ticket, and its queue.
+const KEY_BYTES: usize = 400;
+
+/// The memory that waiting for these keys takes, about.
+pub(crate) fn memory_bytes<'k>(keys: impl Iterator<Item = &'k [u8]>) -> usize {
+    keys.map(|key| KEY_BYTES + 2 * key.len()).sum()
 }
 
 /// A key that has a collection of this kind, or may get one.

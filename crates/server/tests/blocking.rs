@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 use support::redis::Redis;
 use support::*;
 
@@ -90,11 +91,19 @@ impl Clients {
     }
 }
 
-fn wait_until_blocked(watcher: &mut Client, count: usize) {
-    let wanted = format!("blocked_clients:{count}\r\n");
-    while !watcher.info("clients").contains(&wanted) {
+/// Waits until this is so.
+fn until(mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "it never comes");
         thread::yield_now();
     }
+}
+
+#[track_caller]
+fn wait_until_blocked(watcher: &mut Client, count: usize) {
+    let wanted = format!("blocked_clients:{count}\r\n");
+    until(|| watcher.info("clients").contains(&wanted));
 }
 
 #[test]
@@ -189,9 +198,7 @@ fn many_consumers_get_each_element_once() {
             });
             let mut it = Client::connect(address);
             for key in 0..KEYS {
-                while it.ask(&format!("EXISTS k{key}")) != int(0) {
-                    thread::yield_now();
-                }
+                until(|| it.ask(&format!("EXISTS k{key}")) == int(0));
             }
             for number in 0..CONSUMERS {
                 it.expect(&format!("RPUSH end{number} end"), int(1));
@@ -309,6 +316,48 @@ fn a_right_that_was_lost_while_the_client_waited_is_lost() {
         assert!(matches!(it.next(), Some(Reply::Error(text)) if text.starts_with("NOPERM")));
         watcher.expect("LLEN k", int(1));
     });
+}
+
+/// A client that sends no more and reads nothing gets no element, and keeps none from others.
+#[test]
+fn a_client_that_is_leaving_waits_no_more() {
+    for_each_model(|server| {
+        let (mut it, mut watcher) = (Client::to(server), Client::to(server));
+        watcher.ask_bytes(&[b"SET", b"large", &vec![b'x'; 1 << 20]]);
+        it.send(&frame(&words("HELLO 3")));
+        // More than the kernel keeps for it.
+        for _ in 0..20 {
+            it.send(&frame(&words("GET large")));
+        }
+        it.send(&frame(&words("SUBSCRIBE c")));
+        it.send(&frame(&words("BLPOP k 0")));
+        it.stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let count = Reply::Array(vec![bulk("c"), int(0)]);
+        until(|| watcher.ask("PUBSUB NUMSUB c") == count);
+        wait_until_blocked(&mut watcher, 0);
+        let mut other = Client::to(server);
+        other.send(&frame(&words("BLPOP k 0")));
+        wait_until_blocked(&mut watcher, 1);
+        watcher.expect("RPUSH k x", int(1));
+        assert_eq!(other.next(), Some(Reply::Array(vec![bulk("k"), bulk("x")])));
+    });
+}
+
+/// Each key that is waited for takes memory.
+#[test]
+fn a_wait_for_too_many_keys_is_refused() {
+    for model in MODELS {
+        let server = start(Options { input_bytes_max: 64 * 1024, ..options(model) });
+        let mut it = Client::to(&server);
+        let many: Vec<String> = (0..200).map(|number| format!("k{number}")).collect();
+        it.expect_error(
+            &format!("BLPOP {} 0", many.join(" ")),
+            "ERR a wait for keys of more than 65536 bytes",
+        );
+        it.expect(&format!("BLPOP {} 0.001", many[..100].join(" ")), Reply::Null);
+        it.expect("RPUSH k199 x", int(1));
+        it.expect(&format!("BLPOP {} 0", many.join(" ")), Reply::Array(vec![bulk("k199"), bulk("x")]));
+    }
 }
 
 /// The first of many that wait is the one that has waited for longest.

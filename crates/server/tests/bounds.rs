@@ -197,5 +197,13 @@ fn no_command_makes_a_value_or_a_table_that_is_longer_than_the_longest_command()
         it.expect("LCS a a LEN", int(31));
         it.expect("APPEND a x", int(32));
         it.expect_error("LCS a a LEN", "ERR Insufficient memory, transient memory for LCS exceeds");
+        it.expect("RPUSH l 1 2 3", int(3));
+        let many = "GET # ".repeat(100);
+        it.expect_error(
+            &format!("SORT l {many}STORE d"),
+            "ERR a list of more than 4096 bytes would be stored",
+        );
+        it.expect("EXISTS d", int(0));
+        it.expect(&format!("SORT l LIMIT 0 1 {many}STORE d"), int(100));
     }
 }

@@ -416,6 +416,23 @@ fn clients_that_subscribe_are_listed_and_killed_by_their_type() {
 }
 
 /// All of a kind at once, in any order.
+/// Each pattern is compared with each channel while others wait.
+#[test]
+fn names_that_are_too_long_are_refused() {
+    for_each_model(|server| {
+        let it = &mut Client::to(server);
+        let (most, more) = ("c".repeat(4_096), "c".repeat(4_097));
+        it.expect(&format!("PUBLISH {most} text"), int(0));
+        for line in
+            ["PUBLISH $ text", "SPUBLISH $ text", "SUBSCRIBE c $", "PSUBSCRIBE $", "PUBSUB CHANNELS $"]
+        {
+            it.expect_error(&line.replace('$', &more), "ERR a channel or pattern of more than 4096 bytes");
+        }
+        it.expect("PUBSUB NUMPAT", int(0));
+        it.expect(&format!("SUBSCRIBE {most}"), subscribed("subscribe", &most, 1));
+    });
+}
+
 #[test]
 fn all_subscriptions_of_a_kind_end_at_once() {
     for_each_model(|server| {

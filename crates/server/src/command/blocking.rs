@@ -30,7 +30,13 @@ pub(super) fn begin(
     if let Err(error) = call.listen() {
         return out.error(&error);
     }
-    let keys = chosen.keys().among(args).into_iter().flatten();
+    // What goes to another key comes from the first one.
+    let goes_on = chosen.keys().uses.is_some();
+    let keys = chosen.keys().among(args).into_iter().flatten().take(if goes_on { 1 } else { usize::MAX });
+    let bytes_max = call.shared.options.input_bytes_max;
+    if waiters::memory_bytes(keys.clone()) > bytes_max {
+        return out.error(&format!("ERR a wait for keys of more than {bytes_max} bytes: wait for fewer"));
+    }
     let wanted = keys.map(|key| waiters::wanted(kind, key)).collect();
     let ticket = call.shared.waiters.join(&call.client.peer, wanted, timeout, &call.shared.stop);
     let waiting = Box::new(Waiting { chosen, run, kept: Kept::new(args), ticket });

@@ -84,8 +84,7 @@ pub(crate) struct Waiting {
 
 impl Waiting {
     pub(crate) fn memory_bytes(&self) -> usize {
-        // The keys are in the ticket, and in the queues, too.
-        size_of::<Waiting>() + 3 * self.kept.memory_bytes()
+        size_of::<Waiting>() + self.kept.memory_bytes() + self.ticket.memory_bytes()
     }
 }
 
@@ -118,6 +117,14 @@ impl Client {
     pub(crate) fn deliver(&self, out: &mut Replies, bytes: usize) -> Left {
         let some = self.subscriptions.as_ref().filter(|_| !self.is_leaving);
         some.map_or(Left::Nothing, |some| some.deliver(out, bytes))
+    }
+
+    /// It is leaving: nothing comes for it any more, and it is in no other client's way.
+    #[cold]
+    pub(crate) fn retire(&mut self, all: &PubSub) {
+        self.waiting = None;
+        self.unsubscribe(all);
+        self.subscriptions = None;
     }
 
     /// Ends all its subscriptions.
@@ -194,7 +201,7 @@ impl Call<'_> {
     pub(super) fn listen(&self) -> Result<(), String> {
         match self.shared.options.model {
             Model::Pool => Ok(()),
-            Model::Threads => self.client.peer.bell().map(drop).map_err(|error| format!("ERR {error}")),
+            Model::Threads => self.client.peer.make_bell(&self.shared.bells),
         }
     }
 }
@@ -354,7 +361,10 @@ impl Keys {
     }
 
     /// The keys among the arguments of a command; none if it counts them and the number is wrong.
-    pub(super) fn among<'a>(self, args: Args<'a>) -> Option<impl Iterator<Item = &'a [u8]> + use<'a>> {
+    pub(super) fn among<'a>(
+        self,
+        args: Args<'a>,
+    ) -> Option<impl Iterator<Item = &'a [u8]> + Clone + use<'a>> {
         let (first, last, step) = self.range;
         let last = if last < 0 { args.len() as i32 + last } else { last };
         let fixed =

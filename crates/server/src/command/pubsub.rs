@@ -37,6 +37,21 @@ pub(super) fn refusal(chosen: Chosen) -> String {
     )
 }
 
+/// The longest name. PUBLISH compares each pattern with its channel while others wait for it, and
+/// that may take as many steps as the product of the two lengths.
+const NAME_BYTES_MAX: usize = 4_096;
+
+/// Whether these names are too long; then the client is told so.
+fn are_too_long<'n>(mut names: impl Iterator<Item = &'n [u8]>, out: &mut Replies) -> bool {
+    let are = names.any(|name| name.len() > NAME_BYTES_MAX);
+    if are {
+        out.error(&format!(
+            "ERR a channel or pattern of more than {NAME_BYTES_MAX} bytes: use a shorter one"
+        ));
+    }
+    are
+}
+
 /// Answers with what is in the mailbox, unless the client wants no answers.
 fn deliver(client: &Client, out: &mut Replies) {
     if client.answers == Answers::All {
@@ -55,6 +70,9 @@ fn subscriptions<'c>(call: &'c mut Call<'_>) -> &'c mut Subscriptions {
 pub(super) fn subscribe(call: &mut Call<'_>, args: Args<'_>, kind: Kind, out: &mut Replies) {
     if let Err(error) = call.listen() {
         return out.error(&error);
+    }
+    if are_too_long(args.from(1), out) {
+        return;
     }
     let (bytes_max, all) = (call.shared.options.input_bytes_max, &call.shared.pubsub);
     let some = subscriptions(call);
@@ -86,6 +104,9 @@ pub(super) fn unsubscribe(call: &mut Call<'_>, args: Args<'_>, kind: Kind, out: 
 }
 
 pub(super) fn publish(call: &mut Call<'_>, args: Args<'_>, kind: Kind, out: &mut Replies) {
+    if are_too_long(args.from(1).take(1), out) {
+        return;
+    }
     let Shared { pubsub, waker, .. } = call.shared;
     let published = pubsub.publish(kind, &args[1], &args[2], call.client.peer.id, waker);
     if published.is_own {
@@ -104,6 +125,7 @@ pub(super) fn pubsub(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
                 "ERR unknown subcommand or wrong number of arguments for '{word}'. Try PUBSUB HELP."
             ));
         }
+        b"channels" | b"shardchannels" if are_too_long(args.from(2), out) => {}
         b"channels" | b"shardchannels" => {
             let names = all.names(kind, args.get(2).unwrap_or(b"*"));
             out.array(names.len());

@@ -261,11 +261,16 @@ pub(super) fn sort(
         return Ok(());
     };
     // The patterns may need what the key has.
-    let mut texts = Vec::new();
+    let (mut texts, mut bytes, bytes_max) = (Vec::new(), 0, ops.value_bytes_max);
     each(ops, &found, patterns, |text| {
-        texts.push(Box::<[u8]>::from(text.unwrap_or_default()));
-        Enough::No
+        let text = Box::<[u8]>::from(text.unwrap_or_default());
+        bytes += size_of_val(&text) + text.len();
+        texts.push(text);
+        if bytes > bytes_max { Enough::Yes } else { Enough::No }
     })?;
+    if bytes > bytes_max {
+        return Err(format!("ERR a list of more than {bytes_max} bytes would be stored: use LIMIT").into());
+    }
     ops.delete(key)?;
     let mut list = List::find_or_make(ops, key)?;
     texts.iter().try_for_each(|text| list.push(ops, Side::Right, text))?;

@@ -2,7 +2,7 @@
 //! command sees it, and so is a wrong number of arguments.
 
 use super::definition::{
-    ADMIN, CONNECTION, KEYSPACE, Keys, METADATA, NO_MULTI, PUBSUB as OF_CHANNELS, READ, Subcommand,
+    ADMIN, CONNECTION, KEYSPACE, Keys, METADATA, NO_MULTI, ONCE, PUBSUB as OF_CHANNELS, READ, Subcommand,
 };
 
 const fn subcommand(name: &'static str, arity: i32, flags: u32) -> Subcommand {
@@ -46,7 +46,7 @@ pub(super) const CLIENT: &[Subcommand] = &[
     subcommand("reply", 3, CONNECTION | NO_MULTI),
     subcommand("setinfo", 4, CONNECTION),
     subcommand("setname", 3, CONNECTION),
-    subcommand("unblock", -3, ADMIN | CONNECTION),
+    subcommand("unblock", -3, ADMIN | CONNECTION | ONCE),
 ];
 
 pub(super) const COMMAND: &[Subcommand] = &[

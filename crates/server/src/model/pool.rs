@@ -274,7 +274,7 @@ impl PoolState {
         // Refused only at the end, when there are no connections.
         let _ = self.pool.execute(move || {
             let mut again = Vec::new();
-            state.serve(&Batch::new(None, some), &mut again);
+            state.serve(&Arc::new(Batch::new(None, some)), &mut again);
             if !again.is_empty() {
                 state.hand_over(again);
             }
@@ -283,8 +283,8 @@ impl PoolState {
 
     /// Serves connections that are QUEUED, as many as other threads leave. Those that have more to
     /// do, and stay QUEUED, are added to `again`, and those that their commands have woken.
-    fn serve(self: &Arc<PoolState>, batch: &Batch, again: &mut Vec<Arc<Served>>) {
-        woken::collect(again, |again| self.serve_all(batch, again));
+    fn serve(self: &Arc<PoolState>, batch: &Arc<Batch>, again: &mut Vec<Arc<Served>>) {
+        woken::collect(batch, again, |again| self.serve_all(batch, again));
     }
 
     fn serve_all(self: &Arc<PoolState>, batch: &Batch, again: &mut Vec<Arc<Served>>) {
@@ -308,7 +308,7 @@ impl PoolState {
 
     /// Serves what another thread has left of its batch: the answers that it has not sent, which
     /// have waited for longest, and the rest.
-    fn serve_left(self: &Arc<PoolState>, batch: &Batch, again: &mut Vec<Arc<Served>>) {
+    fn serve_left(self: &Arc<PoolState>, batch: &Arc<Batch>, again: &mut Vec<Arc<Served>>) {
         self.answer(batch.owed(), again);
         self.serve(batch, again);
     }

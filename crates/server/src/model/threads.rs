@@ -58,7 +58,7 @@ fn go_on(connection: &mut Connection, mut turn: Turn) -> io::Result<Turn> {
                 return Ok(Turn::Read);
             }
             Turn::Read | Turn::Write => {
-                let bell = connection.listens().then(|| peer.bell()).transpose()?;
+                let bell = peer.bell().filter(|_| connection.listens());
                 // After the client has closed its side, the socket is always readable, so the
                 // thread then waits for the other direction alone.
                 let wanted = Wanted { read: connection.reads(), write: turn == Turn::Write };

@@ -31,6 +31,8 @@ pub(super) struct Batch {
     pub(super) event_loop: Option<usize>,
     all: Vec<Arc<Served>>,
     next: AtomicUsize,
+    /// What its commands have woken (`woken.rs`).
+    woken: Mutex<Vec<Arc<Served>>>,
     /// Of the thread that has it.
     clock: Option<ThreadClock>,
     /// When another thread first looked whether that one is starved, and the CPU time that it had
@@ -67,7 +69,22 @@ impl Batch {
     }
 
     fn has_more(&self) -> bool {
-        self.next.load(Relaxed) < self.all.len() || self.owed().next().is_some()
+        // A thread that is just adding one looks itself.
+        let has_woken = || self.woken.try_lock().is_ok_and(|woken| !woken.is_empty());
+        self.next.load(Relaxed) < self.all.len() || self.owed().next().is_some() || has_woken()
+    }
+
+    fn woken(&self) -> MutexGuard<'_, Vec<Arc<Served>>> {
+        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A command has woken this connection, which is QUEUED. The thread that takes it serves it.
+    pub(super) fn add_woken(&self, served: Arc<Served>) {
+        self.woken().push(served);
+    }
+
+    pub(super) fn take_woken(&self) -> Vec<Arc<Served>> {
+        std::mem::take(&mut self.woken())
     }
 }
 
@@ -162,6 +179,18 @@ mod tests {
         assert!(is_starved());
         assert!(one.take().is_some() && other.take().is_some());
         assert!(!is_starved(), "they have no more to do");
+    }
+
+    #[test]
+    fn what_its_commands_have_woken_is_found_until_a_thread_takes_it() {
+        let batches = Batches::new(1);
+        let own = batches.begin(0, ThreadClock::of_this_thread(), batch(1));
+        let woken = Arc::clone(own.take().unwrap());
+        assert!(batches.unfinished(5).is_none());
+        own.add_woken(woken);
+        let found = batches.unfinished(5).expect("it has more to do");
+        assert_eq!(found.take_woken().len(), 1);
+        assert!(batches.unfinished(5).is_none() && own.take_woken().is_empty());
     }
 
     #[test]

@@ -101,11 +101,12 @@ impl Served {
     /// Notes that something came; `is_ending`: the end of what the client sends. Returns whether
     /// the caller has to see that the connection is served.
     pub(super) fn notify(&self, is_ending: bool) -> bool {
-        // Relaxed, both: what follows is Release.
         if is_ending {
+            // Relaxed: what follows is Release.
             self.is_ending.store(true, Ordering::Relaxed);
         }
-        self.has_come.store(true, Ordering::Relaxed);
+        // Release: the turn that takes it sees whether that was the end.
+        self.has_come.store(true, Ordering::Release);
         self.wake()
     }
 
@@ -136,11 +137,13 @@ impl Served {
 
     /// Reads and does what has come. The connection is RUNNING.
     fn read(&self, connection: &mut Connection) -> Turn {
-        // Relaxed, all: behind the state's Acquire, and before its next Release.
+        // Acquire: see `notify`. It comes first: an event may be noted between the two.
+        let has_come = self.has_come.swap(false, Ordering::Acquire);
+        // Relaxed, here and below: behind that or the state's Acquire, before its next Release.
         if self.is_ending.load(Ordering::Relaxed) {
             connection.expect_end();
         }
-        let received = connection.receive(self.has_come.swap(false, Ordering::Relaxed));
+        let received = connection.receive(has_come);
         if matches!(received, Turn::Again | Turn::Crowded) {
             self.has_come.store(true, Ordering::Relaxed);
         }
