@@ -21,13 +21,15 @@ struct Listener {
     unread: Vec<u8>,
     received: Vec<String>,
     marks: u32,
+    /// The number of answers that nothing has waited for.
+    unread_answers: usize,
 }
 
 impl Listener {
     fn to(address: SocketAddr) -> Listener {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Listener { stream, unread: Vec::new(), received: Vec::new(), marks: 0 }
+        Listener { stream, unread: Vec::new(), received: Vec::new(), marks: 0, unread_answers: 0 }
     }
 
     /// The server may have closed the connection: that is seen when it is read.
@@ -40,20 +42,34 @@ impl Listener {
         self.marks += 1;
         let mark = format!("mark{}", self.marks);
         self.send(&format!("PING {mark}"));
+        // Other answers say that the mark is refused, or not answered.
+        let is_mark =
+            |reply: &Reply| *reply == bulk(&mark) || *reply == Array(vec![bulk("pong"), bulk(&mark)]);
+        while self.next().is_some_and(|reply| !is_mark(&reply)) {}
+        self.unread_answers = 0;
+    }
+
+    /// Reads this number of answers.
+    fn read(&mut self, count: usize) {
+        (0..count).for_each(|_| _ = self.next());
+        self.unread_answers = 0;
+    }
+
+    /// Reads an answer; `None` at the end.
+    fn next(&mut self) -> Option<Reply> {
         loop {
             if let Some((reply, taken)) = Reply::read(&self.unread).unwrap() {
                 let raw: Vec<u8> = self.unread.drain(..taken).collect();
                 self.received.push(without_id(&raw.escape_ascii().to_string()));
-                if reply == bulk(&mark) || reply == Array(vec![bulk("pong"), bulk(&mark)]) {
-                    return;
-                }
-                // The mark is refused, or not answered.
-                continue;
+                return Some(reply);
             }
             let mut bytes = [0; 4096];
             match self.stream.read(&mut bytes) {
                 Ok(count @ 1..) => self.unread.extend_from_slice(&bytes[..count]),
-                _ => return self.received.push("the end".into()),
+                _ => {
+                    self.received.push("the end".into());
+                    return None;
+                }
             }
         }
     }
@@ -71,12 +87,15 @@ fn without_id(received: &str) -> String {
 fn play(script: &str, address: SocketAddr) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for line in script.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let end = line.find([':', '!']).unwrap();
+        let end = line.find([':', '!', '+']).unwrap();
         let one = all.entry(line[..end].to_owned()).or_insert_with(|| Listener::to(address));
         one.send(&line[end + 2..]);
         one.received.push(line[end + 2..].to_owned());
-        if line[end..].starts_with(':') {
-            one.settle();
+        match &line[end..=end] {
+            ":" => one.settle(),
+            // Between MULTI and EXEC no mark is answered.
+            "+" => one.read(one.unread_answers + 1),
+            _ => one.unread_answers += 1,
         }
     }
     all.values_mut().for_each(Listener::settle);
