@@ -13,6 +13,7 @@
 //! | [`subject`], [`store`] | the interface of a measured store, and Manx's store behind it |
 //! | [`remote`], [`resp`], `exchanges`, `serving` | a server behind it; the server's protocol, read and known; a server while it runs |
 //! | [`reads`] | the cost of a read-only transaction |
+//! | `phase` | phases of a run against a server |
 //! | `plan`, [`peers`], [`part`], `cases` | how a case is measured; what is measured; the parts; names |
 //! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `client`, `messages`, `served`, `memory`, `churn` | the parts |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
@@ -32,6 +33,7 @@ mod memory;
 mod messages;
 pub mod part;
 pub mod peers;
+mod phase;
 mod plan;
 pub mod reads;
 pub mod records;

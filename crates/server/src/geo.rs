@@ -89,7 +89,7 @@ impl Place {
         }
     }
 
-    /// As a geohash, of which ten letters are exact and one is always 0.
+    /// Its geohash: ten letters from the cell, and a 0.
     pub(crate) fn geohash(self) -> String {
         const LETTERS: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         let bits = Cell::of(self, STEPS_MAX, 90.0).bits();

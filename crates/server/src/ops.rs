@@ -20,6 +20,8 @@
 //! after a restart, and deletes the members, some at a time ([`Ops::purge`]): first all lanes, so
 //! that no member can be added any more (Invariant 3 of the collections), and the tombstone last.
 
+mod purge;
+
 use crate::access::Access;
 use crate::collection;
 use crate::cursors::Cursors;
@@ -27,7 +29,7 @@ use crate::fault::{Fault, WRONG_TYPE};
 use crate::key_count::{Change, Outcome};
 use crate::keyspace::Keyspace;
 use crate::memory;
-use crate::names::{self, GENERATION, LANES, MEMBERS, Name, ORDER, TOMBSTONES};
+use crate::names::{self, GENERATION, MEMBERS, Name, ORDER};
 use crate::resp::Source;
 use crate::value::{self, Found, Header, Kind};
 use crate::waiters;
@@ -46,8 +48,6 @@ pub(crate) fn now_ms() -> u64 {
 
 /// The maximum number of members that are deleted at once.
 const AT_ONCE_MAX: u64 = if cfg!(test) { 4 } else { 32 };
-/// The maximum number of members that a purge deletes.
-const PURGE_MAX: usize = 1_000;
 
 /// What a thread keeps of the memory in which it puts values together.
 const SCRATCH_BYTES: usize = 64 * 1024;
@@ -347,46 +347,6 @@ impl<'o, 's> Ops<'o, 's> {
             }
         }
         Ok(())
-    }
-
-    /// Deletes some keys of the generations before. Returns whether there may be more.
-    pub(crate) fn purge_keys(&mut self) -> Result<bool, Error> {
-        for range in names::keys_before(self.generation) {
-            let entries = self.entries(&range, false).take(PURGE_MAX);
-            let names: Vec<Value> = entries.map(|entry| Ok(entry?.0)).collect::<Result<_, Error>>()?;
-            for name in &names {
-                let had = take(self.txn, &mut self.bytes, name)?;
-                self.drop_members(had)?;
-            }
-            if !names.is_empty() {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Deletes some members of dead collections. Returns whether there may be more.
-    pub(crate) fn purge(&mut self) -> Result<bool, Error> {
-        let Some((tombstone, _)) = self.entries(&names::all(TOMBSTONES), false).next().transpose()? else {
-            return Ok(false);
-        };
-        if let Some(incarnation) = names::incarnation_in(&tombstone) {
-            for (space, most) in [(LANES, usize::MAX), (ORDER, PURGE_MAX), (MEMBERS, PURGE_MAX)] {
-                if self.remove_all(&names::all_of(space, incarnation), most)? > 0 {
-                    return Ok(true);
-                }
-            }
-        }
-        self.remove(&tombstone)?;
-        Ok(true)
-    }
-
-    /// Deletes up to `most` entries. Returns how many it has deleted.
-    fn remove_all(&mut self, range: &Range<Name>, most: usize) -> Result<usize, Error> {
-        let entries = self.entries(range, false).take(most);
-        let names: Vec<Value> = entries.map(|entry| Ok(entry?.0)).collect::<Result<_, Error>>()?;
-        names.iter().try_for_each(|name| self.remove(name))?;
-        Ok(names.len())
     }
 
     /// Gives a name of a key what `write` appends. Returns what it had.

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
 use support::redis::Redis;
 use support::*;
+use testing::until;
 
 /// What several clients do, a line each: `a> COMMAND` sends it, and goes on when the server says
 /// that as many clients wait as have sent something and not read its answer; `a< ` reads that
@@ -91,19 +91,10 @@ impl Clients {
     }
 }
 
-/// Waits until this is so.
-fn until(mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "it never comes");
-        thread::yield_now();
-    }
-}
-
 #[track_caller]
 fn wait_until_blocked(watcher: &mut Client, count: usize) {
     let wanted = format!("blocked_clients:{count}\r\n");
-    until(|| watcher.info("clients").contains(&wanted));
+    until(&wanted, || watcher.info("clients").contains(&wanted));
 }
 
 #[test]
@@ -198,7 +189,7 @@ fn many_consumers_get_each_element_once() {
             });
             let mut it = Client::connect(address);
             for key in 0..KEYS {
-                until(|| it.ask(&format!("EXISTS k{key}")) == int(0));
+                until("the list is taken", || it.ask(&format!("EXISTS k{key}")) == int(0));
             }
             for number in 0..CONSUMERS {
                 it.expect(&format!("RPUSH end{number} end"), int(1));
@@ -333,7 +324,7 @@ fn a_client_that_is_leaving_waits_no_more() {
         it.send(&frame(&words("BLPOP k 0")));
         it.stream.shutdown(std::net::Shutdown::Write).unwrap();
         let count = Reply::Array(vec![bulk("c"), int(0)]);
-        until(|| watcher.ask("PUBSUB NUMSUB c") == count);
+        until("it subscribes to nothing", || watcher.ask("PUBSUB NUMSUB c") == count);
         wait_until_blocked(&mut watcher, 0);
         let mut other = Client::to(server);
         other.send(&frame(&words("BLPOP k 0")));

@@ -11,16 +11,16 @@
 
 mod phases;
 
-use super::cases::{self, MANX, REDIS};
+use super::cases::{self, REDIS};
 use super::memory::raise_open_files;
+use super::phase;
 use super::plan::Plan;
 use super::serving::{COMPARED, Server, missing};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use crate::interrupt;
 use phases::{Load, VALUE_BYTES};
-use report::{Compared, Counts};
-use std::collections::BTreeMap;
+use report::Compared;
 use std::time::Duration;
 
 pub(super) use phases::PHASES;
@@ -30,8 +30,6 @@ pub const CONNECTIONS: [usize; 1] = [50];
 const KEYS: u32 = 100_000;
 /// What setting each key for the first time takes, about.
 const NEW: Duration = Duration::from_secs(1);
-/// The figures of a phase.
-const FIGURES: [&str; 5] = ["per_s", "p50_ns", "p99_ns", "p999_ns", "max_ns"];
 
 impl Plan {
     pub(super) fn client(&self, bench: &mut Bench) -> Result<(), Error> {
@@ -48,7 +46,7 @@ impl Plan {
             let name = cases::client(connections);
             let case = Case { name: &name, variants: &names, expected };
             // A case goes on until the rates are known. Tails vary more.
-            let watch = |_: &_| ratios(&name, &FIGURES[..1]);
+            let watch = |_: &_| phase::ratios(&name, &PHASES, &phase::FIGURES[..1]);
             bench.compare(case, watch, |at, round| self.phases(COMPARED[at].1, connections, round))?;
         }
         Ok(())
@@ -74,25 +72,11 @@ impl Plan {
         }
         running.check()?;
         let phases = phases.map_err(|why| running.failed(&why))?;
-        let (mut sample, mut whole) = (Sample::default(), BTreeMap::new());
-        for ((name, start), phase) in PHASES.into_iter().zip(phases) {
-            sample.add(format!("{start}per_s"), phase.per_s);
-            sample.add_tail(start, &phase.latencies);
-            whole.insert(name, Counts::from(&phase.latencies));
-        }
-        Ok(sample.with(&whole))
+        Ok(phase::sample(&PHASES, &phases))
     }
-}
-
-/// The ratios of these figures of all phases of a case.
-fn ratios(case: &str, figures: &[&str]) -> Vec<Compared> {
-    let phase = |start| {
-        figures.iter().map(move |figure| Compared::new(case, MANX, REDIS, &format!("{start}{figure}")))
-    };
-    PHASES.iter().flat_map(|(_, start)| phase(start)).collect()
 }
 
 /// The ratios of all figures of a case.
 pub(super) fn compared(case: &str) -> Vec<Compared> {
-    ratios(case, &FIGURES)
+    phase::ratios(case, &PHASES, &phase::FIGURES)
 }

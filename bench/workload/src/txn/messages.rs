@@ -12,15 +12,15 @@
 
 mod pairs;
 
-use super::cases::{BUSY, MANX, MESSAGES, MESSAGES_BUSY, REDIS};
+use super::cases::{BUSY, MESSAGES, MESSAGES_BUSY, REDIS};
 use super::memory::raise_open_files;
+use super::phase;
 use super::plan::Plan;
 use super::serving::{self, COMPARED, Server, may_hurry, missing};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use crate::interrupt;
-use report::{Compared, Counts};
-use std::collections::BTreeMap;
+use report::Compared;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -29,8 +29,6 @@ pub(super) use pairs::PHASES;
 
 /// Pairs of clients.
 const PAIRS: usize = 25;
-/// The figures of a phase.
-const FIGURES: [&str; 5] = ["per_s", "p50_ns", "p99_ns", "p999_ns", "max_ns"];
 
 impl Plan {
     pub(super) fn messages(&self, bench: &mut Bench) -> Result<(), Error> {
@@ -47,7 +45,7 @@ impl Plan {
             }
             let case = Case { name, variants: &names, expected };
             // A case goes on until the rates are known. Tails vary more.
-            let watch = |_: &_| ratios(name, &FIGURES[..1]);
+            let watch = |_: &_| phase::ratios(name, &PHASES, &phase::FIGURES[..1]);
             bench.compare(case, watch, |at, _| self.exchange(COMPARED[at].1, busy, urgent))?;
         }
         Ok(())
@@ -73,13 +71,7 @@ impl Plan {
         running.check()?;
         let phases = phases.unwrap_or_else(|_| Err("a client panicked".into()));
         let phases = phases.map_err(|why| running.failed(&why))?;
-        let (mut sample, mut whole) = (Sample::default(), BTreeMap::new());
-        for ((name, start), phase) in PHASES.into_iter().zip(phases) {
-            sample.add(format!("{start}per_s"), phase.per_s);
-            sample.add_tail(start, &phase.latencies);
-            whole.insert(name, Counts::from(&phase.latencies));
-        }
-        Ok(sample.with(&whole))
+        Ok(phase::sample(&PHASES, &phases))
     }
 }
 
@@ -90,15 +82,7 @@ fn hurry() -> Result<(), String> {
     done.is_ok_and(|status| status.success()).then_some(()).ok_or_else(|| "chrt fails".into())
 }
 
-/// The ratios of these figures of both phases of a case.
-fn ratios(case: &str, figures: &[&str]) -> Vec<Compared> {
-    let phase = |start| {
-        figures.iter().map(move |figure| Compared::new(case, MANX, REDIS, &format!("{start}{figure}")))
-    };
-    PHASES.iter().flat_map(|(_, start)| phase(start)).collect()
-}
-
 /// The ratios of all figures of a case.
 pub(super) fn compared(case: &str) -> Vec<Compared> {
-    ratios(case, &FIGURES)
+    phase::ratios(case, &PHASES, &phase::FIGURES)
 }

@@ -14,6 +14,7 @@
 //! 4. At the end the server must have as many keys more (`DBSIZE`) as the first phase has set.
 
 use super::super::exchanges::{array, bulk, connect, count, ping};
+use super::super::phase::{Name, Phase};
 use crate::closed_loop::{self, Connection, Exchange};
 use fastrand::Rng;
 use platform::clock;
@@ -22,7 +23,7 @@ use std::io::Write;
 use std::net::TcpStream;
 
 /// The phases, and how the names of their figures begin.
-pub(in crate::txn) const PHASES: [(&str, &str); 3] = [("SET, new", "new_"), ("SET", "set_"), ("GET", "get_")];
+pub(in crate::txn) const PHASES: [Name; 3] = [("SET, new", "new_"), ("SET", "set_"), ("GET", "get_")];
 
 const KEY_BYTES: usize = 16;
 pub(super) const VALUE_BYTES: usize = 100;
@@ -36,13 +37,6 @@ pub(super) struct Load {
     pub(super) seconds: f64,
     /// From which requests are drawn
     pub(super) seed: u64,
-}
-
-/// The result of a phase.
-#[derive(Debug)]
-pub(super) struct Phase {
-    pub(super) latencies: Histogram,
-    pub(super) per_s: f64,
 }
 
 /// Runs all phases, in the order of [`PHASES`], with a server that has none of the keys yet.

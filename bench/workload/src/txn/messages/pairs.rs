@@ -13,6 +13,7 @@
 //! 4. At the end no key is left.
 
 use super::super::exchanges::{array, bulk, connect, count, ping, word};
+use super::super::phase::{Name, Phase};
 use crate::closed_loop::{self, Connection, Exchange, broken};
 use platform::clock;
 use report::Histogram;
@@ -21,16 +22,9 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 
 /// The phases, and how the names of their figures begin.
-pub(in crate::txn) const PHASES: [(&str, &str); 2] = [("BLPOP", "queue_"), ("PUBLISH", "publish_")];
+pub(in crate::txn) const PHASES: [Name; 2] = [("BLPOP", "queue_"), ("PUBLISH", "publish_")];
 
 const MESSAGE: [u8; 100] = [b'm'; 100];
-
-/// The result of a phase.
-#[derive(Debug)]
-pub(super) struct Phase {
-    pub(super) latencies: Histogram,
-    pub(super) per_s: f64,
-}
 
 /// Runs both phases, in the order of [`PHASES`], for this time each.
 ///
