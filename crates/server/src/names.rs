@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | [`KEYS`] | a key | a string, or the header of a collection (`value.rs`) |
 //! | [`MEMBERS`] | an incarnation, a member | what the field of a hash has, the score of a sorted set's member, or the element at a position of a list |
-//! | [`ORDER`] | an incarnation, a score, a member; of a list, a side | nothing: it is there; of a list, where that side ends |
+//! | [`ORDER`] | an incarnation, a score, a member; of a list, a side | nothing: it is there; of a list whose ends are apart, where that side ends |
 //! | [`LANES`] | an incarnation, a lane | how many members a lane has, and a stamp (`collection/lanes.rs`) |
 //! | [`TOMBSTONES`] | an incarnation | nothing: its members are to be deleted |
 //! | [`LATER_KEYS`] | a generation, a key | as [`KEYS`] |

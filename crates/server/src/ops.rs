@@ -336,7 +336,7 @@ impl<'o, 's> Ops<'o, 's> {
     #[inline]
     fn drop_members(&mut self, had: Option<Value>) -> Result<(), Error> {
         if let Some(header) = had.and_then(Found::read).and_then(|found| found.header()) {
-            let Header { incarnation, count, is_wide } = header;
+            let Header { incarnation, count, is_wide, .. } = header;
             if is_wide || count > AT_ONCE_MAX {
                 return self.store(&names::tombstone(incarnation), b"");
             }

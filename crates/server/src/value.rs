@@ -44,7 +44,7 @@ const EXPIRES: u8 = 1;
 const WIDE: u8 = 2;
 /// Kind and stamp.
 pub(crate) const HEAD: usize = 9;
-/// What a collection's header takes.
+/// What a collection's header takes, but for `first`.
 const HEADER: usize = 16;
 
 /// What there is of a collection beside its members.
@@ -54,6 +54,8 @@ pub(crate) struct Header {
     /// Of members; if it is wide, of lanes that have any.
     pub(crate) count: u64,
     pub(crate) is_wide: bool,
+    /// Of a list that has no ends apart: the position of its first element.
+    pub(crate) first: Option<i64>,
 }
 
 /// A value that the store had.
@@ -79,8 +81,11 @@ impl Found {
             _ => return None,
         };
         let start = HEAD + if first & EXPIRES != 0 { 8 } else { 0 };
-        let is_whole =
-            if kind == Kind::String { value.len() >= start } else { value.len() == start + HEADER };
+        let is_whole = match (kind, value.len().checked_sub(start)) {
+            (Kind::String, length) => length.is_some(),
+            (Kind::List, Some(length)) if first & WIDE == 0 => length == HEADER || length == HEADER + 8,
+            (_, length) => length == Some(HEADER),
+        };
         is_whole.then_some(Found { value, kind, start })
     }
 
@@ -113,9 +118,13 @@ impl Found {
         if self.kind == Kind::String {
             return None;
         }
-        let (incarnation, count) = self.bytes().split_at(8);
-        let is_wide = self.value[0] & WIDE != 0;
-        Some(Header { incarnation: number(incarnation), count: number(count), is_wide })
+        let number_at = |at: usize| self.bytes().get(at..at + 8).map(number);
+        Some(Header {
+            incarnation: number_at(0)?,
+            count: number_at(8)?,
+            is_wide: self.value[0] & WIDE != 0,
+            first: number_at(HEADER).map(|first| first as i64),
+        })
     }
 }
 
@@ -176,6 +185,9 @@ pub(crate) fn collection(
     begin(into, kind as u8 | if header.is_wide { WIDE } else { 0 }, stamp, expires_ms);
     into.extend_from_slice(&header.incarnation.to_be_bytes());
     into.extend_from_slice(&header.count.to_be_bytes());
+    if let Some(first) = header.first {
+        into.extend_from_slice(&first.to_be_bytes());
+    }
 }
 
 #[cfg(test)]
@@ -202,8 +214,9 @@ mod tests {
     #[test]
     fn a_collection_that_is_written_is_read() {
         for kind in [Kind::Hash, Kind::SortedSet, Kind::Set, Kind::List] {
-            for (expires_ms, is_wide) in [(None, false), (Some(7), true)] {
-                let header = Header { incarnation: 5, count: u64::MAX, is_wide };
+            let first = if kind == Kind::List { Some(-1) } else { None };
+            for (expires_ms, is_wide, first) in [(None, false, first), (Some(7), true, None)] {
+                let header = Header { incarnation: 5, count: u64::MAX, is_wide, first };
                 let mut value = vec![1, 2, 3];
                 collection(&mut value, kind, STAMP, expires_ms, header);
                 let found = Found::read(value.into()).unwrap();
@@ -215,7 +228,9 @@ mod tests {
 
     #[test]
     fn what_others_wrote_is_not_taken_for_ours() {
-        for bytes in [&b""[..], b"x", &[0x10], &[0x10; 8], &[0x11; 16], &[0x20; 24], &[0x30; 26], &[0; 40]] {
+        let short: [&[u8]; 7] = [b"", b"x", &[0x10], &[0x10; 8], &[0x11; 16], &[0x20; 24], &[0x50; 26]];
+        let long: [&[u8]; 5] = [&[0x30; 26], &[0x30; 33], &[0x50; 34], &[0x52; 33], &[0; 40]];
+        for bytes in short.into_iter().chain(long) {
             assert!(Found::read(bytes.into()).is_none(), "{bytes:?}");
         }
     }

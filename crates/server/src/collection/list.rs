@@ -6,21 +6,32 @@
 //!                   ▲ first                  ▲ end
 //! ```
 //!
+//! Each writer of a small list writes its header. So the header also says where the list begins, and
+//! thereby where it ends. To push an element takes two names then, and not three; to make a list of
+//! one element takes two, and not four. A wide list has its two *ends apart*, each under a name of
+//! its own. So has a small one that a server of before December 2026 has written.
+//!
 //! Invariants:
 //! 1. The list has an element at each position from `first` to before `end`, and nowhere else. So
 //!    an element is found by its index at once.
-//! 2. A transaction that adds or removes elements on one side writes that side's end. So two
-//!    transactions that do so on the same side conflict, also if they write different positions:
-//!    one that pops the last element, and one that pushes behind it. On different sides they
-//!    conflict only if they meet in an element, in a lane, or in the header.
+//! 2. A transaction that adds or removes elements on one side writes that side's end, or the header
+//!    that has it. So two transactions that do so on the same side conflict, also if they write
+//!    different positions: one that pops the last element, and one that pushes behind it. On
+//!    different sides of a wide list they conflict only if they meet in an element, in a lane, or in
+//!    the header.
+//! 3. A list has its ends apart, or its header has `first` and counts its elements: never both, and
+//!    a wide list never the second. It is so before and after each transaction.
 
 use super::Collection;
 use crate::fault::Fault;
 use crate::names::{self, Name};
 use crate::ops::{Enough, Ops, foreign};
-use crate::value::Kind;
+use crate::value::{Header, Kind};
 use manx::txn::{Error, Value};
 use std::ops::Range;
+
+#[cfg(test)]
+mod tests;
 
 /// A side of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +46,7 @@ pub(crate) struct List<'k> {
     members: Collection<'k>,
     first: i64,
     end: i64,
-    /// Which sides' ends are to be written.
+    /// Which sides' ends have changed.
     moved: [bool; 2],
 }
 
@@ -48,8 +59,11 @@ impl<'k> List<'k> {
     pub(crate) fn find(ops: &mut Ops<'_, '_>, key: &'k [u8]) -> Result<Option<List<'k>>, Fault> {
         let Some(members) = Collection::find(ops, key, Kind::List)? else { return Ok(None) };
         let mut list = List { members, first: 0, end: 0, moved: [false; 2] };
-        list.first = list.load_end(ops, Side::Left)?;
-        list.end = list.load_end(ops, Side::Right)?;
+        // Invariant 3.
+        (list.first, list.end) = match list.members.header {
+            Header { first: Some(first), count, .. } => (first, first.saturating_add_unsigned(count)),
+            _ => (list.load_end(ops, Side::Left)?, list.load_end(ops, Side::Right)?),
+        };
         Ok(Some(list))
     }
 
@@ -57,12 +71,12 @@ impl<'k> List<'k> {
         if let Some(list) = List::find(ops, key)? {
             return Ok(list);
         }
-        let members = Collection::find_or_make(ops, key, Kind::List)?;
-        // Both ends are to be there.
-        Ok(List { members, first: 0, end: 0, moved: [true; 2] })
+        let mut members = Collection::find_or_make(ops, key, Kind::List)?;
+        members.header.first = Some(0);
+        Ok(List { members, first: 0, end: 0, moved: [false; 2] })
     }
 
-    /// The name of a side's end.
+    /// The name of a side's end, if that is apart.
     fn end_name(&self, side: Side) -> Name {
         names::ordered(self.members.header.incarnation, side as u64, b"")
     }
@@ -227,14 +241,23 @@ impl<'k> List<'k> {
 
     /// Writes the ends and the header, if something has changed. Every command that has changed the
     /// list ends with this.
-    pub(crate) fn finish(self, ops: &mut Ops<'_, '_>) -> Result<(), Error> {
+    pub(crate) fn finish(mut self, ops: &mut Ops<'_, '_>) -> Result<(), Error> {
+        // Invariant 3.
+        if self.members.header.first.is_some() {
+            if !self.members.is_to_widen() {
+                self.members.header.first = Some(self.first);
+                return self.members.finish(ops);
+            }
+            self.members.header.first = None;
+            self.moved = [true; 2];
+        }
         for (side, end) in [(Side::Left, self.first), (Side::Right, self.end)] {
             let name = self.end_name(side);
-            if self.len() > 0 && self.moved[side as usize] {
-                ops.store(&name, &(end as u64).to_be_bytes())?;
-            } else if self.len() == 0 && !self.members.is_new {
+            if self.len() == 0 {
                 // The header goes, too.
                 ops.remove(&name)?;
+            } else if self.moved[side as usize] {
+                ops.store(&name, &(end as u64).to_be_bytes())?;
             }
         }
         self.members.finish(ops)

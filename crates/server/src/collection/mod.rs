@@ -98,7 +98,7 @@ impl<'k> Collection<'k> {
         if let Some(collection) = Collection::find(ops, key, kind)? {
             return Ok(collection);
         }
-        let header = Header { incarnation: ops.new_incarnation(), count: 0, is_wide: false };
+        let header = Header { incarnation: ops.new_incarnation(), count: 0, is_wide: false, first: None };
         Ok(Collection { key, kind, expires_ms: None, header, is_new: true, has_changed: false })
     }
 
@@ -195,6 +195,11 @@ impl<'k> Collection<'k> {
         if self.header.is_wide { lanes::all_are_read(ops, self.header.incarnation) } else { Ok(()) }
     }
 
+    /// Whether it becomes wide by what has changed.
+    fn is_to_widen(&self) -> bool {
+        !self.header.is_wide && self.header.count > SMALL_MAX
+    }
+
     /// Writes the header, if something has changed. Every command that has written a member ends
     /// with this.
     pub(crate) fn finish(mut self, ops: &mut Ops<'_, '_>) -> Result<(), Error> {
@@ -205,7 +210,7 @@ impl<'k> Collection<'k> {
             // Invariant 1. A new collection was never there; but something that has expired may be.
             return if self.is_new { Ok(()) } else { ops.remove_header(self.key) };
         }
-        if !self.header.is_wide && self.header.count > SMALL_MAX {
+        if self.is_to_widen() {
             self.header.count = lanes::widen(ops, self.header.incarnation)?;
             self.header.is_wide = true;
         }

@@ -13,31 +13,31 @@ use manx::txn::{Error, Isolation, Options, Session, Store, Transaction};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const KEY: &[u8] = b"key";
-const OTHER: &[u8] = b"other";
+pub(super) const KEY: &[u8] = b"key";
+pub(super) const OTHER: &[u8] = b"other";
 
-struct Fixture {
+pub(super) struct Fixture {
     store: Store,
     keyspace: Keyspace,
 }
 
 impl Fixture {
-    fn new() -> Fixture {
+    pub(super) fn new() -> Fixture {
         let store = Store::in_memory(Options::default());
         let keyspace = Keyspace::new(&store, &Serving::default()).unwrap();
         Fixture { store, keyspace }
     }
 
-    fn session(&self) -> Session {
+    pub(super) fn session(&self) -> Session {
         self.store.session().unwrap()
     }
 
-    fn ops<'o, 's>(&'o self, transaction: &'o mut Transaction<'s>) -> Ops<'o, 's> {
+    pub(super) fn ops<'o, 's>(&'o self, transaction: &'o mut Transaction<'s>) -> Ops<'o, 's> {
         Ops::new(transaction, &self.keyspace, usize::MAX)
     }
 
     /// Does this in a transaction of its own.
-    fn alone<R>(&self, work: impl FnOnce(&mut Ops<'_, '_>) -> R) -> R {
+    pub(super) fn alone<R>(&self, work: impl FnOnce(&mut Ops<'_, '_>) -> R) -> R {
         let mut session = self.session();
         let mut transaction = session.begin(Isolation::Snapshot).unwrap();
         let result = work(&mut self.ops(&mut transaction));
@@ -66,12 +66,12 @@ impl Fixture {
     }
 
     /// How many names there are in each space.
-    fn names(&self) -> [usize; 5] {
+    pub(super) fn names(&self) -> [usize; 5] {
         [KEYS, MEMBERS, ORDER, LANES, TOMBSTONES]
             .map(|space| self.alone(|ops| ops.entries(&names::all(space), false).count()))
     }
 
-    fn clean(&self) {
+    pub(super) fn clean(&self) {
         while self.alone(|ops| ops.purge().unwrap()) {}
     }
 }
@@ -92,7 +92,7 @@ fn delete(ops: &mut Ops<'_, '_>, field: &str) -> Result<(), Error> {
 }
 
 /// Renames a key, if it is there.
-fn rename(ops: &mut Ops<'_, '_>, from: &[u8], to: &[u8]) -> Result<(), Error> {
+pub(super) fn rename(ops: &mut Ops<'_, '_>, from: &[u8], to: &[u8]) -> Result<(), Error> {
     match ops.get(from)? {
         Some(found) => ops.rename(from, &found, to),
         None => Ok(()),
