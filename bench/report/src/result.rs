@@ -208,7 +208,14 @@ impl fmt::Display for Report {
         if self.targets.is_empty() {
             return writeln!(f, "\nTargets: none are set for this bench");
         }
-        write!(f, "\n{}", target::table(&self.targets))
+        let left_out = self.targets.iter().filter(|target| target.has_no_run()).count();
+        if left_out < self.targets.len() {
+            write!(f, "\n{}", target::table(&self.targets))?;
+        }
+        if left_out > 0 {
+            writeln!(f, "\nTargets of parts that were not measured: {left_out}")?;
+        }
+        Ok(())
     }
 }
 

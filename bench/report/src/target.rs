@@ -217,6 +217,10 @@ impl Target {
 const FEW: &str = "fewer than five pairs";
 
 impl Verdict {
+    pub(crate) fn has_no_run(&self) -> bool {
+        self.reason.as_deref() == Some(NO_RUN)
+    }
+
     /// The last cell of its row.
     fn words(&self) -> String {
         // With a figure beside it, "not measured" would be wrong.
@@ -239,11 +243,14 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The table that a bench ends with.
+/// Why a target is not measured if no run was made that it is about: another part was asked for.
+pub const NO_RUN: &str = "no run was made that it is about";
+
+/// The table that a bench ends with, of the targets that have a run.
 pub fn table(verdicts: &[Verdict]) -> Table {
     let headers = ["target", "unit", "measured []", "95 % interval []", "pairs []", "to reach []", "verdict"];
     let mut table = Table::new("Targets", &headers);
-    for verdict in verdicts {
+    for verdict in verdicts.iter().filter(|verdict| !verdict.has_no_run()) {
         table.row([
             verdict.name.clone(),
             verdict.unit.clone(),

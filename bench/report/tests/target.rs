@@ -1,7 +1,7 @@
 //! Verdicts: met, falls short, undecided, not measured; and the file of targets itself.
 
-use report::target::{Measured, Outcome, Target, of_bench, parse, table};
-use report::{Ratio, Verdict};
+use report::target::{Measured, NO_RUN, Outcome, Target, of_bench, parse, table};
+use report::{Machine, Ratio, Report, Verdict};
 
 fn ratio(limit: &str) -> Target {
     let text = format!(
@@ -103,6 +103,21 @@ fn a_target_that_was_not_measured_says_why() {
     assert_eq!((verdict.verdict, verdict.measured), (Outcome::NotMeasured, None));
     assert!(table(&[verdict]).to_string().contains("not measured: there is no boost without root"));
     assert_eq!(ratio("at_most = 1.5").judge(&Measured::Plain(f64::NAN)).verdict, Outcome::NotMeasured);
+}
+
+#[test]
+fn targets_of_parts_that_were_not_measured_are_only_counted() {
+    let target = ratio("at_most = 1.5");
+    let mut report = Report::new("b", Machine::default(), 0);
+    report.targets =
+        vec![target.unmeasured(NO_RUN), target.judge(&pairs(&[1.25; 5])), target.unmeasured(NO_RUN)];
+    assert_eq!(table(&report.targets).rows.len(), 1);
+    let text = report.to_string();
+    assert!(text.contains("\nTargets of parts that were not measured: 2\n"), "{text}");
+    report.targets.remove(1);
+    let text = report.to_string();
+    assert!(text.ends_with("\nTargets of parts that were not measured: 2\n"), "{text}");
+    assert!(!text.contains("verdict"), "{text}");
 }
 
 #[test]

@@ -75,6 +75,13 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
     for target in target::of_bench(&report.bench) {
         let mut over_ns = f64::NAN;
         let measured = figure(report, &target.id).and_then(|figure| {
+            let has_no_run = match &figure {
+                Figure::Ratio(Compared { over, under, .. }) => {
+                    let cases = report.cases();
+                    ![over, under].iter().any(|side| cases.contains(&side.case))
+                }
+                _ => false,
+            };
             let measured = match figure {
                 Figure::Plain(figure) => figure.is_finite().then_some(Measured::Plain(figure)),
                 Figure::Ratio(compared) => {
@@ -84,7 +91,8 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
                 }
                 Figure::Known(ratio) => Some(Measured::Ratio(ratio)),
             };
-            measured.ok_or_else(|| "there are too few runs".to_owned())
+            let reason = if has_no_run { target::NO_RUN } else { "there are too few runs" };
+            measured.ok_or_else(|| reason.to_owned())
         });
         let verdict = match &measured {
             Ok(measured) => target.or_by_time(target.judge(measured), over_ns),
@@ -159,7 +167,7 @@ mod tests {
             let verdict = |id: &str| report.targets.iter().find(|verdict| verdict.id == id).unwrap();
             assert_eq!(verdict("pair-throughput").verdict, expected);
             assert_eq!(verdict("launch").verdict, Outcome::Met);
-            assert_eq!(verdict("plain-throughput").reason.as_deref(), Some("there are too few runs"));
+            assert_eq!(verdict("plain-throughput").reason.as_deref(), Some(target::NO_RUN));
             assert_eq!(verdict("scan").reason.as_deref(), Some("not known"));
             assert_eq!(report.ratios.len(), 1);
             let watched = watched(&report, "c", |_, id| figure(id));
