@@ -537,10 +537,11 @@ impl<'s> Ops<'_, 's> {
         Ok(())
     }
 
-    pub(crate) fn remove(&mut self, name: &[u8]) -> Result<(), Error> {
-        take(self.txn, &mut self.bytes, name)?;
+    /// Returns what the name had.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Result<Option<Value>, Error> {
+        let had = take(self.txn, &mut self.bytes, name)?;
         self.was_written(name);
-        Ok(())
+        Ok(had)
     }
 
     /// The entries of a range, ascending or descending.

@@ -57,23 +57,26 @@ fn member(position: i64) -> [u8; 8] {
 
 impl<'k> List<'k> {
     pub(crate) fn find(ops: &mut Ops<'_, '_>, key: &'k [u8]) -> Result<Option<List<'k>>, Fault> {
-        let Some(members) = Collection::find(ops, key, Kind::List)? else { return Ok(None) };
+        let found = Collection::find(ops, key, Kind::List)?;
+        Ok(found.map(|members| List::of(ops, members)).transpose()?)
+    }
+
+    pub(crate) fn find_or_make(ops: &mut Ops<'_, '_>, key: &'k [u8]) -> Result<List<'k>, Fault> {
+        let mut members = Collection::find_or_make(ops, key, Kind::List)?;
+        if members.is_new {
+            members.header.first = Some(0);
+        }
+        Ok(List::of(ops, members)?)
+    }
+
+    fn of(ops: &mut Ops<'_, '_>, members: Collection<'k>) -> Result<List<'k>, Error> {
         let mut list = List { members, first: 0, end: 0, moved: [false; 2] };
         // Invariant 3.
         (list.first, list.end) = match list.members.header {
             Header { first: Some(first), count, .. } => (first, first.saturating_add_unsigned(count)),
             _ => (list.load_end(ops, Side::Left)?, list.load_end(ops, Side::Right)?),
         };
-        Ok(Some(list))
-    }
-
-    pub(crate) fn find_or_make(ops: &mut Ops<'_, '_>, key: &'k [u8]) -> Result<List<'k>, Fault> {
-        if let Some(list) = List::find(ops, key)? {
-            return Ok(list);
-        }
-        let mut members = Collection::find_or_make(ops, key, Kind::List)?;
-        members.header.first = Some(0);
-        Ok(List { members, first: 0, end: 0, moved: [false; 2] })
+        Ok(list)
     }
 
     /// The name of a side's end, if that is apart.
@@ -132,20 +135,11 @@ impl<'k> List<'k> {
     }
 
     pub(crate) fn pop(&mut self, ops: &mut Ops<'_, '_>, side: Side) -> Result<Option<Value>, Error> {
-        if self.len() == 0 {
-            return Ok(None);
-        }
-        let position = match side {
-            Side::Left => self.first,
-            Side::Right => self.end - 1,
-        };
-        let element = self.load(ops, position)?;
-        self.cut(ops, side)?;
-        Ok(Some(element))
+        if self.len() == 0 { Ok(None) } else { self.cut(ops, side).map(Some) }
     }
 
-    /// Removes the element at a side, of a list that has some.
-    pub(crate) fn cut(&mut self, ops: &mut Ops<'_, '_>, side: Side) -> Result<(), Error> {
+    /// Removes the element at a side, of a list that has some, and returns it.
+    pub(crate) fn cut(&mut self, ops: &mut Ops<'_, '_>, side: Side) -> Result<Value, Error> {
         let position = match side {
             Side::Left => {
                 self.first += 1;

@@ -127,10 +127,11 @@ impl<'k> Collection<'k> {
         self.count(ops, member, i64::from(is_new))
     }
 
-    /// Deletes a member that is there.
-    pub(crate) fn delete(&mut self, ops: &mut Ops<'_, '_>, member: &[u8]) -> Result<(), Error> {
-        ops.remove(&self.name(member))?;
-        self.count(ops, member, -1)
+    /// Deletes a member that is there, and returns what it had.
+    pub(crate) fn delete(&mut self, ops: &mut Ops<'_, '_>, member: &[u8]) -> Result<Value, Error> {
+        let had = ops.remove(&self.name(member))?.ok_or_else(|| foreign(self.key))?;
+        self.count(ops, member, -1)?;
+        Ok(had)
     }
 
     /// Invariant 2.

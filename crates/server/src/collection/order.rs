@@ -84,7 +84,7 @@ impl<'k> SortedSet<'k> {
     /// Deletes a member that has this score.
     pub(crate) fn delete(&mut self, ops: &mut Ops<'_, '_>, member: &[u8], score: f64) -> Result<(), Error> {
         ops.remove(&self.name(score, member))?;
-        self.0.delete(ops, member)
+        self.0.delete(ops, member).map(drop)
     }
 
     fn names(&self, Scores(from, to): Scores) -> Range<Name> {

@@ -46,7 +46,7 @@ impl Ops<'_, '_> {
     pub(super) fn remove_all(&mut self, range: &Range<Name>, most: usize) -> Result<usize, Error> {
         let entries = self.entries(range, false).take(most);
         let names: Vec<Value> = entries.map(|entry| Ok(entry?.0)).collect::<Result<_, Error>>()?;
-        names.iter().try_for_each(|name| self.remove(name))?;
+        names.iter().try_for_each(|name| self.remove(name).map(drop))?;
         Ok(names.len())
     }
 }
