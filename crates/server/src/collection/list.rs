@@ -6,10 +6,10 @@
 //!                   ▲ first                  ▲ end
 //! ```
 //!
-//! Each writer of a small list writes its header. So the header also says where the list begins, and
-//! thereby where it ends. To push an element takes two names then, and not three; to make a list of
-//! one element takes two, and not four. A wide list has its two *ends apart*, each under a name of
-//! its own. So has a small one that a server of before December 2026 has written.
+//! Each writer of a small list writes its header. So the header also says where the list begins,
+//! and thereby where it ends. Then a push writes two names and not three, and a new list of one
+//! element takes two names and not four. A wide list has its two *ends apart*, each under a name of
+//! its own. So has each list that a server wrote before December 2026.
 //!
 //! Invariants:
 //! 1. The list has an element at each position from `first` to before `end`, and nowhere else. So
@@ -17,8 +17,8 @@
 //! 2. A transaction that adds or removes elements on one side writes that side's end, or the header
 //!    that has it. So two transactions that do so on the same side conflict, also if they write
 //!    different positions: one that pops the last element, and one that pushes behind it. On
-//!    different sides of a wide list they conflict only if they meet in an element, in a lane, or in
-//!    the header.
+//!    different sides of a wide list they conflict only if they meet in an element, in a lane, or
+//!    in the header.
 //! 3. A list has its ends apart, or its header has `first` and counts its elements: never both, and
 //!    a wide list never the second. It is so before and after each transaction.
 

@@ -22,7 +22,7 @@ enum Step {
     Rename,
     /// By a copy of it.
     ReplaceByCopy,
-    /// By what a server of before December 2026 would have written.
+    /// By what a server wrote before December 2026.
     ReplaceByOld,
 }
 
