@@ -75,23 +75,20 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
     for target in target::of_bench(&report.bench) {
         let mut over_ns = f64::NAN;
         let measured = figure(report, &target.id).and_then(|figure| {
-            let has_no_run = match &figure {
-                Figure::Ratio(Compared { over, under, .. }) => {
-                    let cases = report.cases();
-                    ![over, under].iter().any(|side| cases.contains(&side.case))
-                }
-                _ => false,
-            };
+            let mut reason = "there are too few runs";
             let measured = match figure {
                 Figure::Plain(figure) => figure.is_finite().then_some(Measured::Plain(figure)),
                 Figure::Ratio(compared) => {
                     let Samples { case, version, figure } = &compared.over;
                     over_ns = report.middle(case, version, figure);
+                    let cases = report.cases();
+                    if !cases.contains(case) && !cases.contains(&compared.under.case) {
+                        reason = target::NO_RUN;
+                    }
                     report.ratio(&compared).map(Measured::Ratio)
                 }
                 Figure::Known(ratio) => Some(Measured::Ratio(ratio)),
             };
-            let reason = if has_no_run { target::NO_RUN } else { "there are too few runs" };
             measured.ok_or_else(|| reason.to_owned())
         });
         let verdict = match &measured {

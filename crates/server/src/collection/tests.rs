@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 pub(super) const KEY: &[u8] = b"key";
-pub(super) const OTHER: &[u8] = b"other";
+const OTHER: &[u8] = b"other";
 
 pub(super) struct Fixture {
     store: Store,
@@ -74,6 +74,22 @@ impl Fixture {
     pub(super) fn clean(&self) {
         while self.alone(|ops| ops.purge().unwrap()) {}
     }
+
+    /// Renames the key to another one, and that back.
+    pub(super) fn rename_and_back(&self) {
+        self.alone(|ops| rename(ops, KEY, OTHER)).unwrap();
+        self.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
+    }
+
+    /// Gives the key a copy of what it has.
+    pub(super) fn replace_by_copy(&self) {
+        self.alone(|ops| {
+            if let Some(found) = ops.get(KEY).unwrap() {
+                ops.copy(&found, OTHER).unwrap();
+            }
+        });
+        self.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
+    }
 }
 
 fn set(ops: &mut Ops<'_, '_>, field: &str) -> Result<(), Error> {
@@ -92,7 +108,7 @@ fn delete(ops: &mut Ops<'_, '_>, field: &str) -> Result<(), Error> {
 }
 
 /// Renames a key, if it is there.
-pub(super) fn rename(ops: &mut Ops<'_, '_>, from: &[u8], to: &[u8]) -> Result<(), Error> {
+fn rename(ops: &mut Ops<'_, '_>, from: &[u8], to: &[u8]) -> Result<(), Error> {
     match ops.get(from)? {
         Some(found) => ops.rename(from, &found, to),
         None => Ok(()),
@@ -345,18 +361,8 @@ proptest! {
                     model.clear();
                 }
                 Step::Clean => fixture.clean(),
-                Step::Rename => {
-                    fixture.alone(|ops| rename(ops, KEY, OTHER)).unwrap();
-                    fixture.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
-                }
-                Step::ReplaceByCopy => {
-                    fixture.alone(|ops| {
-                        if let Some(found) = ops.get(KEY).unwrap() {
-                            ops.copy(&found, OTHER).unwrap();
-                        }
-                    });
-                    fixture.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
-                }
+                Step::Rename => fixture.rename_and_back(),
+                Step::ReplaceByCopy => fixture.replace_by_copy(),
             }
             let found = fixture.alone(|ops| {
                 let mut found = Vec::new();

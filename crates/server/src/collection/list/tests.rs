@@ -1,7 +1,7 @@
 //! Lists beside a plain one. Bounds are small here, so that a few elements make a list wide.
 
 use super::super::SMALL_MAX;
-use super::super::tests::{Fixture, KEY, OTHER, rename};
+use super::super::tests::{Fixture, KEY};
 use super::{List, Side};
 use crate::ops::{Enough, Ops};
 use manx::txn::{Error, Isolation};
@@ -134,18 +134,8 @@ proptest! {
                     model.clear();
                 }
                 Step::Clean => fixture.clean(),
-                Step::Rename => {
-                    fixture.alone(|ops| rename(ops, KEY, OTHER)).unwrap();
-                    fixture.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
-                }
-                Step::ReplaceByCopy => {
-                    fixture.alone(|ops| {
-                        if let Some(found) = ops.get(KEY).unwrap() {
-                            ops.copy(&found, OTHER).unwrap();
-                        }
-                    });
-                    fixture.alone(|ops| rename(ops, OTHER, KEY)).unwrap();
-                }
+                Step::Rename => fixture.rename_and_back(),
+                Step::ReplaceByCopy => fixture.replace_by_copy(),
                 Step::ReplaceByOld => fixture.alone(make_old),
             }
             prop_assert_eq!(elements(&fixture), Vec::from(model.clone()));
