@@ -8,6 +8,7 @@
 //!
 //! Exit status: 0 done, 1 something failed (the text says what, and what to do), 2 wrong usage.
 
+mod allocator;
 mod bench;
 mod build;
 mod demo;

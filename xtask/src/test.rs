@@ -28,7 +28,7 @@ use crate::process::{capture, root, run as run_command};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Package, Workspace, cargo, is_ci, lacks, locked};
-use crate::{bench, build, dist, man, soak, tidy};
+use crate::{allocator, bench, build, dist, man, soak, tidy};
 use beside::Lane;
 use failures::Failures;
 use programs::{APART, Set, Which};
@@ -65,12 +65,12 @@ const QUIET: [(&str, &str); 2] = [("doctor", "diseases"), ("manx", "pool_control
 /// Steps that run beside others, in this order, and the step after which each may begin. What runs
 /// beside another step must not depend on how busy the machine is.
 ///
-/// All steps together take some 2,400 s of CPU time, so two CPUs have to be busy until the end. The
-/// list of all steps builds, then tests, and the lane has as much to do as the list. Programs that
-/// take CPU time of their own, in sessions of their own, run beside what compiles and not beside
-/// tests. Cargo locks the folder of a profile while it builds. So what builds in the folder of the
-/// tests stands in the lane before and after their build, and what builds in others stands beside
-/// it.
+/// All steps together take some 4,500 s of CPU time where a CPU is slow, so two CPUs have to be busy
+/// until the end. The list of all steps builds, then tests, and the lane has as much to do as the
+/// list. Programs that take CPU time of their own, in sessions of their own, run beside what
+/// compiles and not beside tests. Cargo locks the folder of a profile while it builds. So what
+/// builds in the folder of the tests stands in the lane before and after their build, and what
+/// builds in others stands beside it.
 const BESIDE: &[(&str, &str)] = &[
     ("clippy", "fmt"),
     ("soak", "build"),
@@ -151,6 +151,11 @@ pub fn run(options: &Options) -> Result {
         println!("{}", names.join("\n"));
         return Ok(());
     }
+    let is_whole = options.only.is_empty() && options.part.is_none();
+    if is_ci() && is_whole {
+        allocator::begin(&workspace.target)?;
+    }
+    allocator::share(&workspace.target);
     let mut todo = all(&workspace, &skips, options.full, &options.only);
     if !options.only.is_empty() {
         todo.retain(|step| is_wanted(&step.0, &options.only) || is_of_all(&step.0));
@@ -295,18 +300,19 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
 }
 
 /// Builds what is installed. In CI the commands are linked at once as the package needs them, or
-/// the step `dist` would link them again.
+/// the step `dist` would link them again, and the allocator is kept for the builds that come later.
 fn build_all(workspace: &Workspace) -> Result {
     if !is_ci() {
         return build::run();
     }
     match dist::linking(workspace) {
-        Ok(linking) => build::run_linked(&linking),
+        Ok(linking) => build::run_linked(&linking)?,
         Err(why) => {
             println!("the commands are linked with this machine's C library: {why}");
-            build::run()
+            build::run()?;
         }
     }
+    allocator::keep(&workspace.target)
 }
 
 /// A benchmark that measures nothing of its own, unless all of it is missing.

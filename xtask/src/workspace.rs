@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::allocator;
 use crate::outcome::Result;
 use crate::process::capture;
 pub use crate::process::root;
@@ -44,11 +45,20 @@ pub struct Package {
     /// The members that it depends on, development included; each once, in the order of their
     /// names.
     pub needs: Vec<String>,
-    /// The names of its integration tests.
-    pub tests: Vec<String>,
+    /// Its integration tests.
+    pub tests: Vec<Test>,
     /// Whether its library's documentation has examples that run as tests.
     pub has_examples: bool,
     /// The names of its features.
+    pub features: Vec<String>,
+}
+
+/// An integration test.
+#[derive(Clone)]
+pub struct Test {
+    /// Its name.
+    pub name: String,
+    /// The features of its package that it needs.
     pub features: Vec<String>,
 }
 
@@ -86,11 +96,11 @@ impl Workspace {
     }
 }
 
-/// A cargo to run in the workspace's root: the one that runs us, if one does. In CI it may not
-/// change Cargo.lock.
+/// A cargo to run in the workspace's root: the one that runs us, if one does. It links the shared
+/// [`allocator`].
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root());
+    command.current_dir(root()).envs(allocator::shared().map(|archive| (allocator::VARIABLE, archive)));
     command
 }
 
@@ -107,7 +117,7 @@ pub fn release_cargo(subcommand: &str) -> Command {
     flags.retain(|flag| !flag.is_empty());
     let mut command = cargo();
     command.args([subcommand, "--release"]).args(locked());
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env_remove(allocator::VARIABLE);
     // For `manx --version`. Without git nobody knows.
     let mut commit = Command::new("git");
     commit.current_dir(root()).args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);
@@ -171,16 +181,21 @@ fn member(package: &Value, names: &[&str]) -> Option<Package> {
     needs.dedup();
     let targets = package["targets"].as_array()?.iter();
     let has_examples = targets.clone().any(|target| target["doctest"] == true);
-    let tests =
-        targets.filter(|target| target["kind"][0] == "test").filter_map(|target| target["name"].as_str());
+    let tests = targets.filter(|target| target["kind"][0] == "test");
     Some(Package {
         name: package["name"].as_str()?.into(),
         manifest: package["manifest_path"].as_str()?.into(),
         needs,
-        tests: tests.map(String::from).collect(),
+        tests: tests.map(test).collect::<Option<_>>()?,
         has_examples,
         features: package["features"].as_object()?.keys().cloned().collect(),
     })
+}
+
+fn test(target: &Value) -> Option<Test> {
+    let features = target["required-features"].as_array().into_iter().flatten();
+    let features = features.map(|feature| feature.as_str().map(String::from)).collect::<Option<_>>()?;
+    Some(Test { name: target["name"].as_str()?.into(), features })
 }
 
 #[cfg(test)]
@@ -195,6 +210,7 @@ mod tests {
         let manx = workspace.packages.iter().find(|package| package.name == "manx").unwrap();
         assert_eq!(manx.needs, ["manx-platform", "testing"]);
         let twin = workspace.packages.iter().find(|package| package.name == "manx-loom").unwrap();
-        assert!(twin.tests.contains(&"wait".into()), "{:?}", twin.tests);
+        assert!(twin.tests.iter().any(|test| test.name == "wait" && test.features.is_empty()));
+        assert!(manx.tests.iter().any(|test| test.name == "txn_model" && test.features == ["txn"]));
     }
 }

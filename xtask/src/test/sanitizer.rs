@@ -37,10 +37,11 @@ race:<alloc::sync::Arc<*as core::ops::drop::Drop>::drop
 
 /// Runs them.
 pub fn run(workspace: &Workspace, skips: &Skips, limit: Duration) -> Verdict {
-    let packages =
-        workspace.packages.iter().filter(|package| package.tests.iter().any(|test| test == TARGET));
-    let names: Vec<&str> = packages.map(|package| package.name.as_str()).collect();
-    if names.is_empty() {
+    let tests = workspace.packages.iter().flat_map(|package| {
+        package.tests.iter().filter(|test| test.name == TARGET).map(|test| (&package.name, &test.features))
+    });
+    let tests: Vec<(&String, &Vec<String>)> = tests.collect();
+    if tests.is_empty() {
         return Verdict::Skipped(format!("no package has tests for it (tests/{TARGET}.rs)"));
     }
     let folder = workspace.target.join("tsan");
@@ -54,12 +55,14 @@ pub fn run(workspace: &Workspace, skips: &Skips, limit: Duration) -> Verdict {
     let mut command = cargo();
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", FLAGS.join(" "));
     command.env("TSAN_OPTIONS", format!("halt_on_error=1 suppressions={}", suppressions.display()));
-    command
-        .args(["test", "--no-fail-fast", "--all-features", "--target", HOST, "--test", TARGET])
-        .args(locked());
+    command.args(["test", "--no-fail-fast", "--target", HOST, "--test", TARGET]).args(locked());
     skips.tell(command.arg("--target-dir").arg(&folder));
-    for name in names {
-        command.args(["-p", name]);
+    for (package, features) in tests {
+        command.args(["-p", package]);
+        // What other features need would be most of the build.
+        features.iter().for_each(|feature| {
+            command.args(["--features", &format!("{package}/{feature}")]);
+        });
     }
     run_command(&mut command, limit).into()
 }
