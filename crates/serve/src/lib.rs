@@ -126,6 +126,14 @@ pub struct Args {
     #[arg(long, value_name = "TIME[@pN]", value_parser = parse_target)]
     slo: Option<Slo>,
 
+    /// A command that takes this time or longer is kept for SLOWLOG
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = parse_ns)]
+    slowlog_above: u64,
+
+    /// How many of them are kept, the latest ones; with 0 none is, and no command is timed
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    slowlog_max: usize,
+
     /// What a snapshot does about a transaction that is just being given its id
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Snapshots::Help)]
     snapshots: Snapshots,
@@ -260,6 +268,8 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         buffers_bytes_max: args.buffers_max.map(|bytes| bytes as u64),
         allocated_bytes: Some(allocator::allocated_bytes),
         slo: args.slo,
+        slowlog_above: Duration::from_nanos(args.slowlog_above),
+        slowlog_entries_max: args.slowlog_max,
         ..Options::default()
     };
     let store = open(args)?;

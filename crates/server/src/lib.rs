@@ -75,6 +75,7 @@ mod room;
 mod scores;
 mod server;
 mod shared;
+mod slowlog;
 mod stop;
 mod tls;
 mod transact;

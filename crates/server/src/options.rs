@@ -157,6 +157,10 @@ pub struct Options {
     pub allocated_bytes: Option<fn() -> u64>,
     /// How late an answer may be: the locks on a request's way take it into account.
     pub slo: Option<Slo>,
+    /// A command that takes this time or more is noted for SLOWLOG.
+    pub slowlog_above: Duration,
+    /// The number of commands that are kept for it; with 0 none is noted, or timed.
+    pub slowlog_entries_max: usize,
     /// How long a shutdown waits for clients that do not read their answers.
     pub shutdown_timeout: Duration,
 }
@@ -184,6 +188,8 @@ impl Default for Options {
             buffers_bytes_max: None,
             allocated_bytes: None,
             slo: None,
+            slowlog_above: Duration::from_millis(10),
+            slowlog_entries_max: 128,
             shutdown_timeout: Duration::from_secs(5),
         }
     }

@@ -12,6 +12,7 @@ use crate::peer::Peers;
 use crate::pubsub::PubSub;
 use crate::retry_locks::RetryLocks;
 use crate::room::Room;
+use crate::slowlog::Slowlog;
 use crate::stop::Stop;
 use crate::turn::Turn;
 use crate::waiters::Waiters;
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) backups: Arc<Backups>,
     pub(crate) peers: Arc<Peers>,
     pub(crate) counts: Counts,
+    pub(crate) slowlog: Slowlog,
     pub(crate) writing: Writing,
     pub(crate) stop: Stop,
     pub(crate) started: Instant,
@@ -79,6 +81,7 @@ impl Shared {
             backups: Arc::new(Backups::new(options.backup_folder.clone())),
             peers: Arc::default(),
             counts: Counts::default(),
+            slowlog: Slowlog::new(options.slowlog_above, options.slowlog_entries_max),
             writing: Writing::default(),
             stop: Stop::default(),
             started: Instant::now(),

@@ -6,7 +6,7 @@
 //! EXEC, where nothing waits.
 
 use super::definition::{Asked, Call, Chosen, Looked, Waiting, Waits, perform};
-use super::permission;
+use super::{permission, slowlog};
 use crate::peer::Unblock;
 use crate::resp::{Args, Kept, Replies};
 use crate::transact::{failed, transact};
@@ -42,28 +42,26 @@ pub(super) fn begin(
     let waiting = Box::new(Waiting { chosen, run, kept: Kept::new(args), ticket });
     // What came between the look and the ticket has woken no client.
     let is_same = call.shared.waiters.version() == version;
-    call.client.waiting = if is_same { Some(waiting) } else { look_again(call, session, waiting, out) };
+    let is_answered = !is_same && look_again(call, session, &waiting, out);
+    call.client.waiting = (!is_answered).then_some(waiting);
 }
 
 /// Looks again, for a client that waits. Returns whether the command has its answer.
 pub(crate) fn resume(call: &mut Call<'_>, session: &mut Session, out: &mut Replies) -> bool {
     let Some(waiting) = call.client.waiting.take() else { return true };
-    let mark = out.mark();
-    call.client.waiting = look_again(call, session, waiting, out);
-    let is_answered = call.client.waiting.is_none();
+    let (mark, begin) = (out.mark(), call.shared.slowlog.begin());
+    let is_answered = look_again(call, session, &waiting, out);
     if is_answered {
+        slowlog::note(call, begin, waiting.chosen, waiting.kept.args());
         call.client.silence(out, mark);
+    } else {
+        call.client.waiting = Some(waiting);
     }
     is_answered
 }
 
-/// Returns the command if it has no answer yet.
-fn look_again(
-    call: &mut Call<'_>,
-    session: &mut Session,
-    waiting: Box<Waiting>,
-    out: &mut Replies,
-) -> Option<Box<Waiting>> {
+/// Returns whether the command has its answer.
+fn look_again(call: &mut Call<'_>, session: &mut Session, waiting: &Waiting, out: &mut Replies) -> bool {
     let mark = out.mark();
     let args = waiting.kept.args();
     let is_late = waiting.ticket.is_late();
@@ -77,14 +75,14 @@ fn look_again(
                 if let Some(Looked::Nothing { .. }) = looked {
                     out.cut(mark);
                     if !is_late {
-                        return Some(waiting);
+                        return false;
                     }
                     out.null_array();
                 }
             }
         },
     }
-    None
+    true
 }
 
 /// Does the command as far as that is possible now. None if the answer is an error.

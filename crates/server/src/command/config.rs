@@ -57,6 +57,8 @@ fn settings(shared: &Shared) -> Vec<(&'static str, String)> {
         ("client-query-buffer-limit", options.input_bytes_max.to_string()),
         ("client-output-buffer-limit", format!("normal {} 0 0", options.output_bytes_max)),
         ("timeout", options.idle_timeout.map_or(0, |time| time.as_secs().max(1)).to_string()),
+        ("slowlog-log-slower-than", options.slowlog_above.as_micros().to_string()),
+        ("slowlog-max-len", options.slowlog_entries_max.to_string()),
         ("io-threads", "1".into()),
         ("cluster-enabled", "no".into()),
     ]

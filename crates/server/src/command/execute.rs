@@ -3,7 +3,7 @@
 use super::definition::{AT_ONCE, Call, GROWS, NO_AUTH, Run, perform, takes};
 use super::syntax::{NO_MEMORY, is, unknown_subcommand, wrong_number};
 use super::table::find;
-use super::{blocking, multi, permission, pubsub};
+use super::{blocking, multi, permission, pubsub, slowlog};
 use crate::eviction::make_room;
 use crate::resp::{Args, Replies};
 use crate::shared::count;
@@ -53,6 +53,7 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
     if is_in_multi && !chosen.has(AT_ONCE) {
         return multi::queue(call, chosen, args, out);
     }
+    let begin = call.shared.slowlog.begin();
     match command.run {
         Run::Plain(run) => run(call, args, out),
         Run::Waiting(run) => blocking::begin(call, session, (chosen, run), args, out),
@@ -71,6 +72,10 @@ fn answer(call: &mut Call<'_>, session: &mut Session, args: Args<'_>, out: &mut 
                 out.error(&failed(&error));
             }
         }
+    }
+    // One that waits is noted when it has its answer.
+    if call.client.waiting.is_none() {
+        slowlog::note(call, begin, chosen, args);
     }
 }
 

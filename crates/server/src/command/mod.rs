@@ -19,7 +19,7 @@
 //! | `connection.rs`, `client.rs` | HELLO, AUTH, CLIENT |
 //! | `pubsub.rs` | SUBSCRIBE, PUBLISH, PUBSUB |
 //! | `acl.rs`, `permission.rs` | ACL, and whether a client may do a command |
-//! | `config.rs`, `info.rs` | the server about itself: CONFIG, INFO, ROLE, TIME |
+//! | `config.rs`, `info.rs`, `slowlog.rs` | the server about itself: CONFIG, INFO, ROLE, TIME, SLOWLOG |
 //! | `definition.rs`, `syntax.rs` | what a command is, and what commands have in common |
 //! | `subcommands.rs` | the second words of CLIENT and others |
 //! | `table.rs` | all of them, and COMMAND, which describes them |
@@ -57,6 +57,7 @@ mod rename;
 mod scan;
 mod set;
 mod sets;
+mod slowlog;
 mod sort;
 mod sorted_combine;
 mod sorted_ranges;

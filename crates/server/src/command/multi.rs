@@ -13,8 +13,8 @@
 use super::definition::{
     Asked, Call, Chosen, GROWS, Multi, NO_MULTI, ONCE, Plain, Run, WRITE, Watched, perform,
 };
-use super::permission;
 use super::syntax::NO_MEMORY;
+use super::{permission, slowlog};
 use crate::collection;
 use crate::eviction::make_room;
 use crate::resp::{Args, Kept, Replies, Version};
@@ -108,6 +108,7 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
             // Too many answers end the connection, not the transaction: all of it is done, and what
             // else it would answer is not kept.
             let unwanted = out.is_over().then(|| out.mark());
+            let begin = shared.slowlog.begin();
             match chosen.command.run {
                 _ if let Err(refused) = permission::may(call, *chosen, kept.args(), true) => {
                     out.error(&refused.answer_late());
@@ -122,11 +123,13 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
                 }
                 Run::Plain(run) if chosen.has(ONCE) => {
                     let (mark, version) = (out.mark(), out.version());
-                    postponed.push(Postponed { run, kept, mark, version });
+                    postponed.push(Postponed { chosen: *chosen, run, kept, mark, version });
+                    continue;
                 }
                 Run::Plain(run) => run(call, kept.args(), out),
                 Run::Outer(_) => unreachable!("these are done at once"),
             }
+            slowlog::note(call, begin, *chosen, kept.args());
             if let Some(mark) = unwanted {
                 out.cut(mark);
             }
@@ -141,6 +144,7 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
 
 /// A command that is done after the commit.
 struct Postponed<'q> {
+    chosen: Chosen,
     run: Plain,
     kept: &'q Kept,
     /// Where its answer is to be, and in which version.
@@ -151,11 +155,13 @@ struct Postponed<'q> {
 fn do_postponed(call: &mut Call<'_>, all: &[Postponed<'_>], out: &mut Replies) {
     let Some(Postponed { mark: first, .. }) = all.first() else { return };
     let (behind, version, mut taken) = (out.split_off(*first), out.version(), 0);
-    for Postponed { run, kept, mark, version } in all {
+    for Postponed { chosen, run, kept, mark, version } in all {
         out.append(&behind[taken..mark - first]);
         taken = mark - first;
         out.set_version(*version);
+        let begin = call.shared.slowlog.begin();
         run(call, kept.args(), out);
+        slowlog::note(call, begin, *chosen, kept.args());
     }
     out.append(&behind[taken..]);
     out.set_version(version);

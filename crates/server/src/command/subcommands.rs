@@ -75,6 +75,13 @@ pub(super) const PUBSUB: &[Subcommand] = &[
     subcommand("shardnumsub", -2, OF_CHANNELS),
 ];
 
+pub(super) const SLOWLOG: &[Subcommand] = &[
+    subcommand("get", -2, ADMIN),
+    subcommand("help", 2, 0),
+    subcommand("len", 2, ADMIN),
+    subcommand("reset", 2, ADMIN),
+];
+
 pub(super) const MEMORY: &[Subcommand] = &[subcommand("help", 2, 0), of_key("usage", -3, READ | METADATA)];
 
 pub(super) const OBJECT: &[Subcommand] = &[

@@ -13,8 +13,8 @@ use super::syntax::help;
 use super::{
     acl, backup, bit_combine, bit_fields, bits, blocking_pops, client, config, connection, counters, expiry,
     geo, hashes, info, keys, lcs, lists, member_scan, memory_usage, multi, object, pop_first, pubsub,
-    random_members, rename, scan, set, sets, sort, sorted_combine, sorted_ranges, sorted_sets, strings,
-    subcommands,
+    random_members, rename, scan, set, sets, slowlog, sort, sorted_combine, sorted_ranges, sorted_sets,
+    strings, subcommands,
 };
 use crate::acl::{Access, Catalogue, Categories, Entry};
 use crate::collection::Side;
@@ -244,6 +244,7 @@ commands! {
     "sintercard" Data(sets::count_common) -3 READ, COUNTED, "7.0.0" "set" "Intersect multiple sets and return the cardinality of the result";
     "sinterstore" Data(sets::combine_into; Combine::Intersection) -3 WRITE | GROWS, MADE, "1.0.0" "set" "Intersect multiple sets and store the resulting set in a key";
     "sismember" Data(sets::sismember) 3 READ | FAST, ONE, "1.0.0" "set" "Determine if a given value is a member of a set";
+    "slowlog" Plain(slowlog::slowlog) -2 0, NONE, "2.2.12" "server" "A container for slow log commands" => SLOWLOG;
     "smembers" Data(sets::smembers) 2 READ, ONE, "1.0.0" "set" "Get all the members in a set";
     "smismember" Data(sets::smismember) -3 READ | FAST, ONE, "6.2.0" "set" "Returns the membership associated with the given elements for a set";
     "smove" Data(sets::smove) 4 WRITE | FAST, MOVED, "1.0.0" "set" "Move a member from one set to another";

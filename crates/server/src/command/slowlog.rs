@@ -1,0 +1,84 @@
+//! SLOWLOG, and what goes into it.
+
+use super::definition::{Call, Chosen};
+use super::syntax::{at_least, help, is};
+use crate::resp::{Args, Replies};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// A command has been done that began then: it is noted if it took long.
+#[inline]
+pub(super) fn note(call: &Call<'_>, begin: Option<Instant>, chosen: Chosen, args: Args<'_>) {
+    if let Some(took) = call.shared.slowlog.slow(begin) {
+        add(call, took, chosen, args);
+    }
+}
+
+#[cold]
+fn add(call: &Call<'_>, took: Duration, chosen: Chosen, args: Args<'_>) {
+    let peer = &call.client.peer;
+    // Passwords, as Redis finds them.
+    let (first, last) = match (chosen.command.name, chosen.subcommand.map(|subcommand| subcommand.name)) {
+        ("auth", _) => (1, usize::MAX),
+        ("acl", Some("setuser")) => (2, usize::MAX),
+        ("hello", _) => match args.from(0).position(|arg| is(arg, "auth")) {
+            Some(word) => (word + 1, word + 2),
+            None => (usize::MAX, 0),
+        },
+        _ => (usize::MAX, 0),
+    };
+    let is_secret = |index| (first..=last).contains(&index);
+    call.shared.slowlog.add(took, args, is_secret, (&peer.address, peer.name()));
+}
+
+pub(super) fn slowlog(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
+    let slowlog = &call.shared.slowlog;
+    match &*args[1].to_ascii_lowercase() {
+        b"get" if args.len() <= 3 => get(call, args, out),
+        b"get" => {
+            let word = String::from_utf8_lossy(&args[1]);
+            out.error(&format!(
+                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try SLOWLOG HELP."
+            ));
+        }
+        b"len" => out.count(slowlog.len()),
+        b"reset" => {
+            slowlog.clear();
+            out.ok();
+        }
+        _ => help("SLOWLOG", &HELP, out),
+    }
+}
+
+fn get(call: &Call<'_>, args: Args<'_>, out: &mut Replies) {
+    const WRONG: &str = "ERR count should be greater than or equal to -1";
+    let count = match args.get(2).map_or(Ok(10), |count| at_least(-1, count, WRONG)) {
+        // -1 asks for all.
+        Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        Err(error) => return out.error(error),
+    };
+    let entries = call.shared.slowlog.latest(count);
+    out.array(entries.len());
+    for entry in entries {
+        out.array(6);
+        out.integer(entry.id);
+        let when = entry.when.duration_since(UNIX_EPOCH).unwrap_or_default();
+        out.integer(i64::try_from(when.as_secs()).unwrap_or(i64::MAX));
+        out.integer(i64::try_from(entry.took.as_micros()).unwrap_or(i64::MAX));
+        out.array(entry.args.len());
+        entry.args.iter().for_each(|arg| out.bulk(arg));
+        out.bulk(entry.address.as_bytes());
+        out.bulk(&entry.name);
+    }
+}
+
+const HELP: [&str; 9] = [
+    "GET [<count>]",
+    "    Return top <count> entries from the slowlog (default: 10, -1 mean all).",
+    "    Entries are made of:",
+    "    id, timestamp, time in microseconds, arguments array, client IP and port,",
+    "    client name",
+    "LEN",
+    "    Return the length of the slowlog.",
+    "RESET",
+    "    Reset the slowlog.",
+];

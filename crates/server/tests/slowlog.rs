@@ -1,0 +1,148 @@
+//! SLOWLOG: which commands are noted, and with which arguments; compared with a real server of
+//! Redis, where every command is slow.
+
+mod support;
+
+use server::resp::Reply::{self, Array};
+use server::{Options, Server};
+use std::net::SocketAddr;
+use std::time::Duration;
+use support::redis::Redis;
+use support::*;
+
+/// A server that notes all commands.
+fn noting(options: Options, entries_max: usize) -> Server {
+    start(Options { slowlog_above: Duration::ZERO, slowlog_entries_max: entries_max, ..options })
+}
+
+/// What is noted, without numbers, times and addresses.
+fn noted(reply: Reply) -> Vec<Vec<Reply>> {
+    let Array(entries) = reply else { panic!("{reply:?}") };
+    let without = |entry| {
+        let Array(parts) = entry else { panic!("{entry:?}") };
+        let [_, _, _, args, _, name] = <[Reply; 6]>::try_from(parts).expect("six parts");
+        vec![args, name]
+    };
+    entries.into_iter().map(without).collect()
+}
+
+/// What SLOWLOG answers, and what is noted in the end, the last one first.
+fn play(address: SocketAddr) -> (Vec<Reply>, Vec<Vec<Reply>>) {
+    let mut client = Client::connect(address);
+    let long = "x".repeat(200);
+    let pairs: Vec<String> = (0..20).map(|number| format!("k{number} v{number}")).collect();
+    let lines = [
+        "SLOWLOG RESET",
+        "SET k v",
+        "GET k",
+        "GET",
+        "NOSUCH k",
+        &format!("SET k {long}"),
+        &format!("APPEND {} 1", &long[..128]),
+        &format!("MSET {}", pairs[..15].join(" ")),
+        &format!("MSET {}", pairs[..16].join(" ")),
+        &format!("MSET {}", pairs.join(" ")),
+        "CLIENT SETNAME me",
+        "MULTI",
+        "SET a 1",
+        "INCR k",
+        "PUBLISH channel message",
+        "EXEC",
+        "AUTH secret",
+        "AUTH no secret",
+        "HELLO 2 AUTH no secret SETNAME you",
+        "HELLO 2 SETNAME you",
+        "ACL SETUSER bob on >secret ~* +@all",
+        "ACL GETUSER bob",
+        "ACL DELUSER bob",
+        "ACL WHOAMI",
+        "RPUSH list 1",
+        "BLPOP list 0",
+        "SLOWLOG GET x",
+        "SLOWLOG GET -2",
+        "SLOWLOG GET 1 2",
+        "SLOWLOG NOSUCH",
+        "SLOWLOG",
+        "SLOWLOG HELP",
+        "SLOWLOG GET 0",
+    ];
+    let answers = lines.iter().map(|line| (line, client.ask(line)));
+    let answers = answers.filter(|(line, _)| line.starts_with("SLOWLOG")).map(|(_, answer)| answer).collect();
+    (answers, noted(client.ask("SLOWLOG GET -1")))
+}
+
+/// EXEC is noted here, too: its commit and what is done again are in none of its commands.
+#[test]
+fn what_is_noted_is_what_redis_notes() {
+    let Some(redis) = Redis::with(&["--slowlog-log-slower-than", "0"]) else { return };
+    let (answers, expected) = play(redis.address);
+    for model in MODELS {
+        let server = noting(options(model), 128);
+        let (ours, mut noted) = play(server.address());
+        let count = noted.len();
+        noted.retain(|entry| entry[0] != Array(vec![bulk("EXEC")]));
+        assert_eq!(noted.len() + 1, count, "EXEC once");
+        assert_eq!(ours, answers);
+        assert_eq!(noted, expected);
+        server.stop();
+        server.wait();
+    }
+}
+
+#[test]
+fn a_command_that_waited_is_noted_when_it_has_its_answer() {
+    for model in MODELS {
+        let server = noting(options(model), 128);
+        let (mut waiting, mut client) = (Client::to(&server), Client::to(&server));
+        waiting.send(&frame(&words("BLPOP list 0")));
+        testing::until("it waits", || client.info("clients").contains("blocked_clients:1"));
+        let is_blpop = |entry: &Vec<Reply>| entry[0] == Array(["BLPOP", "list", "0"].map(bulk).to_vec());
+        assert!(!noted(client.ask("SLOWLOG GET -1")).iter().any(is_blpop));
+        client.ask("RPUSH list 1");
+        assert_eq!(waiting.next().expect("an answer"), Array(vec![bulk("list"), bulk("1")]));
+        let all = noted(client.ask("SLOWLOG GET -1"));
+        assert_eq!(all.iter().filter(|entry| is_blpop(entry)).count(), 1);
+        server.stop();
+        server.wait();
+    }
+}
+
+#[test]
+fn the_latest_are_kept_with_growing_numbers_and_none_if_there_is_no_room() {
+    for model in MODELS {
+        let server = noting(options(model), 3);
+        let mut client = Client::to(&server);
+        (0..10).for_each(|_| drop(client.ask("PING")));
+        let Array(entries) = client.ask("SLOWLOG GET -1") else { panic!("no list") };
+        let ids = entries.iter().map(|entry| match entry {
+            Array(parts) => parts[0].clone(),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(ids.collect::<Vec<_>>(), [9, 8, 7].map(int));
+        client.ask("SLOWLOG RESET");
+        // RESET is noted when it has been done.
+        client.expect("SLOWLOG LEN", int(1));
+        server.stop();
+        server.wait();
+
+        let server = noting(options(model), 0);
+        let mut client = Client::to(&server);
+        client.ask("PING");
+        client.expect("SLOWLOG LEN", int(0));
+        server.stop();
+        server.wait();
+    }
+}
+
+#[test]
+fn a_quick_command_is_not_noted() {
+    for model in MODELS {
+        let hour = Duration::from_secs(3600);
+        let server = start(Options { slowlog_above: hour, ..options(model) });
+        let mut client = Client::to(&server);
+        client.ask("SET k v");
+        client.expect("SLOWLOG LEN", int(0));
+        server.stop();
+        server.wait();
+    }
+}
