@@ -6,10 +6,13 @@
 //! test programs. Each package is still a step of its own, which runs its programs as cargo would:
 //! in the package's folder, with the variables that tests read.
 //!
-//! 1. The packages of [`APART`] are tested by `cargo test -p`, as they are shipped: what is loaded
-//!    into programs of others must be tested without features that only other packages ask for.
+//! 1. The packages of [`APART`] are tested by `cargo test -p`. What is loaded into programs of
+//!    others must be tested as it is shipped, without features that only other packages ask for.
+//!    What `xtask` asks of a crate of macros would have all others compiled again for their
+//!    examples, which are built without it.
 //! 2. Model checking ends in a sensible time only with optimisation, so loom's twins are a set of
-//!    their own, in release mode.
+//!    their own, in release mode. Shuttle's twins are a set, too, for the reason of `xtask`: what
+//!    shuttle asks of a crate would have most others compiled again.
 //! 3. That a package builds with its own features alone is checked by the steps `build` and
 //!    `features`.
 //! 4. Tests with commands of other packages would have cargo build them. All commands are in a set
@@ -33,8 +36,8 @@ use crate::workspace::{Package, cargo, locked};
 /// The variable by which tests know that the commands of other packages lie beside theirs.
 const BUILT: &str = "MANX_COMMANDS_BUILT";
 
-/// The libraries that other programs load.
-pub const APART: [&str; 3] = ["capi", "preload", "preload-requests"];
+/// The libraries that other programs load, and the tool that runs this.
+pub const APART: [&str; 4] = ["capi", "preload", "preload-requests", "xtask"];
 
 /// Packages that the manifest optimises also in debug builds, because the preload library is made
 /// of them. Their many tests take longer to compile optimised than to run as they are.
