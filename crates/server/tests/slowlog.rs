@@ -51,6 +51,8 @@ fn play(address: SocketAddr) -> (Vec<Reply>, Vec<Vec<Reply>>) {
         "AUTH secret",
         "AUTH no secret",
         "HELLO 2 AUTH no secret SETNAME you",
+        "CLIENT SETNAME auth",
+        "HELLO 2 SETNAME auth AUTH no secret",
         "HELLO 2 SETNAME you",
         "ACL SETUSER bob on >secret ~* +@all",
         "ACL GETUSER bob",

@@ -20,14 +20,23 @@ fn add(call: &Call<'_>, took: Duration, chosen: Chosen, args: Args<'_>) {
     let (first, last) = match (chosen.command.name, chosen.subcommand.map(|subcommand| subcommand.name)) {
         ("auth", _) => (1, usize::MAX),
         ("acl", Some("setuser")) => (2, usize::MAX),
-        ("hello", _) => match args.from(0).position(|arg| is(arg, "auth")) {
-            Some(word) => (word + 1, word + 2),
-            None => (usize::MAX, 0),
-        },
+        ("hello", _) => login(args).map_or((usize::MAX, 0), |word| (word + 1, word + 2)),
         _ => (usize::MAX, 0),
     };
     let is_secret = |index| (first..=last).contains(&index);
     call.shared.slowlog.add(took, args, is_secret, (&peer.address, peer.name()));
+}
+
+/// Where the word AUTH stands among the options of HELLO. What follows SETNAME is a name.
+fn login(args: Args<'_>) -> Option<usize> {
+    let mut at = 2;
+    while let Some(word) = args.get(at) {
+        if is(word, "auth") {
+            return Some(at);
+        }
+        at += if is(word, "setname") { 2 } else { 1 };
+    }
+    None
 }
 
 pub(super) fn slowlog(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
