@@ -8,7 +8,9 @@
 //!    variable that has changed.
 //! 2. Until the release build has ended, the file is there but empty. What runs beside that build
 //!    only checks and links nothing; what links comes after it.
-//! 3. A release build never sees the variable: it is the build that compiles.
+//! 3. The build of what is installed never sees the variable: it is the build that compiles.
+//! 4. No other run shares the archive, neither one outside CI nor one of single steps: the archive
+//!    may be older than the crate, or empty.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,7 +70,10 @@ fn compiled(target: &Path) -> Result<PathBuf> {
     let archives = entries.flatten().map(|entry| entry.path().join("out/lib").join(ARCHIVE));
     let dated = archives.filter_map(|archive| Some((fs::metadata(&archive).ok()?.modified().ok()?, archive)));
     dated.max().map(|(_, archive)| archive).ok_or_else(|| {
-        format!("the release build left no {ARCHIVE} in {}: has its crate another name?", folder.display())
+        format!(
+            "the release build left no {ARCHIVE} in {}: does its crate have another name?",
+            folder.display()
+        )
     })
 }
 

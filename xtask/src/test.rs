@@ -153,11 +153,12 @@ pub fn run(options: &Options) -> Result {
         println!("{}", names.join("\n"));
         return Ok(());
     }
-    let is_whole = options.only.is_empty() && options.part.is_none();
-    if is_ci() && is_whole {
-        allocator::begin(&workspace.target)?;
+    if is_ci() && options.only.is_empty() {
+        if options.part.is_none() {
+            allocator::begin(&workspace.target)?;
+        }
+        allocator::share(&workspace.target);
     }
-    allocator::share(&workspace.target);
     let mut todo = all(&workspace, &skips, options.full, &options.only);
     if !options.only.is_empty() {
         todo.retain(|step| is_wanted(&step.0, &options.only) || is_of_all(&step.0));
@@ -276,7 +277,8 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
         tests.into_iter().partition(|(name, _)| BESIDE.iter().any(|(step, _)| step == name));
     let mut tests = tests.into_iter();
     tests.next().into_iter().for_each(|(name, build)| add(&name, build));
-    // They start the commands that the others have built, and sleep most: the lane has much to do.
+    // Most of them start the commands that the others have built, and sleep: the lane has much to
+    // do.
     for package in apart {
         add(&step_of(package), Box::new(move || test_apart(&package.name, skips, full, limit)));
     }
@@ -310,14 +312,15 @@ fn build_all(workspace: &Workspace) -> Result {
     if !is_ci() {
         return build::run();
     }
-    match dist::linking(workspace) {
-        Ok(linking) => build::run_linked(&linking)?,
+    let built = match dist::linking(workspace) {
+        Ok(linking) => build::run_linked(&linking),
         Err(why) => {
             println!("the commands are linked with this machine's C library: {why}");
-            build::run()?;
+            build::run()
         }
-    }
-    allocator::keep(&workspace.target)
+    };
+    // Also if something else was not built: the tests need it.
+    built.and(allocator::keep(&workspace.target))
 }
 
 /// A benchmark that measures nothing of its own, unless all of it is missing.
@@ -373,13 +376,12 @@ fn clippy() -> Verdict {
         return Verdict::Skipped(missing);
     }
     // xtask by itself, as for its tests: see `programs.rs`.
-    [["--workspace", "--exclude", "xtask"].as_slice(), &["-p", "xtask"]]
-        .into_iter()
-        .try_for_each(|packages| {
-            let words = [&["clippy", "--all-targets", "--keep-going"], packages, locked()].concat();
-            run_command(cargo().args(words).args(["--", "-D", "warnings"]), BUILD)
-        })
-        .into()
+    let look = |packages: &[&str], limit| {
+        let words = [&["clippy", "--all-targets", "--keep-going"], packages, locked()].concat();
+        run_command(cargo().args(words).args(["--", "-D", "warnings"]), limit)
+    };
+    let (others, ours) = (look(&["--workspace", "--exclude", "xtask"], BUILD), look(&["-p", "xtask"], STEP));
+    others.and(ours).into()
 }
 
 /// Builds the documentation, and looks at what it shows.

@@ -4,7 +4,7 @@
 mod support;
 
 use server::resp::Reply::{self, Array};
-use server::{Options, Server};
+use server::{Model, Options, Server};
 use std::net::SocketAddr;
 use std::time::Duration;
 use support::redis::Redis;
@@ -53,6 +53,7 @@ fn play(address: SocketAddr) -> (Vec<Reply>, Vec<Vec<Reply>>) {
         "HELLO 2 AUTH no secret SETNAME you",
         "CLIENT SETNAME auth",
         "HELLO 2 SETNAME auth AUTH no secret",
+        "HELLO 2 AUTH default one AUTH no secret",
         "HELLO 2 SETNAME you",
         "ACL SETUSER bob on >secret ~* +@all",
         "ACL GETUSER bob",
@@ -60,6 +61,10 @@ fn play(address: SocketAddr) -> (Vec<Reply>, Vec<Vec<Reply>>) {
         "ACL WHOAMI",
         "RPUSH list 1",
         "BLPOP list 0",
+        "MULTI",
+        "SET list 1",
+        "LPUSH list 1",
+        "EXEC",
         "SLOWLOG GET x",
         "SLOWLOG GET -2",
         "SLOWLOG GET 1 2",
@@ -83,7 +88,7 @@ fn what_is_noted_is_what_redis_notes() {
         let (ours, mut noted) = play(server.address());
         let count = noted.len();
         noted.retain(|entry| entry[0] != Array(vec![bulk("EXEC")]));
-        assert_eq!(noted.len() + 1, count, "EXEC once");
+        assert_eq!(noted.len() + 2, count, "each EXEC once");
         assert_eq!(ours, answers);
         assert_eq!(noted, expected);
         server.stop();
@@ -134,6 +139,20 @@ fn the_latest_are_kept_with_growing_numbers_and_none_if_there_is_no_room() {
         server.stop();
         server.wait();
     }
+}
+
+#[test]
+fn an_entry_has_a_bound_and_no_password() {
+    let server = noting(options(Model::Pool), 128);
+    let mut client = Client::to(&server);
+    client.expect_ok(&format!("CLIENT SETNAME {}", "n".repeat(1000)));
+    client.expect_error("CONFIG SET requirepass secret", "ERR");
+    let all = noted(client.ask("SLOWLOG GET 1"));
+    let name = format!("{}... (872 more bytes)", "n".repeat(128));
+    let args = ["CONFIG", "SET", "requirepass", "(redacted)"].map(bulk).to_vec();
+    assert_eq!(all, [[Array(args), bulk(&name)]]);
+    server.stop();
+    server.wait();
 }
 
 #[test]

@@ -9,10 +9,10 @@
 //! 1. The packages of [`APART`] are tested by `cargo test -p`. What is loaded into programs of
 //!    others must be tested as it is shipped, without features that only other packages ask for.
 //!    What `xtask` asks of a crate of macros would have all others compiled again for their
-//!    examples, which are built without it.
+//!    examples: cargo builds examples without `xtask`, which is no library.
 //! 2. Model checking ends in a sensible time only with optimisation, so loom's twins are a set of
-//!    their own, in release mode. Shuttle's twins are a set, too, for the reason of `xtask`: what
-//!    shuttle asks of a crate would have most others compiled again.
+//!    their own, in release mode. Shuttle's twins are a set, too, for the same reason as
+//!    `xtask` stands apart: what shuttle asks of a crate would have most others compiled again.
 //! 3. That a package builds with its own features alone is checked by the steps `build` and
 //!    `features`.
 //! 4. Tests with commands of other packages would have cargo build them. All commands are in a set

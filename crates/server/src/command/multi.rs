@@ -87,9 +87,10 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
     let writes = queued.iter().any(|(chosen, _)| chosen.has(WRITE));
     let shared = call.shared;
     let user = Arc::clone(&call.client.login.user);
-    let mut postponed = Vec::new();
+    let (mut postponed, mut slow) = (Vec::new(), Vec::new());
     let done = transact(shared, session, out, |ops, out| {
         postponed.clear();
+        slow.clear();
         // A try before may have done an AUTH.
         if !Arc::ptr_eq(&user, &call.client.login.user) {
             call.client.log_in(Arc::clone(&user));
@@ -108,28 +109,29 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
             // Too many answers end the connection, not the transaction: all of it is done, and what
             // else it would answer is not kept.
             let unwanted = out.is_over().then(|| out.mark());
-            let begin = shared.slowlog.begin();
-            match chosen.command.run {
-                _ if let Err(refused) = permission::may(call, *chosen, kept.args(), true) => {
-                    out.error(&refused.answer_late());
+            if let Err(refused) = permission::may(call, *chosen, kept.args(), true) {
+                out.error(&refused.answer_late());
+            } else {
+                let begin = shared.slowlog.begin();
+                match chosen.command.run {
+                    Run::Data(run) => {
+                        ops.reads_all_keys = call.client.login.rights().reads_all_keys();
+                        perform(ops, out, |ops, out| run(ops, kept.args(), out))?;
+                    }
+                    Run::Waiting(run) => {
+                        let asked = Asked { args: kept.args(), again: false };
+                        perform(ops, out, |ops, out| run(ops, asked, out))?;
+                    }
+                    Run::Plain(run) if chosen.has(ONCE) => {
+                        let (mark, version) = (out.mark(), out.version());
+                        postponed.push(Postponed { chosen: *chosen, run, kept, mark, version });
+                        continue;
+                    }
+                    Run::Plain(run) => run(call, kept.args(), out),
+                    Run::Outer(_) => unreachable!("these are done at once"),
                 }
-                Run::Data(run) => {
-                    ops.reads_all_keys = call.client.login.rights().reads_all_keys();
-                    perform(ops, out, |ops, out| run(ops, kept.args(), out))?;
-                }
-                Run::Waiting(run) => {
-                    let asked = Asked { args: kept.args(), again: false };
-                    perform(ops, out, |ops, out| run(ops, asked, out))?;
-                }
-                Run::Plain(run) if chosen.has(ONCE) => {
-                    let (mark, version) = (out.mark(), out.version());
-                    postponed.push(Postponed { chosen: *chosen, run, kept, mark, version });
-                    continue;
-                }
-                Run::Plain(run) => run(call, kept.args(), out),
-                Run::Outer(_) => unreachable!("these are done at once"),
+                slow.extend(shared.slowlog.slow(begin).map(|took| (took, *chosen, kept)));
             }
-            slowlog::note(call, begin, *chosen, kept.args());
             if let Some(mark) = unwanted {
                 out.cut(mark);
             }
@@ -137,7 +139,10 @@ pub(super) fn exec(call: &mut Call<'_>, session: &mut Session, _: Args<'_>, out:
         ops.promote()
     });
     match done {
-        Ok(()) => do_postponed(call, &postponed, out),
+        Ok(()) => {
+            slow.into_iter().for_each(|(took, chosen, kept)| slowlog::add(call, took, chosen, kept.args()));
+            do_postponed(call, &postponed, out);
+        }
         Err(error) => out.error(&failed(&error)),
     }
 }

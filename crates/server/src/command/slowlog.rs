@@ -3,9 +3,10 @@
 use super::definition::{Call, Chosen};
 use super::syntax::{at_least, help, is};
 use crate::resp::{Args, Replies};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-/// A command has been done that began then: it is noted if it took long.
+/// Notes a command that began then and is done now, if it took long.
 #[inline]
 pub(super) fn note(call: &Call<'_>, begin: Option<Instant>, chosen: Chosen, args: Args<'_>) {
     if let Some(took) = call.shared.slowlog.slow(begin) {
@@ -13,30 +14,38 @@ pub(super) fn note(call: &Call<'_>, begin: Option<Instant>, chosen: Chosen, args
     }
 }
 
+/// Notes a command that took this time.
 #[cold]
-fn add(call: &Call<'_>, took: Duration, chosen: Chosen, args: Args<'_>) {
+pub(super) fn add(call: &Call<'_>, took: Duration, chosen: Chosen, args: Args<'_>) {
     let peer = &call.client.peer;
-    // Passwords, as Redis finds them.
-    let (first, last) = match (chosen.command.name, chosen.subcommand.map(|subcommand| subcommand.name)) {
-        ("auth", _) => (1, usize::MAX),
-        ("acl", Some("setuser")) => (2, usize::MAX),
-        ("hello", _) => login(args).map_or((usize::MAX, 0), |word| (word + 1, word + 2)),
-        _ => (usize::MAX, 0),
-    };
-    let is_secret = |index| (first..=last).contains(&index);
-    call.shared.slowlog.add(took, args, is_secret, (&peer.address, peer.name()));
+    let secrets = secrets(chosen, args);
+    let is_secret = |index| secrets.iter().any(|places| places.contains(&index));
+    call.shared.slowlog.add(took, args, is_secret, (&peer.address, &peer.name()));
 }
 
-/// Where the word AUTH stands among the options of HELLO. What follows SETNAME is a name.
-fn login(args: Args<'_>) -> Option<usize> {
-    let mut at = 2;
-    while let Some(word) = args.get(at) {
-        if is(word, "auth") {
-            return Some(at);
+/// Which arguments are passwords, or may be.
+fn secrets(chosen: Chosen, args: Args<'_>) -> Vec<RangeInclusive<usize>> {
+    match (chosen.command.name, chosen.subcommand.map(|subcommand| subcommand.name)) {
+        ("auth", _) => vec![1..=usize::MAX],
+        ("acl", Some("setuser")) => vec![2..=usize::MAX],
+        ("config", Some("set")) => vec![3..=usize::MAX],
+        ("hello", _) => {
+            let (mut found, mut at) = (Vec::new(), 2);
+            while let Some(word) = args.get(at) {
+                at += match word {
+                    word if is(word, "auth") => {
+                        found.push(at + 1..=at + 2);
+                        3
+                    }
+                    // A name follows.
+                    word if is(word, "setname") => 2,
+                    _ => 1,
+                };
+            }
+            found
         }
-        at += if is(word, "setname") { 2 } else { 1 };
+        _ => Vec::new(),
     }
-    None
 }
 
 pub(super) fn slowlog(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
