@@ -32,6 +32,7 @@
 //! | `model/`, `waker.rs`, `bell.rs` | the threads that serve connections |
 //! | `listeners.rs`, `unix_socket.rs`, `accept.rs`, `descriptors.rs`, `stop.rs` | how connections begin and end |
 //! | `housekeeping.rs` | what is done periodically |
+//! | `slowlog.rs` | the commands that took long |
 //! | `acl/`, `password.rs` | users, and what they may do |
 //! | `peer.rs`, `shared.rs` | the clients, and what all parts of a server share |
 
