@@ -4,15 +4,22 @@
 mod support;
 
 use server::resp::Reply::{self, Array};
-use server::{Model, Options, Server};
+use server::{Options, Server};
 use std::net::SocketAddr;
 use std::time::Duration;
 use support::redis::Redis;
 use support::*;
 
-/// A server that notes all commands.
-fn noting(options: Options, entries_max: usize) -> Server {
-    start(Options { slowlog_above: Duration::ZERO, slowlog_entries_max: entries_max, ..options })
+/// Does the test with a server of each model, which keeps this number of all commands that take
+/// this time.
+fn for_each_noting(above: Duration, entries_max: usize, test: impl Fn(&Server)) {
+    for model in MODELS {
+        let slowlog = Options { slowlog_above: above, slowlog_entries_max: entries_max, ..options(model) };
+        let server = start(slowlog);
+        test(&server);
+        server.stop();
+        server.wait();
+    }
 }
 
 /// What is noted, without numbers, times and addresses.
@@ -83,24 +90,20 @@ fn play(address: SocketAddr) -> (Vec<Reply>, Vec<Vec<Reply>>) {
 fn what_is_noted_is_what_redis_notes() {
     let Some(redis) = Redis::with(&["--slowlog-log-slower-than", "0"]) else { return };
     let (answers, expected) = play(redis.address);
-    for model in MODELS {
-        let server = noting(options(model), 128);
+    for_each_noting(Duration::ZERO, 128, |server| {
         let (ours, mut noted) = play(server.address());
         let count = noted.len();
         noted.retain(|entry| entry[0] != Array(vec![bulk("EXEC")]));
         assert_eq!(noted.len() + 2, count, "each EXEC once");
         assert_eq!(ours, answers);
         assert_eq!(noted, expected);
-        server.stop();
-        server.wait();
-    }
+    });
 }
 
 #[test]
 fn a_command_that_waited_is_noted_when_it_has_its_answer() {
-    for model in MODELS {
-        let server = noting(options(model), 128);
-        let (mut waiting, mut client) = (Client::to(&server), Client::to(&server));
+    for_each_noting(Duration::ZERO, 128, |server| {
+        let (mut waiting, mut client) = (Client::to(server), Client::to(server));
         waiting.send(&frame(&words("BLPOP list 0")));
         testing::until("it waits", || client.info("clients").contains("blocked_clients:1"));
         let is_blpop = |entry: &Vec<Reply>| entry[0] == Array(["BLPOP", "list", "0"].map(bulk).to_vec());
@@ -109,16 +112,13 @@ fn a_command_that_waited_is_noted_when_it_has_its_answer() {
         assert_eq!(waiting.next().expect("an answer"), Array(vec![bulk("list"), bulk("1")]));
         let all = noted(client.ask("SLOWLOG GET -1"));
         assert_eq!(all.iter().filter(|entry| is_blpop(entry)).count(), 1);
-        server.stop();
-        server.wait();
-    }
+    });
 }
 
 #[test]
 fn the_latest_are_kept_with_growing_numbers_and_none_if_there_is_no_room() {
-    for model in MODELS {
-        let server = noting(options(model), 3);
-        let mut client = Client::to(&server);
+    for_each_noting(Duration::ZERO, 3, |server| {
+        let mut client = Client::to(server);
         (0..10).for_each(|_| drop(client.ask("PING")));
         let Array(entries) = client.ask("SLOWLOG GET -1") else { panic!("no list") };
         let ids = entries.iter().map(|entry| match entry {
@@ -129,41 +129,32 @@ fn the_latest_are_kept_with_growing_numbers_and_none_if_there_is_no_room() {
         client.ask("SLOWLOG RESET");
         // RESET is noted when it has been done.
         client.expect("SLOWLOG LEN", int(1));
-        server.stop();
-        server.wait();
-
-        let server = noting(options(model), 0);
-        let mut client = Client::to(&server);
+    });
+    for_each_noting(Duration::ZERO, 0, |server| {
+        let mut client = Client::to(server);
         client.ask("PING");
         client.expect("SLOWLOG LEN", int(0));
-        server.stop();
-        server.wait();
-    }
+    });
 }
 
 #[test]
 fn an_entry_has_a_bound_and_no_password() {
-    let server = noting(options(Model::Pool), 128);
-    let mut client = Client::to(&server);
-    client.expect_ok(&format!("CLIENT SETNAME {}", "n".repeat(1000)));
-    client.expect_error("CONFIG SET requirepass secret", "ERR");
-    let all = noted(client.ask("SLOWLOG GET 1"));
-    let name = format!("{}... (872 more bytes)", "n".repeat(128));
-    let args = ["CONFIG", "SET", "requirepass", "(redacted)"].map(bulk).to_vec();
-    assert_eq!(all, [[Array(args), bulk(&name)]]);
-    server.stop();
-    server.wait();
+    for_each_noting(Duration::ZERO, 128, |server| {
+        let mut client = Client::to(server);
+        client.expect_ok(&format!("CLIENT SETNAME {}", "n".repeat(1000)));
+        client.expect_error("CONFIG SET requirepass secret", "ERR");
+        let all = noted(client.ask("SLOWLOG GET 1"));
+        let name = format!("{}... (872 more bytes)", "n".repeat(128));
+        let args = ["CONFIG", "SET", "requirepass", "(redacted)"].map(bulk).to_vec();
+        assert_eq!(all, [[Array(args), bulk(&name)]]);
+    });
 }
 
 #[test]
 fn a_quick_command_is_not_noted() {
-    for model in MODELS {
-        let hour = Duration::from_secs(3600);
-        let server = start(Options { slowlog_above: hour, ..options(model) });
-        let mut client = Client::to(&server);
+    for_each_noting(Duration::from_secs(3600), 128, |server| {
+        let mut client = Client::to(server);
         client.ask("SET k v");
         client.expect("SLOWLOG LEN", int(0));
-        server.stop();
-        server.wait();
-    }
+    });
 }

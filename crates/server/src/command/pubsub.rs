@@ -6,7 +6,7 @@
 //! no answers.
 
 use super::definition::{Answers, Call, Chosen, Client};
-use super::syntax::{help, is};
+use super::syntax::{help, is, wrong_subcommand};
 use crate::pubsub::{Kind, Subscriptions};
 use crate::resp::{Args, Replies};
 use crate::shared::Shared;
@@ -119,12 +119,7 @@ pub(super) fn pubsub(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     let all = &call.shared.pubsub;
     let kind = if is_of_shards(&args[1]) { Kind::Shard } else { Kind::Channel };
     match &*args[1].to_ascii_lowercase() {
-        b"channels" | b"shardchannels" if args.len() > 3 => {
-            let word = String::from_utf8_lossy(&args[1]);
-            out.error(&format!(
-                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try PUBSUB HELP."
-            ));
-        }
+        b"channels" | b"shardchannels" if args.len() > 3 => wrong_subcommand("PUBSUB", args, out),
         b"channels" | b"shardchannels" if are_too_long(args.from(2), out) => {}
         b"channels" | b"shardchannels" => {
             let names = all.names(kind, args.get(2).unwrap_or(b"*"));

@@ -1,7 +1,7 @@
 //! SLOWLOG, and what goes into it.
 
 use super::definition::{Call, Chosen};
-use super::syntax::{at_least, help, is};
+use super::syntax::{at_least, help, is, wrong_subcommand};
 use crate::resp::{Args, Replies};
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -52,12 +52,7 @@ pub(super) fn slowlog(call: &mut Call<'_>, args: Args<'_>, out: &mut Replies) {
     let slowlog = &call.shared.slowlog;
     match &*args[1].to_ascii_lowercase() {
         b"get" if args.len() <= 3 => get(call, args, out),
-        b"get" => {
-            let word = String::from_utf8_lossy(&args[1]);
-            out.error(&format!(
-                "ERR unknown subcommand or wrong number of arguments for '{word}'. Try SLOWLOG HELP."
-            ));
-        }
+        b"get" => wrong_subcommand("SLOWLOG", args, out),
         b"len" => out.count(slowlog.len()),
         b"reset" => {
             slowlog.clear();

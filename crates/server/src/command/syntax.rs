@@ -64,6 +64,14 @@ pub(super) fn unknown_subcommand(command: &str, args: Args<'_>, out: &mut Replie
     out.error(&format!("ERR unknown subcommand '{given}'. Try {command} HELP."));
 }
 
+/// Answers to a subcommand that has too many arguments, where Redis looks at their number late.
+pub(super) fn wrong_subcommand(command: &str, args: Args<'_>, out: &mut Replies) {
+    let given = String::from_utf8_lossy(&args[1]);
+    out.error(&format!(
+        "ERR unknown subcommand or wrong number of arguments for '{given}'. Try {command} HELP."
+    ));
+}
+
 /// Answers with what a user may type behind a command.
 pub(super) fn help(command: &str, lines: &[&str], out: &mut Replies) {
     out.array(lines.len() + 3);
