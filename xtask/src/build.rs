@@ -3,7 +3,7 @@
 //!
 //! Each is built in an invocation of its own, because cargo unites the features of all packages
 //! that it builds together: what a program of others gets loaded must not grow by what the commands
-//! use, nor `manx` by what serves or measures. `manx` depends on none of the others and looks for
+//! use, nor `manx` by what measures. `manx` depends on none of the others and looks for
 //! them beside itself.
 //!
 //! `manx` has to be small (`tidy/slim.rs`) and is in no hurry: what it starts does the work. So it
@@ -18,11 +18,11 @@ use std::time::Duration;
 use crate::libmanx;
 use crate::outcome::Result;
 use crate::process::run as run_command;
-use crate::workspace::{MANX, SERVE, Workspace, is_ci, release_cargo};
+use crate::workspace::{MANX, Workspace, is_ci, release_cargo};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
-/// Each package with a command that is shipped, and the command.
-pub const SHIPPED: [(&str, &str); 2] = [("cli", MANX), ("manx-serve", SERVE)];
+/// The package of [`MANX`].
+const CLI: &str = "cli";
 /// What `manx-bench` has beside what it measures.
 const MEASURING: [&str; 4] = ["workload", "page", "report", "manx-bench"];
 
@@ -30,7 +30,7 @@ const MEASURING: [&str; 4] = ["workload", "page", "report", "manx-bench"];
 pub fn cargo(subcommand: &str, package: &str) -> Command {
     let mut command = release_cargo(subcommand);
     command.args(["-p", package]);
-    if package == "cli" {
+    if package == CLI {
         for setting in ["opt-level='s'", "lto='fat'", "codegen-units=1"] {
             command.args(["--config", &format!("profile.release.{setting}")]);
         }
@@ -38,13 +38,13 @@ pub fn cargo(subcommand: &str, package: &str) -> Command {
     command
 }
 
-/// Builds one of the packages, and links its command with these words for the linker.
+/// Builds `manx`, and links it with these words for the linker.
 ///
 /// # Errors
 /// If it does not build.
-pub fn link(package: &str, command: &str, linking: &[String]) -> Result {
-    let mut link = cargo("rustc", package);
-    link.args(["--bin", command, "--"]);
+pub fn link(linking: &[String]) -> Result {
+    let mut link = cargo("rustc", CLI);
+    link.args(["--bin", MANX, "--"]);
     link.args(linking.iter().map(|word| format!("-Clink-arg={word}")));
     run_command(&mut link, LIMIT)
 }
@@ -57,18 +57,13 @@ pub fn run() -> Result {
     run_linked(&[])
 }
 
-/// The same. The commands that are shipped are linked with these words for the linker.
+/// The same. `manx` is linked with these words for the linker.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_linked(linking: &[String]) -> Result {
-    for package in ["cli", "manx-serve", "manx-bench", "preload", "preload-requests", "capi"] {
-        if let Some((_, command)) = SHIPPED.iter().find(|(shipped, _)| *shipped == package)
-            && !linking.is_empty()
-        {
-            link(package, command, linking)?;
-            continue;
-        }
+    link(linking)?;
+    for package in ["manx-bench", "preload", "preload-requests", "capi"] {
         let mut build = cargo("build", package);
         if package == "manx-bench" && is_ci() {
             for package in MEASURING {

@@ -2,14 +2,14 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `manx_VERSION_amd64.deb` | the commands `manx` and `manx-serve`, the libraries that `manx` preloads, libmanx with headers and descriptions for pkg-config, manual pages, completions |
+//! | `manx_VERSION_amd64.deb` | the command `manx`, the libraries that `manx` preloads, libmanx with headers and descriptions for pkg-config, manual pages, completions |
 //! | `manx-VERSION-x86_64-linux-gnu.tar.gz` | the same below one folder, which may be unpacked into any prefix |
 //! | `SHA256SUMS` | the checksums of both |
 //! | `oci` | an image in the layout of the Open Container Initiative (see [`image`]) |
 //!
 //! 1. All of it loads with the C library [`OLDEST`](crate::glibc::OLDEST). `cargo xtask build` has
 //!    compiled everything already. Here libmanx is linked once more, with the C library of
-//!    Debian 11 ([`debian`] says why not with zig), and so are the commands. In CI they were linked
+//!    Debian 11 ([`debian`] says why not with zig), and so is `manx`. In CI it was linked
 //!    so at once ([`linking`]). The preloaded libraries are the ones that the tests have run: they
 //!    need nothing newer in any case.
 //! 2. [`inspect`] looks at every file before it is packed: versions of the C library, and folders
@@ -28,14 +28,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::build::SHIPPED;
 use crate::glibc::{is_newer, versions};
 use crate::install::Built;
 use crate::install::put::put;
 use crate::outcome::Result;
 use crate::process::{capture, root};
 use crate::steps::Verdict;
-use crate::workspace::{LIBRARIES, Workspace};
+use crate::workspace::{LIBRARIES, MANX, Workspace};
 use crate::{build, install, libmanx, man};
 use place::{Dist, VERSION, emptied, write};
 
@@ -123,17 +122,15 @@ fn relinked(workspace: &Workspace, dist: &Dist, sysroot: &Path) -> Result<PathBu
     libmanx::link(&built, &linking)?;
     strip(libmanx::SONAME, "--strip-unneeded")?;
     let own = emptied(&dist.parts.join("own"))?;
-    for (package, command) in SHIPPED {
-        if !needs_newer(&release.join(command))? {
-            copy(command, "--strip-unneeded")?;
-            continue;
-        }
-        put(&release.join(command), &own, 0o755)?;
-        build::link(package, command, &linking)?;
-        copy(command, "--strip-unneeded")?;
-        // It was built with other words, so cargo's next build links it anew.
-        put(&own.join(command), &release, 0o755)?;
+    if !needs_newer(&release.join(MANX))? {
+        copy(MANX, "--strip-unneeded")?;
+        return Ok(built);
     }
+    put(&release.join(MANX), &own, 0o755)?;
+    build::link(&linking)?;
+    copy(MANX, "--strip-unneeded")?;
+    // It was built with other words, so cargo's next build links it anew.
+    put(&own.join(MANX), &release, 0o755)?;
     Ok(built)
 }
 

@@ -12,10 +12,6 @@ const LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// What is fuzzed.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Target {
-    /// What clients of `manx serve` send, and answers
-    Resp,
-    /// Commands that people type
-    Inline,
     /// Records of the log
     Record,
     /// The log's two files
@@ -29,11 +25,8 @@ enum Target {
 impl Target {
     /// The arguments of `cargo test` that choose the package and its tests, and the test's name.
     fn test(self) -> ([&'static str; 4], &'static str) {
-        const SERVER: [&str; 4] = ["-p", "server", "--test", "fuzz"];
         const DURABLE: [&str; 4] = ["-p", "manx", "--lib", "--features=durable"];
         match self {
-            Target::Resp => (SERVER, "resp"),
-            Target::Inline => (SERVER, "inline"),
             Target::Record => (DURABLE, "txn::durable::fuzz::record"),
             Target::Log => (DURABLE, "txn::durable::fuzz::log"),
             Target::Marker => (DURABLE, "txn::durable::fuzz::marker"),

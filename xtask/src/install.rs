@@ -3,7 +3,7 @@
 //!
 //! | file | where |
 //! | --- | --- |
-//! | `manx`, `manx-serve`, and with `--bench` `manx-bench` | `PREFIX/bin` |
+//! | `manx`, and with `--bench` `manx-bench` | `PREFIX/bin` |
 //! | `libmanx_preload.so`, `libmanx_requests.so` | `PREFIX/lib/manx`, where `manx` looks for them by its own path |
 //! | manual pages | `PREFIX/share/man/man1` |
 //! | completions | `PREFIX/share/bash-completion/completions`, `zsh/site-functions`, `fish/vendor_completions.d` |
@@ -72,7 +72,6 @@ pub fn check(built: Built, folder: &Path) -> Result {
     }
     run(&["run", "--", "true"])?;
     run(&["run", "--slo", "1ms", "--", "true"])?;
-    print!("{}", run(&["serve", "--version"])?);
     match run(&["bench", "--version"]) {
         Err(error) if error.contains("xtask install --bench") => {}
         other => return Err(format!("`manx bench` is not installed, and does not say so: {other:?}")),
@@ -162,7 +161,7 @@ mod tests {
             ("man/zsh/_manx", false),
             ("man/bash/manx-bench.bash", true),
             ("man/manx-benchmark.1", false),
-            ("/t/manx-serve", false),
+            ("/t/manx-run", false),
         ] {
             assert_eq!(is_of(Path::new(file), BENCH), of_bench, "{file}");
         }

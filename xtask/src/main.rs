@@ -2,13 +2,12 @@
 //! guest | tidy | man | install | dist`.
 //!
 //! One file a subcommand; what they share is [`process`] (running a command), [`workspace`] (where
-//! things are), [`allocator`] (which cargo compiles once) and [`steps`] (a list of timed steps with
-//! a verdict). The tool is built before anything else, so it has few dependencies and none on the
-//! crates it builds: it calls `cargo` and the built `manx`.
+//! things are) and [`steps`] (a list of timed steps with a verdict). The tool is built before
+//! anything else, so it has few dependencies and none on the crates it builds: it calls `cargo` and
+//! the built `manx`.
 //!
 //! Exit status: 0 done, 1 something failed (the text says what, and what to do), 2 wrong usage.
 
-mod allocator;
 mod bench;
 mod build;
 mod demo;

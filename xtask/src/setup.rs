@@ -67,7 +67,6 @@ const NEEDS: &[Need] = &[
     header("kclangc.h", "libkyotocabinet-dev"),
     header("lmdb.h", "liblmdb-dev"),
     header("rocksdb/c.h", "librocksdb-dev"),
-    program("make", "make", "builds the allocator of `manx-serve`"),
     program("g++", "g++", "builds C++ programs that must run unchanged, and a competitor"),
     Need {
         sign: Sign::Header("x86_64-linux-gnu/cblas.h"),

@@ -28,7 +28,7 @@ use crate::process::{capture, root, run as run_command};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Package, Workspace, cargo, is_ci, lacks, locked};
-use crate::{allocator, bench, build, dist, man, soak, tidy};
+use crate::{bench, build, dist, man, soak, tidy};
 use beside::Lane;
 use failures::Failures;
 use programs::{APART, Set, Which};
@@ -152,12 +152,6 @@ pub fn run(options: &Options) -> Result {
     if options.list {
         println!("{}", names.join("\n"));
         return Ok(());
-    }
-    if is_ci() && options.only.is_empty() {
-        if options.part.is_none() {
-            allocator::begin(&workspace.target)?;
-        }
-        allocator::share(&workspace.target);
     }
     let mut todo = all(&workspace, &skips, options.full, &options.only);
     if !options.only.is_empty() {
@@ -306,21 +300,19 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     steps
 }
 
-/// Builds what is installed. In CI the commands are linked at once as the package needs them, or
-/// the step `dist` would link them again, and the allocator is kept for the builds that come later.
+/// Builds what is installed. In CI the command is linked at once as the package needs it, or the
+/// step `dist` would link it again.
 fn build_all(workspace: &Workspace) -> Result {
     if !is_ci() {
         return build::run();
     }
-    let built = match dist::linking(workspace) {
+    match dist::linking(workspace) {
         Ok(linking) => build::run_linked(&linking),
         Err(why) => {
-            println!("the commands are linked with this machine's C library: {why}");
+            println!("the command is linked with this machine's C library: {why}");
             build::run()
         }
-    };
-    // Also if something else was not built: the tests need it.
-    built.and(allocator::keep(&workspace.target))
+    }
 }
 
 /// A benchmark that measures nothing of its own, unless all of it is missing.

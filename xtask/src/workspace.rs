@@ -6,15 +6,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::allocator;
 use crate::outcome::Result;
 use crate::process::capture;
 pub use crate::process::root;
 
 /// The command that starts programs.
 pub const MANX: &str = "manx";
-/// The command that serves clients of Redis.
-pub const SERVE: &str = "manx-serve";
 /// The command that measures.
 pub const BENCH: &str = "manx-bench";
 /// The library that `manx run` preloads.
@@ -23,7 +20,7 @@ pub const PRELOAD: &str = "libmanx_preload.so";
 pub const REQUESTS: &str = "libmanx_requests.so";
 
 /// All commands, the one that starts programs first.
-pub const COMMANDS: [&str; 3] = [MANX, SERVE, BENCH];
+pub const COMMANDS: [&str; 2] = [MANX, BENCH];
 /// All libraries that it preloads.
 pub const LIBRARIES: [&str; 2] = [PRELOAD, REQUESTS];
 
@@ -86,7 +83,7 @@ impl Workspace {
     }
 
     /// The built commands.
-    pub fn commands(&self) -> [PathBuf; 3] {
+    pub fn commands(&self) -> [PathBuf; 2] {
         COMMANDS.map(|name| self.release().join(name))
     }
 
@@ -96,11 +93,10 @@ impl Workspace {
     }
 }
 
-/// A cargo to run in the workspace's root: the one that runs us, if one does. It links the shared
-/// [`allocator`].
+/// A cargo to run in the workspace's root: the one that runs us, if one does.
 pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root()).envs(allocator::shared().map(|archive| (allocator::VARIABLE, archive)));
+    command.current_dir(root());
     command
 }
 
@@ -117,7 +113,7 @@ pub fn release_cargo(subcommand: &str) -> Command {
     flags.retain(|flag| !flag.is_empty());
     let mut command = cargo();
     command.args([subcommand, "--release"]).args(locked());
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).env_remove(allocator::VARIABLE);
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     // For `manx --version`. Without git nobody knows.
     let mut commit = Command::new("git");
     commit.current_dir(root()).args(["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]);

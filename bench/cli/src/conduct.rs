@@ -98,8 +98,7 @@ fn resolution(common: &Common) -> Resolution {
     }
 }
 
-/// The `manx` that goes with this command: programs are measured under its `manx run`, and clients
-/// beside its `manx serve`.
+/// The `manx` that goes with this command: programs are measured under its `manx run`.
 pub(super) fn manx_path() -> Result<PathBuf, Error> {
     companion::MANX.find().map_err(|failure| Error::missing(failure.what, failure.help))
 }

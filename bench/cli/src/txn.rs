@@ -9,9 +9,7 @@ use std::path::PathBuf;
 use workload::engine::Compiler;
 use workload::machine;
 use workload::txn::records::{Kind, VALUE_MIN};
-use workload::txn::{
-    self, CLIENT_CONNECTIONS, CONNECTIONS, Libraries, Part, Setup, THREADS, YCSB_THREADS, peers,
-};
+use workload::txn::{self, Libraries, Part, Setup, THREADS, YCSB_THREADS, peers};
 
 /// The measured time of a run in seconds, and that of a smoke check.
 const SECONDS: f64 = 3.0;
@@ -33,15 +31,10 @@ pub(super) struct TxnArgs {
     /// [default: 8,20,40,80, and 2,8 for `ycsb`]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Vec<u32>,
-    /// How many connections the parts `served` and `client` have; several with commas between;
-    /// there is no boost there [default: 8,80, and 50 for `client`]
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
-    connections: Vec<u32>,
-    /// Workloads of YCSB, of the parts `ycsb` and `served`; several with commas between [default:
-    /// all]
+    /// Workloads of YCSB, of the part `ycsb`; several with commas between [default: all]
     #[arg(long, value_name = "LETTER", value_delimiter = ',', value_parser = PossibleValuesParser::new(WORKLOADS))]
     workload: Vec<String>,
-    /// How keys are drawn in the parts `ycsb` and `served` [default: as each workload says]
+    /// How keys are drawn in the part `ycsb` [default: as each workload says]
     #[arg(long, value_name = "DISTRIBUTION", value_parser = PossibleValuesParser::new(Kind::ALL.map(|(name, _)| name)))]
     keys: Option<String>,
     /// The size of a value
@@ -79,8 +72,6 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
     };
     let threads = counts(&args.threads, if common.quick { &[20] } else { &THREADS });
     let ycsb_threads = counts(&args.threads, &YCSB_THREADS);
-    let connections = counts(&args.connections, &CONNECTIONS);
-    let client_connections = counts(&args.connections, &CLIENT_CONNECTIONS);
     let of_name = |wanted: &str| Kind::ALL.iter().find(|(name, _)| *name == wanted).map(|(_, kind)| *kind);
     let keys = args.keys.as_deref().and_then(of_name);
     let all: &[&str] = if common.quick { &QUICK_WORKLOADS } else { &WORKLOADS };
@@ -108,8 +99,6 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
                 seconds: args.time.unwrap_or(if common.quick { QUICK_SECONDS } else { SECONDS }),
                 threads,
                 ycsb_threads,
-                connections,
-                client_connections,
                 workloads,
                 keys,
                 value_bytes: args.value_bytes as usize,

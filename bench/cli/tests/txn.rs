@@ -3,8 +3,7 @@
 
 mod support;
 
-use report::{Counts, Report};
-use std::collections::BTreeMap;
+use report::Report;
 use std::path::Path;
 
 /// A smoke check of it.
@@ -83,87 +82,6 @@ fn keys_are_drawn_as_the_user_says_and_the_case_says_so() {
     assert_eq!(report.cases(), cases);
 }
 
-/// Whether redis-server is here or not: then it is one of the versions, or a note says why it is
-/// none.
-#[test]
-fn every_workload_is_done_through_the_server_and_accounted_for() {
-    let folder = tempfile::tempdir().unwrap();
-    for (letter, keys) in [("e", None), ("f", Some("latest"))] {
-        let mut arguments = vec!["--part", "served", "--connections", "5", "--workload", letter];
-        arguments.extend(keys.iter().flat_map(|keys| ["--keys", keys]));
-        let report = bench(folder.path(), &arguments);
-        let with = keys.map(|keys| format!(" with {keys} keys")).unwrap_or_default();
-        let cases = [format!("YCSB {}", letter.to_uppercase()), "changes".into()]
-            .map(|what| format!("{what}{with} through a server, 5 connections"));
-        assert_eq!(report.cases(), cases);
-        for case in cases {
-            let versions = report.variants(&case);
-            assert_eq!(versions[..2], ["manx", "manx, threads"]);
-            let left_out = report.notes.iter().any(|note| note.starts_with("served: redis-server left out"));
-            assert_eq!(versions.len() == 2, left_out, "{versions:?}");
-            for version in &versions {
-                let of = |figure: &str| report.values(&case, version, figure)[0];
-                // Shares of 5 % need some operations before there is one.
-                let writes = case.starts_with("changes") || of("throughput_per_s") > 5000.0;
-                assert!(!writes || of("verified_updates") > 0.0, "{case}, {version}");
-            }
-        }
-    }
-}
-
-/// Without redis-server there is nothing to compare with, and a note says what to install.
-#[test]
-fn a_client_of_one_thread_sets_each_key_once_and_has_a_ratio_for_each_figure() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = bench(folder.path(), &["--part", "client", "--connections", "5,7"]);
-    if report.notes.iter().any(|note| note.starts_with("client: left out: redis-server: ")) {
-        assert!(report.runs.is_empty());
-        return testing::skip("redis-server is not installed");
-    }
-    let case = "a client of one thread, 5 connections";
-    assert_eq!(report.cases(), [case], "a smoke check has one number of connections");
-    assert_eq!(report.variants(case), ["redis-server", "manx", "manx, threads"]);
-    for run in &report.runs {
-        let counts: BTreeMap<String, Counts> =
-            serde_json::from_str(run.output.as_ref().unwrap().get()).unwrap();
-        assert_eq!(counts["SET, new"].count, 10_000);
-        for (phase, start) in [("SET, new", "new_"), ("SET", "set_"), ("GET", "get_")] {
-            let of = |figure: &str| run.values[&format!("{start}{figure}")];
-            assert!(of("per_s") > 0.0 && of("max_ns") >= of("p999_ns"), "{} {phase}", run.variant);
-            assert_eq!(counts[phase].max_ns as f64, of("max_ns"), "{} {phase}", run.variant);
-        }
-    }
-    let of_case = report.ratios.iter().filter(|ratio| ratio.case == case);
-    assert_eq!(of_case.count(), 3 * 5, "{:?}", report.ratios);
-}
-
-/// Without redis-server there is nothing to compare with, and a note says what to install.
-#[test]
-fn messages_go_there_and_back_by_lists_and_by_channels() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = bench(folder.path(), &["--part", "messages"]);
-    if report.notes.iter().any(|note| note.starts_with("messages: left out: redis-server: ")) {
-        assert!(report.runs.is_empty());
-        return testing::skip("redis-server is not installed");
-    }
-    let alone = "messages between 25 pairs of clients";
-    assert_eq!(report.cases(), [alone.to_owned(), format!("{alone}, beside 8 busy processes")]);
-    for case in report.cases() {
-        assert_eq!(report.variants(&case), ["redis-server", "manx", "manx, threads"]);
-        let of_case = report.ratios.iter().filter(|ratio| ratio.case == case);
-        assert_eq!(of_case.count(), 2 * 5, "{:?}", report.ratios);
-    }
-    for run in &report.runs {
-        let counts: BTreeMap<String, Counts> =
-            serde_json::from_str(run.output.as_ref().unwrap().get()).unwrap();
-        for (phase, start) in [("BLPOP", "queue_"), ("PUBLISH", "publish_")] {
-            let of = |figure: &str| run.values[&format!("{start}{figure}")];
-            assert!(of("per_s") > 0.0 && of("max_ns") >= of("p999_ns"), "{} {phase}", run.variant);
-            assert_eq!(counts[phase].max_ns as f64, of("max_ns"), "{} {phase}", run.variant);
-        }
-    }
-}
-
 #[test]
 fn a_transaction_that_only_reads_is_measured_beside_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -178,22 +96,4 @@ fn a_transaction_that_only_reads_is_measured_beside_others() {
     assert_eq!(reason("txn-read"), (true, String::new()));
     let (measured, why) = reason("txn-boost-spin");
     assert!(!measured && !why.contains("does not know"), "{why}");
-}
-
-#[test]
-fn memory_of_servers_is_measured_at_its_peak_and_at_rest() {
-    let folder = tempfile::tempdir().unwrap();
-    let report = bench(folder.path(), &["--part", "memory"]);
-    let cases = report.cases();
-    assert_eq!(cases.len(), 2, "{cases:?}");
-    for run in &report.runs {
-        let of = |figure: &str| run.values.get(figure).copied().unwrap_or(f64::NAN);
-        if run.case.contains("idle") {
-            assert!(of("rest_bytes") > of("connection_bytes"), "{run:?}");
-        } else {
-            assert!(of("written_per_s") > 0.0 && of("peak_bytes") >= of("live_bytes"), "{run:?}");
-            // The rest is there still: what lives is a part of it.
-            assert!(of("rest_of_live") > 1.0, "{run:?}");
-        }
-    }
 }

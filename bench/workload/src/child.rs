@@ -162,6 +162,7 @@ pub(crate) fn ending(status: ExitStatus) -> String {
 }
 
 /// A command that runs this script.
+#[cfg(test)]
 pub(crate) fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script]);

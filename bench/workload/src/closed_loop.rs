@@ -12,9 +12,8 @@
 use crate::error::reason;
 use crate::interrupt;
 use platform::clock;
-use platform::epoll::{EVENTS_MAX, Epoll, Interest};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::time::Duration;
 
 /// The client gives up if no answer comes for this time.
@@ -64,10 +63,6 @@ impl<S: Read + Write> Connection<S> {
         Ok(())
     }
 
-    pub(crate) fn into_stream(self) -> S {
-        self.stream
-    }
-
     fn cleared(&mut self) -> &mut Exchange {
         self.current.request.clear();
         self.current.answer.clear();
@@ -107,26 +102,42 @@ pub(crate) fn serve<S: Read + Write + AsRawFd>(
     mut next: impl FnMut(usize, &mut Exchange, u64) -> bool,
     mut answered: impl FnMut(Answered),
 ) -> Result<(), String> {
-    let epoll = Epoll::new().map_err(number)?;
+    // SAFETY: it makes a descriptor, which is ours from here on.
+    let epoll = match unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) } {
+        -1 => return Err(broken(io::Error::last_os_error())),
+        // SAFETY: as above.
+        descriptor => unsafe { OwnedFd::from_raw_fd(descriptor) },
+    };
+    let mut events =
+        vec![libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 }; connections.len().max(1)];
     let mut open = 0;
     for (at, one) in connections.iter_mut().enumerate() {
-        epoll.add(one.stream.as_raw_fd(), at as u64, Interest::Reading).map_err(number)?;
+        events[0].u64 = at as u64;
+        let (set, stream) = (epoll.as_raw_fd(), one.stream.as_raw_fd());
+        // SAFETY: the kernel reads the event.
+        if unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, stream, &mut events[0]) } != 0 {
+            return Err(broken(io::Error::last_os_error()));
+        }
         if next(at, one.cleared(), clock::now_ns()) {
             one.send()?;
             open += 1;
         }
     }
-    let (mut ready, mut last_ns) = (Vec::with_capacity(connections.len()), clock::now_ns());
+    let (room, limit_ms) = (events.len() as i32, ANSWERED.as_millis() as i32);
+    let mut last_ns = clock::now_ns();
     while open > 0 {
-        ready.clear();
-        epoll.wait(ANSWERED.as_millis() as i32, EVENTS_MAX, |event| ready.push(event.number as usize));
+        // SAFETY: the kernel writes at most as many events as there is room for.
+        let count = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, limit_ms) };
+        // A signal interrupts the wait: there is no event then.
+        let ready = &events[..count.max(0) as usize];
         if interrupt::requested() {
             return Err("interrupted".into());
         }
         if ready.is_empty() && clock::now_ns() >= last_ns + ANSWERED.as_nanos() as u64 {
             return Err(format!("{open} requests have no answer"));
         }
-        for &connection in &ready {
+        for event in ready {
+            let connection = event.u64 as usize;
             let one = &mut connections[connection];
             if !one.read()? {
                 continue;
@@ -141,10 +152,6 @@ pub(crate) fn serve<S: Read + Write + AsRawFd>(
 
 pub(crate) fn broken(error: io::Error) -> String {
     reason(&error)
-}
-
-fn number(error: i32) -> String {
-    reason(&io::Error::from_raw_os_error(error))
 }
 
 #[cfg(test)]

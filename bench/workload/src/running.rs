@@ -74,11 +74,6 @@ impl Running {
         Ok(Running { name, child, stderr })
     }
 
-    /// The memory that it has of the machine, in bytes; none if it has ended.
-    pub(crate) fn resident_bytes(&self) -> Option<u64> {
-        platform::usage::resident_bytes_of(self.child.id())
-    }
-
     /// What it has written on standard error.
     pub(crate) fn said(&self) -> String {
         let length = self.stderr.metadata().map_or(0, |file| file.len());

@@ -11,50 +11,35 @@
 //! | [`records`] | how the driver draws records, and what a value has room for |
 //! | [`arguments`], [`drive`](mod@drive) | the arguments of a measured process; our stores as the driver calls them |
 //! | [`subject`], [`store`] | the interface of a measured store, and Manx's store behind it |
-//! | [`remote`], [`resp`], `exchanges`, `serving` | a server behind it; the server's protocol, read and known; a server while it runs |
 //! | [`reads`] | the cost of a read-only transaction |
-//! | `phase` | phases of a run against a server |
 //! | `plan`, [`peers`], [`part`], `cases` | how a case is measured; what is measured; the parts; names |
-//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable`, `server`, `client`, `messages`, `served`, `memory`, `churn` | the parts |
+//! | `allocation`, `timeline`, `ycsb`, `snapshot`, `durable` | the parts |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 
 mod allocation;
 pub mod arguments;
 pub mod cases;
-mod churn;
-mod client;
 mod conclude;
 mod draw;
 pub mod drive;
 mod durable;
-mod exchanges;
 mod judge;
-mod memory;
-mod messages;
 pub mod part;
 pub mod peers;
-mod phase;
 mod plan;
 pub mod reads;
 pub mod records;
-pub mod remote;
-pub mod resp;
-mod served;
-mod server;
-mod serving;
 mod snapshot;
 pub mod store;
 pub mod subject;
 mod timeline;
 mod ycsb;
 
-pub use client::CONNECTIONS as CLIENT_CONNECTIONS;
 pub use conclude::conclude;
 pub use draw::draw;
 pub use part::Part;
 pub use peers::Libraries;
 pub use plan::{Setup, THREADS};
-pub use served::CONNECTIONS;
 pub use ycsb::THREADS as YCSB_THREADS;
 
 use crate::child;
@@ -84,8 +69,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     if wants(&[Part::Ycsb]) {
         peers.others(&setup.compiler, bench)?;
     }
-    // Other parts have values of their own.
-    let drawn = [Part::Allocation, Part::Timeline, Part::Ycsb, Part::Durable, Part::Served];
+    let drawn = [Part::Allocation, Part::Timeline, Part::Ycsb, Part::Durable];
     let values = wants(&drawn).then(|| format!("; values of {} bytes", setup.value_bytes));
     let values = values.unwrap_or_default();
     bench.note(format!("CPUs {}; a closed loop with service latencies{values}", setup.cpus));
@@ -118,10 +102,6 @@ pub fn run_child(arguments: &[String]) -> Result<String, Error> {
         What::Store => Ok(drive::drive(&store::Manx::in_memory(arguments.way), &arguments.driver)),
         What::Reads => reads::measure(&arguments),
         What::Durable | What::Component => durable::measure(&arguments),
-        What::Remote => {
-            let port = arguments.port.ok_or_else(|| "--port is missing: where a server listens".to_owned());
-            port.and_then(remote::Remote::connect).map(|server| drive::drive(&server, &arguments.driver))
-        }
     }
     .map_err(Error::failed)
 }

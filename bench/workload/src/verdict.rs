@@ -96,23 +96,11 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
             Err(reason) => target.unmeasured(reason),
         };
         report.targets.push(verdict);
-        if let Ok(Measured::Ratio(ratio)) = measured {
-            add(report, ratio);
+        if let Ok(Measured::Ratio(ratio)) = measured
+            && !report.ratios.contains(&ratio)
+        {
+            report.ratios.push(ratio);
         }
-    }
-}
-
-/// Adds ratios that no target is about, as far as they were measured.
-pub fn compare(report: &mut Report, all: &[Compared]) {
-    for ratio in all.iter().filter_map(|compared| report.ratio(compared)).collect::<Vec<_>>() {
-        add(report, ratio);
-    }
-}
-
-/// Adds a ratio, if it is not there yet.
-fn add(report: &mut Report, ratio: Ratio) {
-    if !report.ratios.contains(&ratio) {
-        report.ratios.push(ratio);
     }
 }
 

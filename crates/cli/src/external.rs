@@ -2,16 +2,15 @@
 //!
 //! | subcommand | becomes |
 //! | --- | --- |
-//! | `manx serve …` | `manx-serve …` |
-//! | `manx help serve` | `manx-serve --help` |
 //! | `manx bench …` | `manx-bench …` |
+//! | `manx help bench` | `manx-bench --help` |
 //! | `manx profile …` | `manx-bench profile …` |
 //!
 //! The arguments behind the subcommand are passed on as they are, `--help` included, so the
 //! definition of `manx` never parses them. It has the names and one line each, for its own help and
 //! manual page.
 
-use command::companion::{BENCH, Companion, SERVE};
+use command::companion::{BENCH, Companion};
 use std::ffi::OsString;
 
 /// A subcommand that is a program of its own.
@@ -28,18 +27,12 @@ pub struct ExternalCommand {
 }
 
 /// All of them, in the order of the help.
-pub const ALL: [ExternalCommand; 3] = [
+pub const ALL: [ExternalCommand; 2] = [
     ExternalCommand {
         name: "profile",
         about: "Sweep a program's latency target, draw what it costs and brings, and suggest one",
         companion: BENCH,
         before: &["profile"],
-    },
-    ExternalCommand {
-        name: "serve",
-        about: "Serve a store of transactions to clients of Redis",
-        companion: SERVE,
-        before: &[],
     },
     ExternalCommand {
         name: "bench",
@@ -75,27 +68,26 @@ mod tests {
 
     #[test]
     fn arguments_are_passed_on_as_they_are() {
-        for rest in [&[][..], &["--help"], &["-h", "--", "--", ""], &["help"], &["serve", "--listen=x:1"]] {
-            let asked = asked(&words(&[&["serve"], rest].concat()));
-            assert_eq!(asked, Some((SERVE, words(rest))));
+        for rest in [&[][..], &["--help"], &["-h", "--", "--", ""], &["help"], &["bench", "--seed=1"]] {
+            let asked = asked(&words(&[&["bench"], rest].concat()));
+            assert_eq!(asked, Some((BENCH, words(rest))));
         }
         assert_eq!(asked(&words(&["bench", "range", "-h"])), Some((BENCH, words(&["range", "-h"]))));
         assert_eq!(asked(&words(&["profile", "--", "x"])), Some((BENCH, words(&["profile", "--", "x"]))));
         let strange = OsString::from_vec(vec![0xff, b'=', 0xfe]);
-        assert_eq!(asked(&["serve".into(), strange.clone()]), Some((SERVE, vec![strange])));
+        assert_eq!(asked(&["bench".into(), strange.clone()]), Some((BENCH, vec![strange])));
     }
 
     #[test]
     fn help_asks_the_program() {
-        assert_eq!(asked(&words(&["help", "serve"])), Some((SERVE, words(&["--help"]))));
-        assert_eq!(asked(&words(&["help", "serve", "more"])), Some((SERVE, words(&["more", "--help"]))));
+        assert_eq!(asked(&words(&["help", "bench"])), Some((BENCH, words(&["--help"]))));
         assert_eq!(asked(&words(&["help", "bench", "pool"])), Some((BENCH, words(&["pool", "--help"]))));
         assert_eq!(asked(&words(&["help", "profile"])), Some((BENCH, words(&["profile", "--help"]))));
     }
 
     #[test]
     fn what_manx_does_itself_is_not_passed_on() {
-        for own in [&[][..], &["help"], &["run", "serve"], &["--help", "serve"], &["help", "run"], &["serv"]]
+        for own in [&[][..], &["help"], &["run", "bench"], &["--help", "bench"], &["help", "run"], &["benc"]]
         {
             assert_eq!(asked(&words(own)), None, "{own:?}");
         }

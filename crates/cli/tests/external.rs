@@ -14,8 +14,8 @@ use support::{MANX, Sandbox, bare, fails, output, stdout};
 use testing::process::copy_program;
 
 /// The subcommands, the program of each, and the arguments that it gets before all others.
-const ALL: [(&str, &str, &[&str]); 3] =
-    [("serve", "manx-serve", &[]), ("bench", "manx-bench", &[]), ("profile", "manx-bench", &["profile"])];
+const ALL: [(&str, &str, &[&str]); 2] =
+    [("bench", "manx-bench", &[]), ("profile", "manx-bench", &["profile"])];
 
 /// Prints its arguments, each between brackets.
 const ECHO: &str = "#!/bin/sh\nprintf '[%s]' \"$@\"\n";
@@ -103,7 +103,7 @@ fn arguments_are_passed_on_as_they_are() {
             (&["--version"], "[--version]"),
             (&["help", "x"], "[help][x]"),
             (&["--", "a b", "", "--", "*"], "[--][a b][][--][*]"),
-            (&["serve", "--listen=x:1"], "[serve][--listen=x:1]"),
+            (&["bench", "--seed=1"], "[bench][--seed=1]"),
         ] {
             let output = output(manx(&sandbox, &[]).arg(subcommand).args(rest));
             assert_eq!(stdout(&output), shown(expected), "{subcommand} {rest:?}");

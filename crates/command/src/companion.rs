@@ -1,6 +1,6 @@
 //! Another of Manx's commands: found, and started in the place of this one.
 //!
-//! `manx` becomes `manx-serve` and `manx-bench`, as git and cargo start what is not built into
+//! `manx` becomes `manx-bench`, as git and cargo start what is not built into
 //! them, and `manx-bench` runs `manx run`. The file beside the own executable comes first, because
 //! the two were built or installed together; then the folders of PATH are searched. Nothing is
 //! forked: signals, exit status, terminal and standard streams are those of the command that is
@@ -25,7 +25,6 @@ pub struct Companion {
 /// The command that starts programs.
 pub const MANX: Companion = Companion { name: "manx", install: "cargo xtask install" };
 /// The server.
-pub const SERVE: Companion = Companion { name: "manx-serve", install: "cargo xtask install" };
 /// What measures.
 pub const BENCH: Companion = Companion { name: "manx-bench", install: "cargo xtask install --bench" };
 

@@ -23,10 +23,9 @@ pub const EXIT_CODES: [(u8, &str); 9] = [
     (NOT_EXECUTABLE, "the program was found but cannot be executed"),
     (
         NOT_FOUND,
-        "the program was not found; `manx serve`, `manx bench`, `manx profile`:\n\
-         manx-serve or manx-bench, which they start, is not installed",
+        "the program was not found; `manx bench`, `manx profile`: manx-bench,\nwhich they start, is not installed",
     ),
-    (INTERRUPTED, "`manx bench`, `manx profile`: interrupted; `manx serve`: ended by a\nsecond signal"),
+    (INTERRUPTED, "`manx bench`, `manx profile`: interrupted"),
 ];
 
 /// The section on exit codes in a command's help.

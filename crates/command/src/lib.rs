@@ -1,4 +1,4 @@
-//! What the commands `manx`, `manx-serve` and `manx-bench` share, so that a user cannot tell where
+//! What the commands `manx` and `manx-bench` share, so that a user cannot tell where
 //! one ends.
 //!
 //! | module | what it is |

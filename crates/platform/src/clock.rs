@@ -54,33 +54,6 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// The clock of the CPU time that one thread has used, for all threads of its process.
-///
-/// ```
-/// use platform::clock::{ThreadClock, thread_cpu_ns};
-///
-/// let clock = ThreadClock::of_this_thread();
-/// let other = std::thread::spawn(move || clock.ns());
-/// assert!(other.join().unwrap() <= thread_cpu_ns());
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadClock(libc::clockid_t);
-
-impl ThreadClock {
-    /// The calling thread's.
-    pub fn of_this_thread() -> ThreadClock {
-        let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;
-        // SAFETY: the thread is there, since it calls this. If it has no such clock, `clock` stays.
-        unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
-        ThreadClock(clock)
-    }
-
-    /// Nanoseconds; 0 if the thread has ended.
-    pub fn ns(self) -> u64 {
-        read(self.0)
-    }
-}
-
 /// The CPU time that all threads of the process have used, in nanoseconds. The kernel visits each
 /// of them.
 pub fn process_cpu_ns() -> u64 {

@@ -144,27 +144,6 @@ pub fn on_each(cpus: impl IntoIterator<Item = usize>, mut look: impl FnMut(usize
     bind(&before);
 }
 
-/// Moves the calling thread to another of the CPUs that it may run on; afterwards it may run where
-/// it could before. Returns whether there is another one.
-///
-/// ```
-/// let moved = std::thread::spawn(|| {
-///     let before = platform::cpu::allowed();
-///     let moved = platform::cpu::leave();
-///     (moved, platform::cpu::allowed() == before, platform::cpu::count() > 1)
-/// });
-/// let (moved, may_run_as_before, has_others) = moved.join().unwrap();
-/// assert!(may_run_as_before && moved == has_others);
-/// ```
-pub fn leave() -> bool {
-    let before = allowed();
-    let mut others = before;
-    let here = current();
-    others[here / 64] &= !(1 << (here % 64));
-    // The kernel refuses a mask without a CPU.
-    bind(&others) && bind(&before)
-}
-
 /// Binds the calling thread to these CPUs, as [`allowed`] gives them; returns whether that was
 /// possible. If none of them is there, nothing changes.
 ///

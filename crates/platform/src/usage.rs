@@ -59,19 +59,6 @@ pub fn process_cpu_ns_of(pid: u32) -> Option<u64> {
     Some(crate::clock::nanoseconds(&time))
 }
 
-/// The memory of a process that is in RAM, in bytes, with what it shares with others; `None` if
-/// there is no such process, or no `/proc`.
-///
-/// ```
-/// assert!(platform::usage::resident_bytes_of(std::process::id()) > Some(100_000));
-/// assert_eq!(platform::usage::resident_bytes_of(4_194_305), None, "the kernel gives no such number");
-/// ```
-pub fn resident_bytes_of(pid: u32) -> Option<u64> {
-    let sizes = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
-    let pages: u64 = sizes.split(' ').nth(1)?.parse().ok()?;
-    Some(pages * crate::memory::page_bytes() as u64)
-}
-
 fn switches(who: i32) -> Switches {
     let mut usage = core::mem::MaybeUninit::<libc::rusage>::zeroed();
     let place = usage.as_mut_ptr().addr();

@@ -42,8 +42,8 @@ fn write(folder: &Path) -> io::Result<()> {
 }
 
 /// The definitions of all command lines.
-fn commands() -> [clap::Command; 3] {
-    [cli::command(), manx_serve::command(), manx_bench::command()]
+fn commands() -> [clap::Command; 2] {
+    [cli::command(), manx_bench::command()]
 }
 
 #[cfg(test)]
@@ -52,7 +52,7 @@ mod tests {
     fn the_lines_of_manx_about_other_programs_are_their_own() {
         let bench = manx_bench::command();
         let profile = bench.find_subcommand("profile").expect("manx-bench has it").clone();
-        let programs = [("serve", manx_serve::command()), ("profile", profile), ("bench", bench)];
+        let programs = [("profile", profile), ("bench", bench)];
         assert_eq!(programs.len(), cli::external::ALL.len());
         for (name, program) in programs {
             let elsewhere = cli::external::ALL.iter().find(|elsewhere| elsewhere.name == name).unwrap();

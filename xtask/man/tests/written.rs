@@ -18,9 +18,8 @@ fn the_page_of_a_subcommand_is_that_of_the_program_behind_it() {
     let folder = written();
     let page = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     for (name, words) in [
-        ("manx.1", "manx\\-serve(1)"),
+        ("manx.1", "manx\\-profile(1)"),
         ("manx-run.1", "\\-\\-guard"),
-        ("manx-serve.1", "\\-\\-listen"),
         ("manx-bench.1", "manx\\-bench\\-range(1)"),
         ("manx-bench-range.1", "\\-\\-threads"),
         ("manx-profile.1", "\\-\\-resume"),
@@ -34,7 +33,6 @@ fn each_command_has_completions_for_each_shell() {
     let folder = written();
     for (name, words) in [
         ("bash/manx.bash", "--guard"),
-        ("bash/manx-serve.bash", "--listen"),
         ("zsh/_manx", "--guard"),
         ("zsh/_manx-bench", "--threads"),
         ("fish/manx.fish", "-l guard"),

@@ -27,8 +27,7 @@ Maintainer: The authors of Manx <manx@localhost>
 Description: shorter tail latency for multi-threaded programs
  The command manx runs an unmodified program and changes how its threads wait,
  so that its slowest requests stay fast when threads outnumber CPUs. The package
- also has manx-serve, a store of transactions for clients of Redis, and libmanx,
- locks and range locks for programs in C and C++.
+ also has libmanx, locks and range locks for programs in C and C++.
 ";
 /// Debian has the other licence on every machine.
 const LICENCES: &str = "Manx is licensed under either of two licences, at your choice: the Apache

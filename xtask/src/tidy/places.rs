@@ -24,14 +24,13 @@ const NAMED: [&str; 15] = [
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one
 /// folder.
-const KINDS: [(&str, &[&str]); 21] = [
+const KINDS: [(&str, &[&str]); 20] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
         &["rs", "c", "cpp", "h", "md", "toml", "trycmd", "stdout", "stderr", "txt", "py", "sh"],
     ),
     ("crates/cli/tests/cmd", &["json"]),
-    ("crates/serve/tests/clients", &["go", "java", "js", "mod", "sum", "xml"]),
     ("crates/page", &["css", "html", "js", "json", "sha256"]),
     ("bench/*/src", &["rs", "toml", "md"]),
     ("bench/*/tests", &["rs", "md", "toml", "trycmd", "txt"]),

@@ -1,4 +1,4 @@
-//! What the tests of `manx-bench` share: the other commands beside it, and a folder for a program
+//! What the tests of `manx-bench` share: the other command beside it, and a folder for a program
 //! of the test's own.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -12,8 +12,8 @@ use tempfile::TempDir;
 /// The built command.
 const BENCH: &str = env!("CARGO_BIN_EXE_manx-bench");
 
-/// `manx-bench`, with `manx` and `manx-serve` beside it. They are packages of their own, which
-/// cargo does not build for this one's tests by itself.
+/// `manx-bench`, with `manx` beside it. That is a package of its own, which cargo does not build for
+/// this one's tests by itself.
 pub fn manx_bench() -> Command {
     static BUILT: Once = Once::new();
     BUILT.call_once(build);
@@ -24,26 +24,24 @@ pub fn manx_bench() -> Command {
     command
 }
 
-/// Builds the two into the folder of `manx-bench`, unless a build of all packages has done that
+/// Builds `manx` into the folder of `manx-bench`, unless a build of all packages has done that
 /// (`xtask/src/test/programs.rs`).
 pub fn build() {
     let profile = Path::new(BENCH).parent().expect("a folder");
     if std::env::var_os("MANX_COMMANDS_BUILT").is_none() {
         cargo_build(profile);
     }
-    for name in ["manx", "manx-serve"] {
-        assert!(profile.join(name).is_file(), "{name} is not in {}", profile.display());
-    }
+    assert!(profile.join("manx").is_file(), "manx is not in {}", profile.display());
 }
 
 fn cargo_build(profile: &Path) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--quiet", "-p", "cli", "-p", "manx-serve"]);
+    cargo.args(["build", "--quiet", "-p", "cli"]);
     cargo.arg("--target-dir").arg(profile.parent().expect("the target folder"));
     if !profile.ends_with("debug") {
         cargo.arg("--profile").arg(profile.file_name().expect("a name"));
     }
-    assert!(cargo.status().expect("cargo runs").success(), "`manx` and `manx-serve` do not build");
+    assert!(cargo.status().expect("cargo runs").success(), "`manx` does not build");
 }
 
 /// A folder that goes away with the test.

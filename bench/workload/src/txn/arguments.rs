@@ -39,18 +39,15 @@ pub enum What {
     Component,
     /// What a transaction that only reads costs
     Reads,
-    /// A server, at [`Arguments::port`]
-    Remote,
 }
 
 impl What {
     /// All of them, by name.
-    pub const ALL: [(&'static str, What); 5] = [
+    pub const ALL: [(&'static str, What); 4] = [
         ("store", What::Store),
         ("durable", What::Durable),
         ("component", What::Component),
         ("reads", What::Reads),
-        ("remote", What::Remote),
     ];
 
     /// The name in the arguments.
@@ -78,8 +75,6 @@ pub struct Arguments {
     pub idle: usize,
     /// Sessions with a transaction that has written, of [`What::Reads`]
     pub writers: usize,
-    /// Where a server listens, of [`What::Remote`]
-    pub port: Option<u16>,
     /// The driver's arguments
     pub driver: Vec<String>,
 }
@@ -95,7 +90,6 @@ impl Default for Arguments {
             home: None,
             idle: 0,
             writers: 0,
-            port: None,
             driver: Vec::new(),
         }
     }
@@ -140,7 +134,6 @@ impl Arguments {
                 "home" => parsed.home = Some(value.into()),
                 "idle" => parsed.idle = number(name, value, 0, 1_000_000)?,
                 "writers" => parsed.writers = number(name, value, 0, 1_000_000)?,
-                "port" => parsed.port = Some(number(name, value, 1, u16::MAX)?),
                 _ => parsed.driver.push(format!("--{name}={value}")),
             }
             match name {
@@ -194,7 +187,6 @@ mod tests {
             ("--what=wheels", "there is no 'wheels'"),
             ("--seconds=0", "within its bounds"),
             ("--threads", "a value is missing"),
-            ("--port=0", "within its bounds"),
             ("--cpus=0,x", "within its bounds"),
         ] {
             let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();

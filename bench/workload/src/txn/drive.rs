@@ -1,6 +1,5 @@
-//! A measured process whose store is ours, or a server that we ask: its functions as the driver in
-//! C calls them (`engines/store.c`), which draws, times and accounts as it does for the other
-//! engines.
+//! A measured process whose store is ours: its functions as the driver in C calls them
+//! (`engines/store.c`), which draws, times and accounts as it does for the other engines.
 //!
 //! Invariants:
 //! 1. The driver calls a thread's functions from that thread, with the client that it made there.

@@ -2,8 +2,8 @@
 
 use super::arguments::Way;
 use super::cases::{
-    self, CHURNED, COMPONENT, DURABLE, FIXED, GUARDED, LMDB, MANX, OVER, REDIS, ROCKSDB, SERVED, SERVED_BUSY,
-    WIREDTIGER, allocation, boosted, churned, idle, served, ycsb,
+    self, COMPONENT, DURABLE, FIXED, GUARDED, LMDB, MANX, OVER, ROCKSDB, WIREDTIGER, allocation, boosted,
+    idle, ycsb,
 };
 use crate::verdict::Figure;
 use report::{Compared, Report, Samples};
@@ -53,26 +53,6 @@ pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
                 |sessions: usize| Samples { case: idle(sessions), version: help.into(), figure: READ.into() };
             Figure::Ratio(Compared { over: of(count(sessions)?), under: of(0), factor: 1.0 })
         }
-        ["txn", "server", command @ ("set" | "get"), figure @ ("rate" | "p999" | "busy")] => {
-            let (case, figure) = match figure {
-                "rate" => (SERVED, "per_s"),
-                "p999" => (SERVED, TAIL),
-                _ => (SERVED_BUSY, TAIL),
-            };
-            over(case, MANX, REDIS, &format!("{command}_{figure}"))
-        }
-        ["txn", "served", workload, connections, figure @ ("rate" | "p999" | "max")] => {
-            let figure = if figure == "rate" { RATE.to_owned() } else { format!("{figure}_ns") };
-            over(&served(workload, None, count(connections)?), MANX, REDIS, &figure)
-        }
-        ["txn", "churn"] => {
-            let of = |figure: &str| Samples {
-                case: churned(CHURNED),
-                version: MANX.into(),
-                figure: figure.into(),
-            };
-            Figure::Ratio(Compared { over: of("late_bytes"), under: of("early_bytes"), factor: 1.0 })
-        }
         ["txn", "durable"] => over(DURABLE, OVER, COMPONENT, RATE),
         _ => return None,
     })
@@ -107,12 +87,6 @@ mod tests {
             (a, ROCKSDB.into(), RATE, 1e6),
             (idle(0), "help".into(), READ, 40.0),
             (idle(1000), "help".into(), READ, 42.0),
-            (SERVED_BUSY.into(), MANX.into(), "get_p999_ns", 4e6),
-            (SERVED_BUSY.into(), REDIS.into(), "get_p999_ns", 1e7),
-            (served("a", None, 80), MANX.into(), "max_ns", 5e6),
-            (served("a", None, 80), REDIS.into(), "max_ns", 2e7),
-            (churned(CHURNED), MANX.into(), "early_bytes", 100.0),
-            (churned(CHURNED), MANX.into(), "late_bytes", 101.0),
             (DURABLE.into(), OVER.into(), RATE, 900.0),
             (DURABLE.into(), COMPONENT.into(), RATE, 1000.0),
         ];
@@ -127,9 +101,6 @@ mod tests {
             ("txn-read", 40.0),
             ("txn-read-sessions-1000", 1.05),
             ("txn-durable", 0.9),
-            ("txn-server-get-busy", 0.4),
-            ("txn-served-a-80-max", 0.25),
-            ("txn-churn", 1.01),
         ] {
             assert!((value(&first, id) - expected).abs() < 1e-9, "{id}: {}", value(&first, id));
         }

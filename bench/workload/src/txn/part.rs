@@ -11,16 +11,4 @@ crate::parts::parts! {
     Snapshot = "snapshot" by snapshot,
     /// Group commit with a disk below.
     Durable = "durable" by durable,
-    /// `manx serve` beside redis-server.
-    Server = "server" by server,
-    /// The same, asked by a client that costs little.
-    Client = "client" by client,
-    /// Messages that clients of both leave for each other and wait for.
-    Messages = "messages" by messages,
-    /// YCSB's workloads and the update workload through both.
-    Served = "served" by served,
-    /// How much memory both take.
-    Memory = "memory" by memory,
-    /// The same while clients come and go.
-    Churn = "churn" by churn,
 }

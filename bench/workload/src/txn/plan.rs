@@ -27,7 +27,7 @@ pub struct Setup {
     pub compiler: Compiler,
     /// Which WiredTiger
     pub libraries: Libraries,
-    /// The command that starts programs and the server
+    /// The command that starts programs
     pub manx: PathBuf,
     /// This command, which some measured processes are
     pub own: PathBuf,
@@ -39,10 +39,6 @@ pub struct Setup {
     pub threads: Vec<usize>,
     /// Threads of YCSB's workloads
     pub ycsb_threads: Vec<usize>,
-    /// Connections to a server, of the part `served`
-    pub connections: Vec<usize>,
-    /// Connections to a server, of the part `client`
-    pub client_connections: Vec<usize>,
     /// Workloads of YCSB, by their letters
     pub workloads: Vec<String>,
     /// How keys are drawn, if not as a workload says
