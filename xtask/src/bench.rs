@@ -43,18 +43,6 @@ pub fn smoke(name: &str, options: &[&str], limit: Duration) -> Result {
     run_command(manx_bench(&[name.into()])?.args(options).arg("--quick"), limit)
 }
 
-/// Shows pairs of these victims, whose programs are in `folder`.
-///
-/// # Errors
-/// If it fails or takes longer than `limit`.
-pub fn pairs(names: &str, folder: Option<&Path>, limit: Duration) -> Result {
-    let mut command = manx_bench(&["victims", "--demo", "--only", names].map(String::from))?;
-    if let Some(folder) = folder {
-        command.env("MANX_VICTIMS", folder);
-    }
-    run_command(&mut command, limit)
-}
-
 /// The built `manx bench`.
 fn manx_bench(arguments: &[String]) -> Result<Command> {
     let mut command = outside_cargo("manx")?;

@@ -1,48 +1,257 @@
-//! `cargo xtask demo`: the main job, before and after, on programs that everybody knows.
+//! `cargo xtask demo`: the main job, before and after, on programs that everybody knows, within
+//! five minutes of the first command on a clean clone.
 //!
-//! Sets up, builds, and shows two things. First two copies of a program side by side on two CPUs,
-//! as they are, under `manx run`, and with the setting of their own that helps most: ggml, numpy
-//! and scikit-learn where `cargo xtask setup victims` has been, numpy alone where the registry can
-//! be reached, and a C program with OpenMP in any case. Then WiredTiger with 40 threads, four of
-//! them boosted, by `manx bench inversion --demo`. What cannot be had is left out, and said.
+//! It builds only what it runs ([`build`]), in the profile in which this tool is built, so that both
+//! share their dependencies. What it needs of other packages is installed meanwhile, by another
+//! process of this tool. Then each program runs as it is and under `manx run`, in turn; what cannot
+//! be had is left out, and said.
+//!
+//! The demo says what it saw. A verdict takes more than seconds: that is `manx bench`.
+
+mod build;
+mod run;
+mod table;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use crate::outcome::Result;
-use crate::setup::{self, For, victims};
-use crate::{bench, build};
-use std::time::Duration;
+use crate::process::{capture, root};
+use crate::setup::victims;
+use crate::steps::Verdict;
+use crate::workspace::{MANX, Workspace};
+use run::{Latencies, cpus};
 
-/// The pairs are shown in less than a minute and a half.
-const PAIRS: Duration = Duration::from_secs(180);
+/// As it is and under `manx run`, and the other way round.
+const ROUNDS: [[Version; 2]; 2] = [[Version::AsIs, Version::Manx], [Version::Manx, Version::AsIs]];
+/// A copy that has not measured enough by then is ended; what it measured counts.
+const RUN_MAX: Duration = Duration::from_secs(10);
 
-/// How to show it.
+/// How a program is started.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// As its author meant it
+    AsIs,
+    /// Under `manx run`
+    Manx,
+}
+
+/// What to show.
 #[derive(clap::Args)]
 pub struct Options {
-    /// More options of `manx bench inversion`
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<String>,
+    /// Write the figures to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A smoke check: short runs, which say nothing about the programs
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Two copies of a program side by side, or an engine alone.
+enum Kind {
+    /// Each copy measures itself, by the protocol of `bench/workload/victims/victim.py`.
+    Pair,
+    /// It prints one result at its end (`bench/engines/engine.h`).
+    Engine,
+}
+
+/// A program of the demo.
+struct Program {
+    name: &'static str,
+    kind: Kind,
+    words: Vec<String>,
+}
+
+/// The figures of a program, by the way in which it was started.
+pub struct Row {
+    name: &'static str,
+    versions: BTreeMap<Version, Latencies>,
 }
 
 /// Sets up, builds and shows.
 ///
 /// # Errors
-/// If the build or the demo fails.
+/// If the build fails, or no program could be shown.
 pub fn run(options: &Options) -> Result {
-    if let Some(missing) = setup::ensure(For::Demo) {
-        println!("demo: goes on without: {missing}");
+    show(options).map(drop)
+}
+
+/// The same as a check that it works; what is left out has not been checked.
+pub fn smoke() -> Verdict {
+    match show(&Options { json: None, quick: true }) {
+        Ok(left_out) if left_out.is_empty() => Verdict::Passed,
+        Ok(left_out) => Verdict::Skipped(left_out.join("; ")),
+        Err(why) => Verdict::Failed(why),
     }
-    build::run()?;
-    let (folder, names) = match victims::numpy() {
-        Ok(folder) if folder.join("ggml/made").exists() => (Some(folder), "ggml,numpy-150,scikit-learn"),
-        Ok(folder) => (Some(folder), "gang,numpy-150"),
-        Err(why) => {
-            println!("demo: goes on without numpy: {why}");
-            (None, "gang")
+}
+
+/// Shows what can be had, and returns what is left out, with reasons.
+fn show(options: &Options) -> Result<Vec<String>> {
+    let folder = Workspace::load()?.target.join("demo");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let progress = Progress::default();
+    let built = build::run(&folder, &progress)?;
+    let (programs, mut left_out) = programs(&folder, options.quick);
+    let mut rows = Vec::new();
+    for program in &programs {
+        match measure(program, &built.join(MANX), &folder, options.quick, &progress) {
+            Ok(versions) => rows.push(Row { name: program.name, versions }),
+            Err(why) => left_out.push(format!("{}: {why}", program.name)),
         }
-    };
-    if let Err(why) = bench::pairs(names, folder.as_deref(), PAIRS) {
-        println!("demo: goes on without pairs: {why}");
     }
-    let mut arguments = vec!["inversion".to_string(), "--demo".to_string()];
-    arguments.extend(options.arguments.iter().cloned());
-    bench::run(&arguments)
+    progress.end();
+    if rows.is_empty() {
+        return Err(format!("no program could be shown:\n{}", left_out.join("\n")));
+    }
+    print!("{}", table::draw(&rows));
+    left_out.iter().for_each(|why| println!("left out: {why}"));
+    let manx = built.join(MANX);
+    let manx = manx.strip_prefix(root()).unwrap_or(&manx).display();
+    println!("\nYour own program:  {manx} run -- PROGRAM ARGUMENTS");
+    println!("To install it:     cargo xtask install --prefix /usr/local");
+    if let Some(file) = &options.json {
+        fs::write(file, format!("{:#}\n", json!({ "demo": table::json(&rows) }))).map_err(|error| {
+            format!("--json {}: {error}: name a file that can be written", file.display())
+        })?;
+    }
+    Ok(left_out)
+}
+
+/// The programs that can be had, and why others cannot.
+fn programs(folder: &Path, quick: bool) -> (Vec<Program>, Vec<String>) {
+    let (mut programs, mut left_out) = (Vec::new(), Vec::new());
+    let mut add = |name, kind, words: Result<Vec<String>>| match words {
+        Ok(words) => programs.push(Program { name, kind, words }),
+        Err(why) => left_out.push(format!("{name}: {why}")),
+    };
+    // The names of the packages, the script, and how much a copy does.
+    let python = |module: &str, script: &str, options: &[&str]| {
+        let python = victims::python(module)?;
+        let script = root().join("bench/workload/victims").join(script);
+        let words = [python.display().to_string(), script.display().to_string()];
+        Ok(words.into_iter().chain(options.iter().map(ToString::to_string)).collect())
+    };
+    let (products, fits) =
+        if quick { ("--operations=4", "--operations=1") } else { ("--seconds=3", "--operations=5") };
+    add(
+        "numpy, 150 x 150, two copies",
+        Kind::Pair,
+        python("numpy", "product_numpy.py", &["--size=150", products]),
+    );
+    add("scikit-learn, two copies", Kind::Pair, python("scikit-learn", "fit_scikit.py", &[fits]));
+    let seconds = if quick { "0.2" } else { "3" };
+    let compiled = |name: &str, source: &str, flags: &[&str], options: &[String]| {
+        let program = run::compile(folder, name, source, flags)?;
+        Ok([program].into_iter().chain(options.iter().cloned()).collect())
+    };
+    let gang = [format!("--seconds={seconds}")];
+    add(
+        "OpenMP in C, two copies",
+        Kind::Pair,
+        compiled("gang", "bench/workload/victims/gang.c", &["-fopenmp"], &gang),
+    );
+    let mut engine: Vec<String> =
+        ["--threads=40", "--think-us=300", "--boost=4", "--warm-up=0.5"].map(String::from).into();
+    // Without the right to raise priorities, the 36 other threads are lowered.
+    if !run::may_boost() {
+        engine.extend(["--nice=0", "--others=19"].map(String::from));
+    }
+    if quick {
+        engine.push("--records=1000".into());
+    }
+    engine.extend([
+        format!("--seconds={seconds}"),
+        format!("--cpus={}", cpus().iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
+    ]);
+    add(
+        "WiredTiger, 40 threads, 4 raised",
+        Kind::Engine,
+        compiled("wiredtiger", "bench/engines/wiredtiger.c", &["-lwiredtiger"], &engine),
+    );
+    (programs, left_out)
+}
+
+/// Runs a program in both versions, in turn.
+fn measure(
+    program: &Program,
+    manx: &Path,
+    folder: &Path,
+    quick: bool,
+    progress: &Progress,
+) -> Result<BTreeMap<Version, Latencies>> {
+    let mut versions: BTreeMap<Version, Latencies> = BTreeMap::new();
+    for version in ROUNDS.iter().take(if quick { 1 } else { 2 }).flatten() {
+        let how = if *version == Version::Manx { "under manx run" } else { "as it is" };
+        progress.say(&format!("{} ({how})", program.name));
+        let command = || {
+            let mut words = vec![manx.display().to_string(), "run".into(), "--".into()];
+            words.drain(..if *version == Version::Manx { 0 } else { 3 });
+            words.extend(program.words.iter().cloned());
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).env_remove("MANX").env_remove("MANX_OPTIONS").env_remove("LD_PRELOAD");
+            command
+        };
+        let latencies = match program.kind {
+            Kind::Pair => run::copies(vec![command(), command()], folder, RUN_MAX)?,
+            Kind::Engine => run::engine(command(), folder)?,
+        };
+        versions.entry(*version).or_default().add(&latencies);
+    }
+    Ok(versions)
+}
+
+/// One line that says what happens now. Where the output is no terminal, each new stage is a line.
+#[derive(Default)]
+pub struct Progress {
+    begin: std::cell::OnceCell<Instant>,
+}
+
+impl Progress {
+    /// Begins a stage.
+    pub fn say(&self, stage: &str) {
+        self.show(stage);
+        if !io::stdout().is_terminal() {
+            println!();
+        }
+    }
+
+    /// Shows how far the stage is, on a terminal alone.
+    pub fn update(&self, stage: &str) {
+        if io::stdout().is_terminal() {
+            self.show(stage);
+        }
+    }
+
+    fn show(&self, stage: &str) {
+        let seconds = self.begin.get_or_init(Instant::now).elapsed().as_secs();
+        let clear = if io::stdout().is_terminal() { "\r\x1b[K" } else { "" };
+        print!("{clear}{}:{:02}  {stage}", seconds / 60, seconds % 60);
+        // It is for people to look at: if it cannot be written, the demo goes on.
+        let _ = io::stdout().flush();
+    }
+
+    /// Takes the line away.
+    pub fn end(&self) {
+        if io::stdout().is_terminal() {
+            print!("\r\x1b[K");
+        }
+    }
+}
+
+/// The last lines of a file, for the message of a failure.
+fn tail(log: &Path, lines: usize) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// Whether a program answers to `--version`.
+fn answers(program: &Path) -> bool {
+    capture(Command::new(program).arg("--version")).is_ok()
 }

@@ -105,6 +105,8 @@ const SERVER: &str = "a server of `manx bench servers`";
 pub enum More {
     /// The programs of `manx bench victims`: Python packages, ggml, Open MPI, Redis, OpenBLAS
     Victims,
+    /// What `cargo xtask demo` needs, which sets it up by itself
+    Demo,
 }
 
 /// For whom something is installed.
@@ -123,6 +125,20 @@ pub enum For {
 pub fn run() -> Result {
     if let Some(missing) = ensure(For::Tests) {
         println!("{missing}");
+    }
+    Ok(())
+}
+
+/// The same for the demo, which leaves out what it lacks.
+///
+/// # Errors
+/// As [`run`].
+pub fn demo() -> Result {
+    if let Some(missing) = ensure(For::Demo) {
+        println!("{missing}");
+    }
+    if let Err(why) = victims::demo() {
+        println!("setup: left out: the Python packages: {why}");
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ use crate::process::{capture, root, run as run_command};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
 use crate::workspace::{Package, Workspace, cargo, is_ci, lacks, locked};
-use crate::{bench, build, dist, man, soak, tidy};
+use crate::{bench, build, demo, dist, man, soak, tidy};
 use beside::Lane;
 use failures::Failures;
 use programs::{APART, Set, Which};
@@ -93,6 +93,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("dist", TESTS_BUILT),
     ("package", TESTS_BUILT),
     ("features", TESTS_BUILT),
+    ("demo", TESTS_BUILT),
     ("doc", TESTS_BUILT),
     ("aarch64", TESTS_BUILT),
     ("test-doc", TESTS_BUILT),
@@ -293,6 +294,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("dist", Box::new(move || pages().map_or_else(Verdict::Failed, |it| dist::check(workspace, &it))));
     add("package", Box::new(|| package::check(workspace, STEP).into()));
     add("features", Box::new(|| features::run(workspace, STEP)));
+    add("demo", Box::new(demo::smoke));
     add("doc", Box::new(|| doc(workspace)));
     add("aarch64", Box::new(other_architecture));
     let shuttle = of_set("-shuttle", shuttle, false);

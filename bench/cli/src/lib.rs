@@ -108,9 +108,6 @@ struct InversionArgs {
     /// Compare with this libwiredtiger.so, whose source was repaired
     #[arg(long, value_name = "LIB")]
     fixed: Option<PathBuf>,
-    /// Only the main comparison and the timeline, in about two minutes
-    #[arg(long, conflicts_with = "quick")]
-    demo: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -186,19 +183,14 @@ The experiments:
 
 fn inversion(args: &InversionArgs) -> Result<u8, Failure> {
     let common = &args.common;
-    let extent = match (common.quick, args.demo) {
-        (true, _) => inversion::Extent::Quick,
-        (_, true) => inversion::Extent::Demo,
-        _ => inversion::Extent::Full,
-    };
     conduct(
         "inversion",
         common,
         |bench| {
             let compiler = Compiler::from_environment()?;
             let engines = Engines::prepare(&choice(&args.engine, args.fixed.as_ref()), &compiler)?;
-            let setup =
-                inversion::Setup { engines, manx: conduct::manx_path()?, extent, cpus: machine::cpu_list(2) };
+            let (manx, cpus) = (conduct::manx_path()?, machine::cpu_list(2));
+            let setup = inversion::Setup { engines, manx, quick: common.quick, cpus };
             inversion::measure(&setup, bench)
         },
         inversion::conclude,

@@ -11,9 +11,6 @@ use workload::{Error, machine};
 /// Seconds after which a run is cut off, and those of a smoke check.
 const LIMIT: u32 = 60;
 const QUICK_LIMIT: u32 = 3;
-/// For what is only to be seen: rounds of a case, and seconds.
-const DEMO_ROUNDS: u32 = 1;
-const DEMO_LIMIT: u32 = 8;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct VictimsArgs {
@@ -29,9 +26,6 @@ pub(super) struct VictimsArgs {
     /// Cut a run off after this time [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     limit: Option<u32>,
-    /// Only where CPUs are short, one load of each victim, and one round
-    #[arg(long, conflicts_with = "quick")]
-    demo: bool,
 }
 
 /// A parser of the names of victims.
@@ -47,17 +41,12 @@ pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {
     };
     let chosen = victims::choose(&names).map_err(refused)?;
     let cpus: Vec<usize> = machine::cpus().into_iter().take(2).collect();
-    let (rounds, limit) = match (common.quick, args.demo) {
-        (true, _) => (None, QUICK_LIMIT),
-        (_, true) => (common.repeats.is_none().then_some(DEMO_ROUNDS), DEMO_LIMIT),
-        _ => (None, LIMIT),
-    };
-    let (rounds, limit) = (args.rounds.or(rounds), args.limit.unwrap_or(limit));
+    let limit = args.limit.unwrap_or(if common.quick { QUICK_LIMIT } else { LIMIT });
     conduct::conduct(
         "victims",
         common,
         |bench| {
-            if let Some(rounds) = rounds {
+            if let Some(rounds) = args.rounds {
                 bench.resolution.pairs_max = Some(rounds as usize);
             }
             let manx = conduct::manx_path()?;
@@ -66,18 +55,12 @@ pub(super) fn victims(args: &VictimsArgs) -> Result<u8, Failure> {
                 place: Place::find(&manx, Compiler::from_environment()?)?,
                 manx,
                 quick: common.quick,
-                demo: args.demo,
                 cpus,
                 limit: Duration::from_secs(limit.into()),
             };
             victims::measure(&setup, bench)
         },
-        |report| {
-            victims::conclude(report, &chosen);
-            if args.demo {
-                report.targets.retain(|verdict| verdict.measured.is_some());
-            }
-        },
+        |report| victims::conclude(report, &chosen),
     )
 }
 

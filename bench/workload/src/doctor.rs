@@ -115,7 +115,7 @@ impl Setup {
         quick: bool,
     ) -> Setup {
         let limit = Duration::from_secs(if quick { 5 } else { 60 });
-        let victims = victims::Setup { victims: Vec::new(), place, manx, quick, demo: false, cpus, limit };
+        let victims = victims::Setup { victims: Vec::new(), place, manx, quick, cpus, limit };
         let (watch, rounds) = if quick { (Duration::from_secs(1), 1) } else { (Duration::from_secs(3), 20) };
         Setup { patients, compiler, victims, watch, rounds }
     }

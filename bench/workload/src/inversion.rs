@@ -55,17 +55,6 @@ pub(crate) const TABLE: &str = "
     mean [µs] = mean_ns | p50 [µs] = p50_ns | p99.9 [ms] = p999_ns | max [ms] = max_ns
     worst max [ms] = worst max_ns | slowest thread [of mean] = slowest_of_mean";
 
-/// How much of the experiment is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// All cases
-    Full,
-    /// What shows the main thing within two minutes: the headline and the timeline
-    Demo,
-    /// A smoke check: short runs, and no sweep
-    Quick,
-}
-
 /// What the experiment needs to know.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -73,8 +62,8 @@ pub struct Setup {
     pub engines: Engines,
     /// `manx` itself
     pub manx: PathBuf,
-    /// How much of it is run
-    pub extent: Extent,
+    /// A smoke check: short runs, and no sweep
+    pub quick: bool,
     /// The CPUs to run on, as a list
     pub cpus: String,
 }
@@ -100,10 +89,10 @@ impl Setup {
     }
 
     fn load(&self, threads: usize, think_us: f64) -> Load {
-        let (seconds, warm_up) = if self.extent == Extent::Quick { (1.0, 0.2) } else { (5.0, 1.0) };
+        let (seconds, warm_up) = if self.quick { (1.0, 0.2) } else { (5.0, 1.0) };
         let load = Load::new(threads, seconds, warm_up, &self.cpus);
         let mut load = Load { think_us, lowered: !child::may_boost(), ..load };
-        if self.extent == Extent::Quick {
+        if self.quick {
             self.engines.shrink(&mut load);
         }
         load
@@ -120,20 +109,15 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     describe_boost(bench);
     let boost = BOOST_THREADS;
     let names = [(AS_IS, boost), (GUARDED, boost), (FIXED, boost)];
-    // A demonstration makes only as many rounds as an interval needs.
-    let few = (setup.extent == Extent::Demo).then_some(bench.resolution.pairs_min);
-    case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, few)?;
-    if setup.extent == Extent::Demo {
-        return timeline(setup, bench, boost);
-    }
+    case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, None)?;
     let mut names = vec![(GUARDED, 0), (BOOSTED[1], boost)];
-    if setup.extent == Extent::Full {
+    if !setup.quick {
         names.extend([(AS_IS, 0), (BOOSTED[0], boost)]);
     }
     case(setup, bench, BOOST, setup.load(20, THINK_US), &names, None)?;
     case(setup, bench, PAIR, setup.load(2, 0.0), &[(AS_IS, 0), (GUARDED, 0)], None)?;
     timeline(setup, bench, boost)?;
-    if setup.extent == Extent::Full {
+    if !setup.quick {
         for threads in SWEEP {
             let names = [
                 (AS_IS, 0),
@@ -193,7 +177,7 @@ fn case(
 
 /// Second by second: each version once, through all three thirds.
 fn timeline(setup: &Setup, bench: &mut Bench, boost: usize) -> Result<(), Error> {
-    let mut load = boosted::thirds(setup.load(40, THINK_US), setup.extent == Extent::Quick);
+    let mut load = boosted::thirds(setup.load(40, THINK_US), setup.quick);
     load.boost = boost;
     let variants: Vec<Variant> =
         [AS_IS, GUARDED, FIXED].into_iter().filter_map(|name| setup.variant(name, boost)).collect();

@@ -60,8 +60,6 @@ pub struct Setup {
     pub manx: PathBuf,
     /// A smoke check: each run does only the work that shows that the program runs
     pub quick: bool,
-    /// Only the first load of each victim
-    pub demo: bool,
     /// The CPUs to run on
     pub cpus: Vec<usize>,
     /// The time after which a run is cut off
@@ -100,8 +98,10 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         bench,
         |victim| setup.place.ready(victim),
         |victim, ready, bench, failures| {
-            let loads = if setup.demo { &victim.loads[..1] } else { victim.loads };
-            loads.iter().try_for_each(|load| Case { setup, victim, load, ready }.measure(bench, failures))
+            victim
+                .loads
+                .iter()
+                .try_for_each(|load| Case { setup, victim, load, ready }.measure(bench, failures))
         },
     )
 }

@@ -4,13 +4,17 @@
 //! man pages all come from it. [`main`] runs it.
 
 pub mod cpus;
+#[cfg(feature = "watch")]
 pub mod doctor;
+#[cfg(feature = "watch")]
 pub mod exporter;
 pub mod external;
 pub mod processes;
+#[cfg(feature = "watch")]
 pub mod report;
 pub mod run;
 pub mod stats;
+#[cfg(feature = "watch")]
 pub mod top;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -36,12 +40,16 @@ enum Action {
     /// Show where a program that runs or ran with statistics has waited
     Stats(stats::Args),
     /// Find out what keeps a running process from being fast, and what to do
+    #[cfg(feature = "watch")]
     Doctor(doctor::Args),
     /// Watch how the processes of this host wait, live
+    #[cfg(feature = "watch")]
     Top(top::Args),
     /// Serve metrics of the programs on this host to Prometheus
+    #[cfg(feature = "watch")]
     Exporter(exporter::Args),
     /// Make a page of tables and pictures, one file of HTML, from results in JSON
+    #[cfg(feature = "watch")]
     Report(report::Args),
     /// Show how many CPUs a program really gets, why not more, and which runtimes know
     Cpus(cpus::Args),
@@ -66,9 +74,13 @@ pub fn main() -> ! {
         command::parsed(command(), |cli: Cli| match cli.action {
             Action::Run(args) => run::run(&args, inherited),
             Action::Stats(args) => stats::run(&args),
+            #[cfg(feature = "watch")]
             Action::Doctor(args) => doctor::run(&args),
+            #[cfg(feature = "watch")]
             Action::Top(args) => top::run(&args),
+            #[cfg(feature = "watch")]
             Action::Exporter(args) => exporter::run(&args),
+            #[cfg(feature = "watch")]
             Action::Report(args) => report::run(&args),
             Action::Cpus(args) => cpus::run(&args),
         })

@@ -21,6 +21,7 @@ pub mod leftovers;
 pub mod libraries;
 pub mod library;
 pub mod loops;
+#[cfg(feature = "watch")]
 pub mod metrics;
 pub mod obstacle;
 mod plan;
@@ -50,6 +51,7 @@ pub struct Args {
     /// socket they are served as by `manx exporter`, which does the same for all programs of a
     /// host. Counts are kept as with --stats=live, unless --stats says otherwise. A helper process,
     /// which is no child of the program, does the work.
+    #[cfg(feature = "watch")]
     #[arg(long, value_name = "WHERE", value_parser = metrics::parse)]
     metrics: Option<metrics::Destination>,
 
@@ -108,7 +110,9 @@ Environment:
 /// # Errors
 /// Whatever keeps the program from being run, with its exit code.
 pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
+    #[cfg_attr(not(feature = "watch"), expect(unused_mut, reason = "--metrics alone changes them"))]
     let mut settings = settings::Settings::gather(&args.flags)?;
+    #[cfg(feature = "watch")]
     if args.metrics.is_some() {
         settings.keep_counts();
     }
@@ -127,6 +131,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if settings.counts_live() {
         leftovers::remove();
     }
+    #[cfg(feature = "watch")]
     if let Some(destination) = &args.metrics {
         metrics::start(destination)?;
     }

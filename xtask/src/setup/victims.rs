@@ -96,23 +96,38 @@ fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))
 }
 
-/// A virtual environment with numpy alone, in a few seconds, for the demo; or why there is none.
-/// Returns the folder for `MANX_VICTIMS`.
+/// The packages of the demo, with what they need.
+const DEMO: [&str; 7] =
+    ["numpy", "scikit-learn", "scipy", "joblib", "cloudpickle", "threadpoolctl", "narwhals"];
+
+/// Makes a virtual environment with the packages of the demo, unless there is one with all.
 ///
 /// # Errors
 /// If there is no Python of that version, or the registry cannot be reached.
-pub fn numpy() -> Result<PathBuf> {
+pub fn demo() -> Result {
     let victims = Workspace::load()?.target.join("victims");
     if victims.join("env/made").exists() {
-        return Ok(victims);
+        return Ok(());
     }
     let folder = victims.join("demo");
     let all = text(&requirements("requirements.txt"))?;
     let list = folder.join("requirements.txt");
     fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    fs::write(&list, only(&all, "numpy")).map_err(|why| format!("{}: {why}", list.display()))?;
-    install_into(&folder.join("env"), &list)?;
-    Ok(folder)
+    let lines: String = DEMO.iter().map(|package| only(&all, package)).collect();
+    fs::write(&list, lines).map_err(|why| format!("{}: {why}", list.display()))?;
+    install_into(&folder.join("env"), &list).map(drop)
+}
+
+/// The Python that has this package, or why there is none.
+///
+/// # Errors
+/// If none has it.
+pub fn python(package: &str) -> Result<PathBuf> {
+    let victims = Workspace::load()?.target.join("victims");
+    let environments = ["env", "demo/env"].map(|name| victims.join(name));
+    let made = environments.iter().find(|environment| environment.join("made").exists());
+    made.map(|environment| environment.join("bin/python"))
+        .ok_or_else(|| format!("Python {PYTHON} has no {package} (see target/demo/setup.log)"))
 }
 
 /// The lines of one package: its version, and the hashes behind it.

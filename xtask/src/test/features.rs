@@ -1,5 +1,6 @@
 //! The features of the crate `manx`, each alone: a room compiles without the others, with its tests
-//! and without a warning, and a program that wants a mutex compiles no skip list.
+//! and without a warning, and a program that wants a mutex compiles no skip list. And the command
+//! without the parts that watch, as the demo builds it.
 
 use std::time::Duration;
 
@@ -22,15 +23,16 @@ pub fn run(workspace: &Workspace, limit: Duration) -> Verdict {
     }
     let features = workspace.packages.iter().find(|package| package.name == PACKAGE);
     let features = features.iter().flat_map(|package| &package.features).map(String::as_str);
-    features.chain([""]).try_for_each(|feature| check(feature, limit)).into()
+    let features = features.chain([""]).try_for_each(|feature| check(PACKAGE, feature, limit));
+    features.and_then(|()| check("cli", "", limit)).into()
 }
 
-/// Checks one feature without the default, or none.
-fn check(feature: &str, limit: Duration) -> Result {
+/// Checks one feature of a package without the default, or none.
+fn check(package: &str, feature: &str, limit: Duration) -> Result {
     let mut command = cargo();
-    command.args(["clippy", "-p", PACKAGE, "--all-targets", "--no-default-features", "--features", feature]);
+    command.args(["clippy", "-p", package, "--all-targets", "--no-default-features", "--features", feature]);
     command.args(locked()).args(["--", "-D", "warnings"]);
-    run_command(&mut command, limit).map_err(|why| format!("--features '{feature}': {why}"))
+    run_command(&mut command, limit).map_err(|why| format!("{package} --features '{feature}': {why}"))
 }
 
 /// Whether these lines of `cargo tree` name the packages of [`SLIM`], and no others.
