@@ -9,22 +9,21 @@
 //! `manx` has to be small (`tidy/slim.rs`) and is in no hurry: what it starts does the work. So it
 //! alone is optimised for its size, and as a whole.
 //!
-//! CI runs benchmarks only to see that they run. There the packages of [`MEASURING`] are not
-//! optimised for `manx-bench`: they would take a fifth of the build.
+//! CI runs benchmarks only to see that they run. There `manx-bench` is the one that the tests build
+//! ([`borrow_bench`]): optimised, it would take a third of the build.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 use crate::libmanx;
 use crate::outcome::Result;
 use crate::process::run as run_command;
-use crate::workspace::{MANX, Workspace, is_ci, release_cargo};
+use crate::workspace::{BENCH, MANX, Workspace, is_ci, release_cargo};
 
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// The package of [`MANX`].
 const CLI: &str = "cli";
-/// What `manx-bench` has beside what it measures.
-const MEASURING: [&str; 4] = ["workload", "page", "report", "manx-bench"];
 
 /// A cargo that builds one of the packages in release mode, as it is installed.
 pub fn cargo(subcommand: &str, package: &str) -> Command {
@@ -64,16 +63,13 @@ pub fn run() -> Result {
 pub fn run_linked(linking: &[String]) -> Result {
     link(linking)?;
     for package in ["manx-bench", "preload", "preload-requests", "capi"] {
-        let mut build = cargo("build", package);
-        if package == "manx-bench" && is_ci() {
-            for package in MEASURING {
-                build.args(["--config", &format!("profile.release.package.{package}.opt-level=0")]);
-            }
+        if package != "manx-bench" || !is_ci() {
+            run_command(&mut cargo("build", package), LIMIT)?;
         }
-        run_command(&mut build, LIMIT)?;
     }
     let workspace = Workspace::load()?;
-    for file in workspace.commands().into_iter().chain(workspace.libraries()) {
+    let [manx, bench] = workspace.commands();
+    for file in [manx].into_iter().chain((!is_ci()).then_some(bench)).chain(workspace.libraries()) {
         if !file.is_file() {
             return Err(format!("{} was not built: is `build.target` set for cargo?", file.display()));
         }
@@ -81,4 +77,14 @@ pub fn run_linked(linking: &[String]) -> Result {
     }
     println!("built {}", libmanx::link(&workspace.release(), &[])?.display());
     Ok(())
+}
+
+/// Puts the `manx-bench` that the tests have built beside `manx`, where that looks for it.
+///
+/// # Errors
+/// If it cannot be copied.
+pub fn borrow_bench(workspace: &Workspace) -> Result {
+    let (built, [_, bench]) = (workspace.target.join("debug").join(BENCH), workspace.commands());
+    let copied = fs::copy(&built, &bench);
+    copied.map(drop).map_err(|error| format!("{} to {}: {error}", built.display(), bench.display()))
 }

@@ -27,7 +27,7 @@ use crate::outcome::Result;
 use crate::process::{capture, root, run as run_command};
 use crate::setup::{self, For};
 use crate::steps::{Steps, Verdict};
-use crate::workspace::{Package, Workspace, cargo, is_ci, lacks, locked};
+use crate::workspace::{BENCH, Package, Workspace, cargo, is_ci, lacks, locked};
 use crate::{bench, build, demo, dist, man, soak, tidy};
 use beside::Lane;
 use failures::Failures;
@@ -74,21 +74,21 @@ const QUIET: [(&str, &str); 2] = [("doctor", "diseases"), ("manx", "pool_control
 const BESIDE: &[(&str, &str)] = &[
     ("clippy", "fmt"),
     ("soak", "build"),
-    ("bench-wait", "build"),
-    ("bench-guard", "build"),
-    ("bench-inversion", "build"),
-    ("bench-range", "build"),
-    ("bench-pool", "build"),
-    ("bench-txn", "build"),
-    ("bench-victims", "build"),
-    ("bench-doctor", "build"),
-    ("bench-engines", "build"),
-    ("bench-servers", "build"),
     ("test-build-loom", "build"),
     ("test-baselines-loom", "build"),
     ("test-manx-loom", "build"),
     ("test-platform-loom", "build"),
     ("tsan", "build"),
+    ("bench-wait", TESTS_BUILT),
+    ("bench-guard", TESTS_BUILT),
+    ("bench-inversion", TESTS_BUILT),
+    ("bench-range", TESTS_BUILT),
+    ("bench-pool", TESTS_BUILT),
+    ("bench-txn", TESTS_BUILT),
+    ("bench-victims", TESTS_BUILT),
+    ("bench-doctor", TESTS_BUILT),
+    ("bench-engines", TESTS_BUILT),
+    ("bench-servers", TESTS_BUILT),
     ("install", TESTS_BUILT),
     ("dist", TESTS_BUILT),
     ("package", TESTS_BUILT),
@@ -241,7 +241,11 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
         let Some(set) = Set::of(packages.clone(), is_release).map(Rc::new) else { return Vec::new() };
         let of = || Rc::clone(&set);
         let (build, document) = (of(), of());
-        let first: Work = Box::new(move || build.build(BUILD).into());
+        let borrows = is_ci() && packages.iter().any(|package| package.name == BENCH);
+        let first: Work = Box::new(move || {
+            let built = build.build(BUILD);
+            built.and_then(|()| if borrows { build::borrow_bench(workspace) } else { Ok(()) }).into()
+        });
         let step = |name: String, package: &'w Package, which: Which| {
             let set = of();
             let ran = move || set.run(package, which, |command| prepare(command, skips, full), limit).into();
