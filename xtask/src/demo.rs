@@ -1,46 +1,40 @@
 //! `cargo xtask demo`: the main job, before and after, on programs that everybody knows, within
 //! five minutes of the first command on a clean clone.
 //!
-//! It builds only what it runs ([`build`]), in the profile in which this tool is built, so that both
-//! share their dependencies. What it needs of other packages is installed meanwhile, by another
-//! process of this tool. Then each program runs as it is and under `manx run`, in turn; what cannot
-//! be had is left out, and said.
+//! It builds only what it runs ([`build`]), in the profile in which this tool is built, so that
+//! both share their dependencies. What it needs of other packages is installed meanwhile, by
+//! another process of this tool. Then each program runs as it is and under `manx run`, in turn;
+//! what cannot be had is left out, and said.
 //!
 //! The demo says what it saw. A verdict takes more than seconds: that is `manx bench`.
 
 mod build;
+pub mod packages;
+mod progress;
 mod run;
 mod table;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 
 use crate::outcome::Result;
-use crate::process::{capture, root};
+use crate::process::root;
 use crate::setup::victims;
 use crate::steps::Verdict;
 use crate::workspace::{MANX, Workspace};
+use progress::Progress;
 use run::{Latencies, cpus};
+use table::{Row, Version};
 
 /// As it is and under `manx run`, and the other way round.
 const ROUNDS: [[Version; 2]; 2] = [[Version::AsIs, Version::Manx], [Version::Manx, Version::AsIs]];
 /// A copy that has not measured enough by then is ended; what it measured counts.
 const RUN_MAX: Duration = Duration::from_secs(10);
-
-/// How a program is started.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// As its author meant it
-    AsIs,
-    /// Under `manx run`
-    Manx,
-}
 
 /// What to show.
 #[derive(clap::Args)]
@@ -66,12 +60,6 @@ struct Program {
     name: &'static str,
     kind: Kind,
     words: Vec<String>,
-}
-
-/// The figures of a program, by the way in which it was started.
-pub struct Row {
-    name: &'static str,
-    versions: BTreeMap<Version, Latencies>,
 }
 
 /// Sets up, builds and shows.
@@ -204,54 +192,4 @@ fn measure(
         versions.entry(*version).or_default().add(&latencies);
     }
     Ok(versions)
-}
-
-/// One line that says what happens now. Where the output is no terminal, each new stage is a line.
-#[derive(Default)]
-pub struct Progress {
-    begin: std::cell::OnceCell<Instant>,
-}
-
-impl Progress {
-    /// Begins a stage.
-    pub fn say(&self, stage: &str) {
-        self.show(stage);
-        if !io::stdout().is_terminal() {
-            println!();
-        }
-    }
-
-    /// Shows how far the stage is, on a terminal alone.
-    pub fn update(&self, stage: &str) {
-        if io::stdout().is_terminal() {
-            self.show(stage);
-        }
-    }
-
-    fn show(&self, stage: &str) {
-        let seconds = self.begin.get_or_init(Instant::now).elapsed().as_secs();
-        let clear = if io::stdout().is_terminal() { "\r\x1b[K" } else { "" };
-        print!("{clear}{}:{:02}  {stage}", seconds / 60, seconds % 60);
-        // It is for people to look at: if it cannot be written, the demo goes on.
-        let _ = io::stdout().flush();
-    }
-
-    /// Takes the line away.
-    pub fn end(&self) {
-        if io::stdout().is_terminal() {
-            print!("\r\x1b[K");
-        }
-    }
-}
-
-/// The last lines of a file, for the message of a failure.
-fn tail(log: &Path, lines: usize) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let all: Vec<&str> = text.lines().collect();
-    all[all.len().saturating_sub(lines)..].join("\n")
-}
-
-/// Whether a program answers to `--version`.
-fn answers(program: &Path) -> bool {
-    capture(Command::new(program).arg("--version")).is_ok()
 }

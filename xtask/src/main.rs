@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Setup { more: None } => setup::run(),
         Command::Setup { more: Some(setup::More::Victims) } => setup::victims::run(),
-        Command::Setup { more: Some(setup::More::Demo) } => setup::demo(),
+        Command::Setup { more: Some(setup::More::Demo) } => demo::packages::set_up(),
         Command::Build => build::run(),
         Command::Test(options) => test::run(&options),
         Command::Demo(options) => demo::run(&options),

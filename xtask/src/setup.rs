@@ -129,20 +129,6 @@ pub fn run() -> Result {
     Ok(())
 }
 
-/// The same for the demo, which leaves out what it lacks.
-///
-/// # Errors
-/// As [`run`].
-pub fn demo() -> Result {
-    if let Some(missing) = ensure(For::Demo) {
-        println!("{missing}");
-    }
-    if let Err(why) = victims::demo() {
-        println!("setup: left out: the Python packages: {why}");
-    }
-    Ok(())
-}
-
 /// Installs what is missing and possible. What is still missing afterwards comes back as a
 /// sentence.
 pub fn ensure(whom: For) -> Option<String> {

@@ -2,8 +2,8 @@
 //!
 //! 1. A copy starts when the copy before it is warm, and all begin together.
 //! 2. A copy that has measured enough goes on without output until all have, so no copy is measured
-//!    alone. One that has not measured enough within the limit is ended; what it measured counts, and
-//!    the operation that it is in counts with the time that it has taken so far.
+//!    alone. One that has not measured enough within the limit is ended; what it measured counts,
+//!    and the operation that it is in counts with the time that it has taken so far.
 //! 3. A copy has a session of its own, and so a scheduling group of its own, as services have. It
 //!    ends with this process.
 
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::tail;
+use super::progress::tail;
 use crate::outcome::Result;
 use crate::process::{capture, root};
 
@@ -41,7 +41,8 @@ impl Latencies {
         *self.0.entry(ns).or_default() += count;
     }
 
-    /// The least latency that this share of the operations does not exceed; none without operations.
+    /// The least latency that this share of the operations does not exceed; none without
+    /// operations.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let rank = (share * self.0.values().sum::<u64>() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -223,7 +224,8 @@ impl Copy {
             set
         };
         let before = move || {
-            // SAFETY: between fork and exec only async-signal-safe calls, which read a copy of the set.
+            // SAFETY: between fork and exec only async-signal-safe calls, which read a copy of the
+            // set.
             unsafe {
                 libc::setsid();
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

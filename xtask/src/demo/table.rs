@@ -1,9 +1,27 @@
 //! The table of the demo, and the same figures as JSON.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::run::Latencies;
-use super::{Row, Version};
+
+/// How a program is started.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// As its author meant it
+    AsIs,
+    /// Under `manx run`
+    Manx,
+}
+
+/// The figures of a program, by the way in which it was started.
+pub struct Row {
+    /// What the table calls it
+    pub name: &'static str,
+    /// The latencies of each version
+    pub versions: BTreeMap<Version, Latencies>,
+}
 
 /// What a newcomer looks at: the usual operation, the slow ones, and the slowest.
 const FIGURES: [(&str, Figure); 3] =

@@ -1,8 +1,8 @@
 //! The dependency arrows of ARCHITECTURE.md are those that cargo knows, no more and no fewer.
 //!
-//! The page has one table with a row for each package: its name, the packages of this workspace
-//! that it depends on, and its folder, each in code quotes. What the page says and what is built
-//! cannot drift apart.
+//! The page has a list with an item for each package, in code quotes: its name, its folder, and
+//! behind [`USES`] the packages of this workspace that it depends on. What the page says and what
+//! is built cannot drift apart.
 //!
 //! One rule stands above the page: nothing that is installed depends on what measures.
 
@@ -11,10 +11,12 @@ use super::tree::{File, Tree};
 use crate::workspace::{Package, root};
 use std::path::Path;
 
-/// The page with the table.
+/// The page with the list.
 const PAGE: &str = "ARCHITECTURE.md";
-/// The heading above the table.
+/// The heading above the list.
 const HEADING: &str = "## Arrows";
+/// The word before the packages that a package depends on.
+const USES: &str = " Uses ";
 
 /// Where what measures lies.
 const MEASURES: &str = "bench";
@@ -23,7 +25,7 @@ const MEASURING_TWIN: &str = "contend-sim";
 /// What links every command to write the manual pages, and is not installed.
 const PAGES: &str = "xtask-man";
 
-/// A row of the table.
+/// An item of the list.
 struct Row {
     line: usize,
     package: String,
@@ -42,7 +44,7 @@ pub fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
         match rows.iter().find(|row| row.package == package.name) {
             Some(row) => findings.extend(compare(row, package, tree)),
             None => {
-                let what = format!("`{}` has no row below {HEADING}", package.name);
+                let what = format!("`{}` has no item below {HEADING}", package.name);
                 findings.push(Finding::new(PAGE, 0, what, "add one with the packages that it depends on"));
             }
         }
@@ -50,7 +52,7 @@ pub fn check(tree: &Tree, packages: &[Package]) -> Vec<Finding> {
     findings.extend(measured(packages, tree));
     for row in rows.iter().filter(|row| !packages.iter().any(|package| package.name == row.package)) {
         let what = format!("`{}` is no package of the workspace", row.package);
-        findings.push(Finding::new(PAGE, row.line, what, "remove the row"));
+        findings.push(Finding::new(PAGE, row.line, what, "remove the item"));
     }
     findings
 }
@@ -91,29 +93,33 @@ fn compare(row: &Row, package: &Package, tree: &Tree) -> Vec<Finding> {
     }
     for need in row.needs.iter().filter(|need| !package.needs.contains(need)) {
         let what = format!("`{name}` does not depend on `{need}`");
-        findings.push(Finding::new(PAGE, row.line, what, "correct the row"));
+        findings.push(Finding::new(PAGE, row.line, what, "correct the item"));
     }
     let folder = package.manifest.parent().and_then(|folder| folder.strip_prefix(root()).ok());
     if let Some(folder) = folder.filter(|folder| *folder != Path::new(&row.folder)) {
         let what = format!("`{name}` lies in `{}`, not in `{}`", folder.display(), row.folder);
-        findings.push(Finding::new(PAGE, row.line, what, "correct the row"));
+        findings.push(Finding::new(PAGE, row.line, what, "correct the item"));
     }
     findings
 }
 
-/// The rows of the table below the heading, without its head.
+/// The items of the list below the heading.
 fn rows(page: &File) -> Vec<Row> {
     let below = page.lines().skip_while(|(_, line)| *line != HEADING).skip(1);
-    below
-        .take_while(|(_, line)| !line.starts_with("## "))
-        .filter_map(|(line, text)| {
-            let mut cells = text.strip_prefix('|')?.split('|');
-            let package = quoted(cells.next()?).next()?;
-            let needs = quoted(cells.next()?).collect();
-            let folder = quoted(cells.next()?).next().unwrap_or_default();
-            Some(Row { line, package, needs, folder })
-        })
-        .collect()
+    let mut items: Vec<(usize, String)> = Vec::new();
+    for (line, text) in below.take_while(|(_, line)| !line.starts_with("## ")) {
+        if let Some(item) = text.strip_prefix("- ") {
+            items.push((line, item.into()));
+        } else if let (Some(more), Some((_, item))) = (text.strip_prefix("  "), items.last_mut()) {
+            *item += &format!(" {more}");
+        }
+    }
+    let row = |(line, item): (usize, String)| {
+        let (head, needs) = item.split_once(USES).unwrap_or((&item, ""));
+        let mut names = quoted(head);
+        Some(Row { line, package: names.next()?, folder: names.next()?, needs: quoted(needs).collect() })
+    };
+    items.into_iter().filter_map(row).collect()
 }
 
 fn quoted(cell: &str) -> impl Iterator<Item = String> {
@@ -125,9 +131,8 @@ mod tests {
     use super::super::tree::made_up;
     use super::*;
 
-    const TABLE: &str = "# Title\n## Arrows\n| package | depends on | where |\n| --- | --- | --- |\n\
-                         | `a` | | `crates/a`: none, like `b` |\n| `b` | `a` | `crates/b` |\n\
-                         ## Next\n| `c` | `a` | `crates/c` |\n";
+    const LIST: &str = "# Title\n## Arrows\n\nWords.\n- `a`, `crates/a`: none, like `b`.\n\
+                        - `b`, `crates/b`: more.\n  Uses `a`.\n## Next\n- `c`, `crates/c`. Uses `a`.\n";
 
     fn package(name: &str, needs: &[&str]) -> Package {
         let needs = needs.iter().map(|need| String::from(*need)).collect();
@@ -145,12 +150,12 @@ mod tests {
     fn found(packages: &[Package]) -> Vec<String> {
         let manifest =
             made_up("crates/a/Cargo.toml", "[package]\nname = \"a\"\n[dependencies]\nb.workspace = true\n");
-        let tree = Tree::of(vec![made_up(PAGE, TABLE), manifest]);
+        let tree = Tree::of(vec![made_up(PAGE, LIST), manifest]);
         check(&tree, packages).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_true_table_passes() {
+    fn a_true_list_passes() {
         assert_eq!(found(&[package("a", &[]), package("b", &["a"])]), Vec::<String>::new());
     }
 
@@ -164,14 +169,14 @@ mod tests {
     #[test]
     fn an_arrow_that_is_not_in_cargo_is_found_on_the_page() {
         let found = found(&[package("a", &[]), package("b", &[])]);
-        assert_eq!(found, ["ARCHITECTURE.md:6: `b` does not depend on `a`: correct the row"]);
+        assert_eq!(found, ["ARCHITECTURE.md:6: `b` does not depend on `a`: correct the item"]);
     }
 
     #[test]
     fn a_package_in_another_folder_is_found_on_the_page() {
         let moved = Package { manifest: root().join("bench/b/Cargo.toml"), ..package("b", &["a"]) };
         let found = found(&[package("a", &[]), moved]);
-        assert_eq!(found, ["ARCHITECTURE.md:6: `b` lies in `bench/b`, not in `crates/b`: correct the row"]);
+        assert_eq!(found, ["ARCHITECTURE.md:6: `b` lies in `bench/b`, not in `crates/b`: correct the item"]);
     }
 
     #[test]
@@ -194,9 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn packages_without_a_row_and_rows_without_a_package_are_found() {
+    fn packages_without_an_item_and_items_without_a_package_are_found() {
         let found = found(&[package("a", &[]), package("c", &[])]);
-        assert!(found.iter().any(|text| text.contains("`c` has no row")), "{found:?}");
+        assert!(found.iter().any(|text| text.contains("`c` has no item")), "{found:?}");
         assert!(found.iter().any(|text| text.contains(":6: `b` is no package")), "{found:?}");
     }
 }

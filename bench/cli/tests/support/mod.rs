@@ -12,8 +12,8 @@ use tempfile::TempDir;
 /// The built command.
 const BENCH: &str = env!("CARGO_BIN_EXE_manx-bench");
 
-/// `manx-bench`, with `manx` beside it. That is a package of its own, which cargo does not build for
-/// this one's tests by itself.
+/// `manx-bench`, with `manx` beside it. That is a package of its own, which cargo does not build
+/// for this one's tests by itself.
 pub fn manx_bench() -> Command {
     static BUILT: Once = Once::new();
     BUILT.call_once(build);

@@ -9,7 +9,8 @@
 //! # State
 //! Two words of 32 bits that need not be neighbours, and no pointer in either, so that they fit
 //! where a `pthread_mutex_t` has room, and a child that was forked while others waited finds no
-//! ghosts. This file is the only one that changes them.
+//! ghosts. This file alone changes them, but for the step of `word` from free to held: waiters that
+//! spin take that, too (`spinning.rs`, `line.rs`).
 //!
 //! | `word` | meaning |
 //! | --- | --- |
