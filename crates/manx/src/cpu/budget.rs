@@ -21,7 +21,6 @@
 //! | `open.rs` | a file that stays open |
 //! | `open_group.rs` | those of a group |
 //! | `watch.rs` | the same again and again, from open files |
-//! | `background.rs` | a thread that does so |
 //! | `process.rs` | the groups of another process |
 //!
 //! 1. A limit that cannot be read is left out, and [`CpuBudget::warnings`] says so. Nothing fails:
@@ -31,7 +30,6 @@
 //!    affinity, quota from the own group upwards.
 //! 3. A weight is never a limit.
 
-mod background;
 mod files;
 mod groups;
 mod layout;
@@ -47,7 +45,6 @@ mod search;
 mod sources;
 mod watch;
 
-pub use background::BackgroundWatch;
 pub use groups::Group;
 pub use limit::{Limit, LimitKind};
 #[doc(hidden)]

@@ -68,7 +68,7 @@ platform::timed! {
     mod runnable;
 
     pub use budget::{
-        BackgroundWatch, BudgetWatch, CpuBudget, Group, Limit, LimitKind, ParseRoundingError, Quota, Rounding,
+        BudgetWatch, CpuBudget, Group, Limit, LimitKind, ParseRoundingError, Quota, Rounding,
         Throttled, Weight,
     };
     #[doc(hidden)]

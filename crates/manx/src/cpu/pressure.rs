@@ -75,15 +75,6 @@ pub struct Pressure {
 
 impl Pressure {
     /// Reads everything once. To read again and again, keep a [`PressureWatch`].
-    ///
-    /// ```
-    /// let before = manx::cpu::Pressure::read();
-    /// // … a while later:
-    /// let delta = manx::cpu::Pressure::read().since(&before);
-    /// for (part, share) in delta.parts() {
-    ///     println!("{part}: {share:?}");
-    /// }
-    /// ```
     pub fn read() -> Pressure {
         PressureWatch::new().read()
     }

@@ -96,17 +96,6 @@ impl Address {
         &self.prefix
     }
 
-    /// Whether a user is named, and no password.
-    ///
-    /// ```
-    /// let address: manx::etcd::Address = "etcd://app@localhost/shop".parse()?;
-    /// assert!(address.lacks_password() && !address.with_password("secret").lacks_password());
-    /// # Ok::<(), manx::etcd::AddressError>(())
-    /// ```
-    pub fn lacks_password(&self) -> bool {
-        self.user.is_some() && self.password.is_none()
-    }
-
     /// Whether the members are reached by TLS.
     ///
     /// ```
@@ -247,7 +236,7 @@ mod tests {
         assert_eq!((address.user.as_deref(), address.password.as_deref()), (Some("me"), Some("a:b@c")));
         assert_eq!((address.prefix(), address.is_secure()), ("x/y", true));
         assert!(!format!("{address:?} {address}").contains("a:b"));
-        assert!(read("etcd://me:@a/x").unwrap().lacks_password());
+        assert_eq!(read("etcd://me:@a/x").unwrap().password, None);
     }
 
     #[test]

@@ -253,28 +253,6 @@ impl FriendlyPool {
         })
     }
 
-    /// Returns whether a job is queued that no worker has begun. A job that could end at any time,
-    /// and would queue itself anew, may go on while there is none: so it wakes no worker in vain.
-    /// Costs some nanoseconds for each worker.
-    ///
-    /// ```
-    /// use manx::pool::FriendlyPool;
-    /// use std::sync::mpsc;
-    ///
-    /// let pool = FriendlyPool::builder().num_threads(1).build()?;
-    /// let (tell, hear) = mpsc::channel::<()>();
-    /// let first = pool.submit(move || hear.recv())?;
-    /// let second = pool.submit(|| 42)?;
-    /// assert!(pool.has_queued());
-    /// drop(tell);
-    /// second.join()?;
-    /// assert!(!pool.has_queued());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn has_queued(&self) -> bool {
-        !self.shared.queue.is_empty()
-    }
-
     /// Returns counts and latencies, for people and monitoring. Costs some microseconds for each
     /// worker.
     ///

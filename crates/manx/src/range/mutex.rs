@@ -121,11 +121,6 @@ impl<T> RangeMutex<T> {
         self.elements.is_empty()
     }
 
-    /// The lock, for its statistics and its dump.
-    pub fn lock_of_indices(&self) -> &RangeLock<usize> {
-        &self.lock
-    }
-
     /// Lends the range. Waits until no other holder has an element of it. A range without elements
     /// is lent at once.
     ///

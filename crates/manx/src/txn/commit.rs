@@ -44,25 +44,6 @@ pub struct Committed {
 }
 
 impl Transaction<'_> {
-    /// It depends on all that was committed until now, as if it had read it: it succeeds when that
-    /// is durable. For a caller that counts what others have committed, in its own memory.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| {
-    ///     it.depend_on_all();
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    pub fn depend_on_all(&mut self) {
-        if let Some(data) = &self.inner.versions.table.data {
-            self.work.reads.depend_on(data.newest());
-        }
-    }
-
     /// Commits what it wrote. If the data component is durable, so is what was committed, when this
     /// returns; and so is all that the transaction has read, also if it has written nothing.
     ///

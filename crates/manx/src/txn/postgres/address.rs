@@ -65,17 +65,6 @@ impl Address {
         self
     }
 
-    /// Whether there is a password.
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app:secret@localhost/shop".parse()?;
-    /// assert!(address.has_password());
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
-    pub fn has_password(&self) -> bool {
-        self.config.get_password().is_some()
-    }
-
     /// Sets the authorities that may sign the server's certificate: their own certificates, as PEM.
     /// From then on the server is reached by TLS, and its name is checked.
     ///
@@ -177,7 +166,7 @@ mod tests {
     fn all_parts_are_read() {
         let address = read("postgresql://me:a%40b@a,[::1]:7/x?table=s.t&sslmode=require").unwrap();
         assert_eq!(address.config.get_password(), Some(&b"a@b"[..]));
-        assert!(address.is_secure() && address.has_password());
+        assert!(address.is_secure());
         assert_eq!(address.to_string(), "postgres://me@a:5432,[::1]:7/x?table=s.t");
         assert!(!format!("{address:?}").contains("a@b"));
         let socket = read("postgres:///x?host=/run/postgresql&port=7").unwrap();
