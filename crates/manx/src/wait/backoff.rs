@@ -133,16 +133,6 @@ impl<W: Waiter> Backoff<W> {
     }
 
     /// Measures the wait from now on: [`Backoff::times`] tells for how long it did what.
-    ///
-    /// ```
-    /// use manx::wait::FixedSleep;
-    /// use std::time::Duration;
-    ///
-    /// let time = Duration::from_micros(100);
-    /// let mut backoff = FixedSleep::new(time).start().timed();
-    /// backoff.wait();
-    /// assert!(backoff.times().sleeping >= time);
-    /// ```
     #[inline]
     pub fn timed(self) -> Backoff<W, Timed> {
         Backoff { waiter: self.waiter, counts: self.counts, meter: Timed::default() }
@@ -151,19 +141,6 @@ impl<W: Waiter> Backoff<W> {
 
 impl<W: Waiter, M: Meter> Backoff<W, M> {
     /// Waits for one round, then look again.
-    ///
-    /// ```
-    /// use manx::wait::Adaptive;
-    /// use std::sync::atomic::{AtomicBool, Ordering};
-    ///
-    /// static READY: AtomicBool = AtomicBool::new(false);
-    /// let other = std::thread::spawn(|| READY.store(true, Ordering::Release));
-    /// let mut backoff = Adaptive::DEFAULT.start();
-    /// while !READY.load(Ordering::Acquire) {
-    ///     backoff.wait();
-    /// }
-    /// other.join().unwrap();
-    /// ```
     #[inline]
     pub fn wait(&mut self) {
         self.wait_at_most_ns(u64::MAX);

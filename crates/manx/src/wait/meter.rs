@@ -9,14 +9,6 @@ use core::time::Duration;
 use platform::clock;
 
 /// How often a wait did what.
-///
-/// ```
-/// use manx::wait::{Policy, Yield};
-///
-/// let mut looks = 0;
-/// let counts = Yield.until(|| { looks += 1; looks == 5 });
-/// assert_eq!((counts.spins, counts.parks, counts.rounds()), (0, 0, 4));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
@@ -96,14 +88,6 @@ pub trait Meter {
 }
 
 /// Measures nothing.
-///
-/// ```
-/// use manx::wait::{Backoff, Spin, Spinner, Untimed};
-///
-/// // The default: no clock is read.
-/// let mut wait: Backoff<Spinner, Untimed> = Spin.start();
-/// wait.wait();
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Untimed;
 
@@ -118,14 +102,6 @@ impl Meter for Untimed {
 }
 
 /// Measures each round by the monotonic clock.
-///
-/// ```
-/// use manx::wait::{Backoff, Spin, Spinner, Timed};
-///
-/// let mut wait: Backoff<Spinner, Timed> = Spin.start().timed();
-/// wait.wait();
-/// assert_eq!(wait.times().sleeping, std::time::Duration::ZERO);
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Timed {
     first_ns: Option<u64>,
