@@ -280,18 +280,6 @@ impl RawRwLock {
     /// Makes the calling thread, which is the upgradable reader, the writer if no other thread
     /// reads. Otherwise it stays the upgradable reader.
     ///
-    /// ```
-    /// use manx::lock::RawRwLock;
-    ///
-    /// static LOCK: RawRwLock = RawRwLock::new();
-    /// assert!(LOCK.try_read_upgradably());
-    /// // SAFETY: this thread is the upgradable reader, and then the writer.
-    /// unsafe {
-    ///     assert!(LOCK.try_upgrade());
-    ///     LOCK.release_write();
-    /// }
-    /// ```
-    ///
     /// # Safety
     /// The calling context is the upgradable reader.
     #[inline]
@@ -366,19 +354,6 @@ impl RawRwLock {
     }
 
     /// Makes the calling thread, which is the writer, a reader: no thread writes in between.
-    ///
-    /// ```
-    /// use manx::lock::RawRwLock;
-    ///
-    /// static LOCK: RawRwLock = RawRwLock::new();
-    /// LOCK.write();
-    /// // SAFETY: this thread writes, and then reads.
-    /// unsafe {
-    ///     LOCK.downgrade();
-    ///     assert!(LOCK.is_held() && !LOCK.is_written());
-    ///     LOCK.release_read();
-    /// }
-    /// ```
     ///
     /// # Safety
     /// The calling context is the writer.

@@ -108,18 +108,6 @@ impl FriendlyPool {
 
     /// As [`FriendlyPool::execute`], but waits for at most `time`.
     ///
-    /// ```
-    /// use manx::pool::FriendlyPool;
-    /// use std::time::Duration;
-    ///
-    /// let pool = FriendlyPool::builder().build()?;
-    /// match pool.execute_timeout(|| println!("in a worker"), Duration::from_millis(10)) {
-    ///     Ok(()) => {}
-    ///     Err(error) => error.into_inner()(), // run it here instead
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// The queue was full all the time, the pool has been shut down, or is another process's.
     pub fn execute_timeout<F: FnOnce() + Send + 'static>(

@@ -57,20 +57,6 @@ pub use error::{MembershipError, RegistryError};
 pub use slots::PLACES;
 
 /// The entry of one member.
-///
-/// ```
-/// use manx::pool::registry::Registry;
-///
-/// # let path = std::env::temp_dir().join(format!("manx-doc-entry-{}", std::process::id()));
-/// let registry = Registry::at(&path)?;
-/// let member = registry.join(2, 4.0)?;
-/// member.set_demand(1.5)?;
-/// let entry = registry.entries()[0];
-/// assert_eq!((entry.weight, entry.cap, entry.demand), (2, 4.0, 1.5));
-/// assert_eq!(entry.process, std::process::id());
-/// # std::fs::remove_file(&path).unwrap();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Entry {

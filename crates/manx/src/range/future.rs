@@ -209,25 +209,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
 
     /// As [`Owner::lock_async`] or [`Owner::lock_shared_async`], as a future with a name.
     ///
-    /// ```
-    /// use manx::range::{Access, RangeLock, Span};
-    /// use std::future::Future;
-    /// use std::pin::pin;
-    /// use std::task::{Context, Waker};
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let reader = table.lock_shared(5..6)?;
-    /// let mut owner = table.owner();
-    /// owner.lock_shared(0..10)?;
-    /// {
-    ///     let mut upgrade = pin!(owner.lock_as_async(Span::new(0, 10)?, Access::Exclusive));
-    ///     assert!(upgrade.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    /// }
-    /// assert_eq!(owner.held().count(), 1, "the wait was cancelled, and what was shared is shared");
-    /// # drop(reader);
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
-    ///
     /// A future that is polled and then forgotten ([`std::mem::forget`]) keeps the ranges of the
     /// owner for ever.
     ///

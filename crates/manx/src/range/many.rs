@@ -127,19 +127,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// As [`RangeLock::lock_many`], alone or together with other holders that share: the access is
     /// a value.
     ///
-    /// ```
-    /// use manx::range::{Access, RangeLock, Span, SpanSet};
-    ///
-    /// let accounts: RangeLock<u32> = RangeLock::new();
-    /// let set = SpanSet::disjoint([Span::point(3), Span::point(7)])?;
-    /// let readers = (
-    ///     accounts.lock_many_as(set.clone(), Access::Shared)?,
-    ///     accounts.lock_many_as(set, Access::Shared)?,
-    /// );
-    /// # drop(readers);
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`RangeLock::lock`].
     pub fn lock_many_as(

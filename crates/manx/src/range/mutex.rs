@@ -103,18 +103,6 @@ impl<T> RangeMutex<T> {
     /// Lends the range. Waits until no other holder has an element of it. A range without elements
     /// is lent at once.
     ///
-    /// ```
-    /// use manx::range::RangeMutex;
-    ///
-    /// let samples = RangeMutex::new(vec![0; 100]);
-    /// std::thread::scope(|scope| {
-    ///     scope.spawn(|| samples.lock(..50).unwrap().fill(1));
-    ///     scope.spawn(|| samples.lock(50..).unwrap().fill(2));
-    /// });
-    /// assert_eq!(samples.lock_shared(..)?.iter().sum::<u32>(), 150);
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`InvalidRange::Outside`] and [`InvalidRange::Inverted`], and as [`RangeLock::lock`].
     pub fn lock(&self, range: impl RangeBounds<usize>) -> Result<SliceGuard<'_, T>, LockError> {

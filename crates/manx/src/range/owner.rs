@@ -94,18 +94,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// Returns the same owner, which holds few ranges from now on. Whenever it holds more than
     /// `limit`, neighbours become one range, with all that lies between them, as far as no other
     /// holder and no waiter is in the way. See [`Owner::escalate`].
-    ///
-    /// ```
-    /// use manx::range::RangeLock;
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let mut owner = table.owner().escalating(2);
-    /// for row in [1, 3, 5] {
-    ///     owner.lock(row..row + 1)?;
-    /// }
-    /// assert_eq!(owner.held().count(), 1);
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
     #[must_use]
     pub fn escalating(mut self, limit: usize) -> Self {
         self.escalation = Escalation::beyond(limit);
@@ -170,18 +158,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     /// As [`Owner::lock`] or [`Owner::lock_shared`]: the access is a value.
-    ///
-    /// ```
-    /// use manx::range::{Access, RangeLock, Span};
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let mut transaction = table.owner();
-    /// for (row, access) in [(3, Access::Shared), (7, Access::Exclusive)] {
-    ///     transaction.lock_as(Span::point(row), access)?;
-    /// }
-    /// assert!(table.try_lock_shared(3..4).is_ok() && table.try_lock_shared(7..8).is_err());
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`Owner::lock`] and [`Owner::lock_shared`].

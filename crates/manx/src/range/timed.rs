@@ -120,22 +120,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Waits for all of the ranges, alone or together with other holders that share, no longer than
     /// `timeout`.
     ///
-    /// ```
-    /// use manx::range::{Access, LockError, RangeLock, Span, SpanSet};
-    /// use std::time::Duration;
-    ///
-    /// let accounts: RangeLock<u32> = RangeLock::new();
-    /// let set = SpanSet::disjoint([Span::point(7), Span::point(3)])?;
-    /// let seven = accounts.lock(7..8)?;
-    /// let late = accounts.lock_many_timeout(set.clone(), Access::Exclusive, Duration::from_millis(1));
-    /// assert_eq!(late.err(), Some(LockError::TimedOut));
-    /// assert!(accounts.try_lock(3..4).is_ok(), "all or none");
-    /// drop(seven);
-    /// let both = accounts.lock_many_timeout(set, Access::Exclusive, Duration::from_secs(1))?;
-    /// # drop(both);
-    /// # Ok::<(), LockError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
     pub fn lock_many_timeout(
@@ -196,19 +180,6 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'_, K, SHARDS, 
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS> {
     /// As [`Owner::lock`], but waits no longer than `timeout`.
-    ///
-    /// ```
-    /// use manx::range::{LockError, RangeLock};
-    /// use std::time::Duration;
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let (mut one, mut other) = (table.owner(), table.owner());
-    /// one.lock_timeout(0..10, Duration::from_secs(1))?;
-    /// other.lock(20..30)?;
-    /// assert_eq!(other.lock_timeout(5..25, Duration::from_millis(1)), Err(LockError::TimedOut));
-    /// assert_eq!(other.held().count(), 1, "it has what it had");
-    /// # Ok::<(), LockError>(())
-    /// ```
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock`]. What was held is held.

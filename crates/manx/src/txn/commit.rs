@@ -20,19 +20,6 @@ use crossbeam_epoch as epoch;
 use std::sync::atomic::Ordering;
 
 /// A transaction that was committed.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// let mut session = store.session()?;
-/// let reads = session.begin(Isolation::Snapshot)?;
-/// assert_eq!(reads.commit()?.id, None);
-/// let mut writes = session.begin(Isolation::Snapshot)?;
-/// writes.put(b"a", b"1")?;
-/// assert!(writes.commit()?.id.is_some());
-/// # Ok::<(), manx::txn::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Committed {
@@ -90,19 +77,6 @@ impl Transaction<'_> {
     /// Commits what it wrote at a timestamp of the caller's: transactions that read at an earlier
     /// timestamp ([`Session::begin_at`](super::Session::begin_at)) do not see it. (All see what
     /// [`Transaction::commit`] committed.)
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// it.commit_at(20)?;
-    /// assert_eq!(session.begin_at(10)?.get(b"key")?, None);
-    /// assert!(session.begin_at(20)?.get(b"key")?.is_some());
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     ///
     /// # Errors
     /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit

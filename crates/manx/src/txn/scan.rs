@@ -10,20 +10,6 @@ use std::vec;
 
 /// An iterator over the entries of a range that a transaction sees: [`Transaction::scan`] makes it.
 /// An item is a key with its value, or the error that ended the scan.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// let mut session = store.session()?;
-/// let mut transaction = session.begin(Isolation::Snapshot)?;
-/// for key in [b"a", b"b", b"c"] {
-///     transaction.put(key, b"1")?;
-/// }
-/// let last = transaction.scan("a"..).rev().next().transpose()?;
-/// assert_eq!(last.map(|(key, _)| key.to_vec()), Some(b"c".to_vec()));
-/// # Ok::<(), manx::txn::Error>(())
-/// ```
 pub struct Scan<'t, 's> {
     transaction: &'t mut Transaction<'s>,
     from: Bound<Vec<u8>>,

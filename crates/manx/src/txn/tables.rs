@@ -238,18 +238,6 @@ impl Tables {
     /// several transactions, which is completed when the store is opened again after a crash. What
     /// other threads still write with a handle of the table is lost.
     ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store, Tables};
-    ///
-    /// let tables = Tables::open(Store::in_memory(Options::default()))?;
-    /// let old = tables.create("users")?;
-    /// tables.store().run(Isolation::Snapshot, |it| old.put(it, b"7", b"Ada"))?;
-    /// tables.remove("users")?;
-    /// let new = tables.create("users")?;
-    /// assert_eq!(tables.store().run(Isolation::Snapshot, |it| new.get(it, b"7"))?, None);
-    /// # Ok::<(), manx::txn::TablesError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`TablesError::Missing`], and those of the store.
     pub fn remove(&self, name: &str) -> Result<(), TablesError> {

@@ -195,19 +195,6 @@ impl<'s> Transaction<'s> {
 
     /// The key has no value from now on. Returns whether it had one.
     ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| {
-    ///     it.put(b"key", b"value")?;
-    ///     assert!(it.delete(b"key")?);
-    ///     assert!(!it.delete(b"key")?);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {

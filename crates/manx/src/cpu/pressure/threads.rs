@@ -12,18 +12,6 @@ use std::ffi::CString;
 use std::path::Path;
 
 /// The times of the threads that a process had at one moment.
-///
-/// ```
-/// use manx::cpu::PressureWatch;
-///
-/// let mut watch = PressureWatch::new();
-/// let before = watch.read();
-/// // … a while later:
-/// let after = watch.read();
-/// if let (Some(before), Some(after)) = (before.threads, after.threads) {
-///     println!("waited for CPUs: {:?}", after.since(&before).wait_time);
-/// }
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadsTimes {
     /// By thread number, in rising order.

@@ -31,17 +31,6 @@ impl Folder {
     /// Makes a folder if it is not there, and the folders that it is in; and makes their names
     /// durable.
     ///
-    /// ```
-    /// use manx::txn::durable::{Durable, DurableOptions, Folder};
-    ///
-    /// let temporary = tempfile::tempdir()?;
-    /// let folder = temporary.path().join("of/my/store");
-    /// Folder::make(&folder)?;
-    /// Durable::open(&folder, DurableOptions::default())?;
-    /// Folder::make(&folder)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// It cannot be made, or something else is in its place.
     pub fn make(path: &Path) -> io::Result<()> {
