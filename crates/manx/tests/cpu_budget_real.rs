@@ -27,7 +27,6 @@ fn child() {
             "now" => CpuBudget::now().why(),
             "watch" => watch.cpus().to_string(),
             "why" => watch.budget().why(),
-            "usage" => format!("{:?}", watch.group_usage()),
             "throttled" => format!("{:?}", watch.throttled()),
             "one CPU" => platform::cpu::restrict(1).to_string(),
             "burn" => {
@@ -141,7 +140,7 @@ fn a_watch_sees_quotas_moves_and_groups_that_are_removed() {
 }
 
 #[test]
-fn usage_of_a_group_is_measured_if_both_hierarchies_agree() {
+fn throttling_of_a_group_is_counted() {
     let Some(group) = Group::or_skip("cpu") else { return };
     let mut child = Asked::new();
     child.ask("now");
@@ -158,9 +157,6 @@ fn usage_of_a_group_is_measured_if_both_hierarchies_agree() {
         }
         is_throttled
     });
-    // Under cgroup v1 it is in another group of `cpuacct`, unless the two are mounted together.
-    let usage = child.ask("usage");
-    assert!(usage == "None" || usage.starts_with("Some("), "{usage}");
     drop(child);
 }
 

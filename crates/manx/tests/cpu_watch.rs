@@ -5,7 +5,6 @@
 mod tree;
 
 use manx::cpu::{BudgetWatch, Quota, Throttled};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tree::Tree;
 
@@ -121,8 +120,8 @@ fn throttled(periods: u64, throttled: u64, time: Duration) -> Throttled {
 }
 
 #[test]
-fn usage_and_throttling_of_a_group_are_read_where_the_kernel_writes_them() {
-    let (used_a, throttled_a) = (Duration::from_millis(7), throttled(9, 4, Duration::from_millis(5)));
+fn throttling_of_a_group_is_read_where_the_kernel_writes_it() {
+    let throttled_a = throttled(9, 4, Duration::from_millis(5));
     // The group with the least quota is `/a`.
     let tree = unified()
         .file(
@@ -131,27 +130,16 @@ fn usage_and_throttling_of_a_group_are_read_where_the_kernel_writes_them() {
         )
         .file("/sys/fs/cgroup/a/b/cpu.stat", "usage_usec 1\nnr_periods 1\nnr_throttled 1\nthrottled_usec 1");
     let mut watch = BudgetWatch::detect(tree.root());
-    assert_eq!((watch.group_usage(), watch.throttled()), (Some(used_a), Some(throttled_a)));
+    assert_eq!(watch.throttled(), Some(throttled_a));
     // Now it is `/a/b`.
     let _tree = tree.file("/sys/fs/cgroup/a/b/cpu.max", "100000 100000");
     assert_eq!(watch.cpus(), 1.0);
-    let (used_b, throttled_b) = (Duration::from_micros(1), throttled(1, 1, Duration::from_micros(1)));
-    assert_eq!((watch.group_usage(), watch.throttled()), (Some(used_b), Some(throttled_b)));
+    assert_eq!(watch.throttled(), Some(throttled(1, 1, Duration::from_micros(1))));
 
     let tree = version_1()
-        .file("/sys/fs/cgroup/cpu/a/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 5000000")
-        .file("/sys/fs/cgroup/cpuacct/a/cpuacct.usage", "7000000");
+        .file("/sys/fs/cgroup/cpu/a/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 5000000");
     let mut watch = BudgetWatch::detect(tree.root());
-    assert_eq!((watch.group_usage(), watch.throttled()), (Some(used_a), Some(throttled_a)));
-}
-
-#[test]
-fn usage_is_unknown_if_cpuacct_has_another_group() {
-    let tree = version_1()
-        .file("/proc/self/cgroup", "2:cpuacct:/x\n1:cpu:/a/b\n")
-        .file("/sys/fs/cgroup/cpuacct/x/cpuacct.usage", "7000000");
-    let mut watch = BudgetWatch::detect(tree.root());
-    assert_eq!((watch.cpus(), watch.group_usage(), watch.throttled()), (2.0, None, None));
+    assert_eq!(watch.throttled(), Some(throttled_a));
 }
 
 #[test]
@@ -159,7 +147,7 @@ fn without_a_quota_there_is_no_group_to_measure() {
     let tree = Tree::new().online("0-3");
     let mut watch = BudgetWatch::detect(tree.root());
     assert_eq!((watch.cpus(), watch.quota()), (4.0, None));
-    assert_eq!((watch.group_usage(), watch.throttled()), (None, None));
+    assert_eq!(watch.throttled(), None);
 }
 
 #[test]
@@ -178,31 +166,6 @@ fn a_change_is_announced_once() {
     let _tree = tree.file("/sys/fs/cgroup/a/cpu.max", "100000 100000");
     assert_eq!(watch.changed(), None);
     assert_eq!(watch.version(), 3);
-}
-
-#[test]
-fn a_thread_announces_changes_until_it_is_dropped() {
-    let tree = unified();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let list = Arc::clone(&seen);
-    let background = BudgetWatch::detect(tree.root())
-        .in_background(Duration::from_millis(1), move |budget| {
-            list.lock().expect("a list").push(budget.cpus())
-        })
-        .expect("a thread");
-    let tree = tree.file("/sys/fs/cgroup/a/b/cpu.max", "100000 100000");
-    testing::until("the news", || seen.lock().expect("a list").last() == Some(&1.0));
-    drop(background);
-    // The thread and what it held are gone.
-    assert_eq!(Arc::strong_count(&seen), 1);
-    drop(tree);
-}
-
-#[test]
-fn a_thread_that_is_to_ask_rarely_ends_at_once() {
-    let watch = BudgetWatch::new();
-    let background = watch.in_background(Duration::MAX, |_| {}).expect("a thread");
-    drop(background);
 }
 
 #[test]
@@ -247,14 +210,11 @@ fn a_forks_child_looks_for_its_own_groups() {
     let tree = unified().file("/sys/fs/cgroup/c/cpu.max", "300000 100000");
     let mut watch = BudgetWatch::detect(tree.root());
     assert_eq!(watch.cpus(), 2.0);
-    let background = BudgetWatch::detect(tree.root()).in_background(Duration::from_secs(600), |_| {});
     // SAFETY: the child uses what it has, and ends without returning.
     let child = unsafe { libc::fork() };
     if child == 0 {
         std::fs::write(tree.root().join("proc/self/cgroup"), "0::/c\n").expect("written");
         let found = watch.cpus();
-        // There is no thread to wait for.
-        drop(background);
         // SAFETY: ends the child.
         unsafe { libc::_exit(i32::from(found != 3.0)) };
     }

@@ -14,27 +14,8 @@ use std::thread;
 use std::time::Duration;
 use texts::{get, keys, put, stores};
 
-use Isolation::{ReadCommitted, ReadUncommitted, Serializable, Snapshot};
+use Isolation::{ReadCommitted, Serializable, Snapshot};
 use testing::until;
-
-#[test]
-fn changes_that_are_rolled_back_were_never_there() {
-    for store in stores(Options::default) {
-        put(&store, "a", "1");
-        let (mut one, mut two) = (store.session().unwrap(), store.session().unwrap());
-        let mut writer = one.begin(Snapshot).unwrap();
-        writer.put(b"a", b"2").unwrap();
-        writer.put(b"a", b"3").unwrap();
-        writer.put(b"b", b"2").unwrap();
-        assert!(writer.delete(b"a").unwrap() && !writer.delete(b"a").unwrap());
-        assert_eq!((get(&mut writer, "a"), get(&mut writer, "b")), (None, Some("2".into())));
-        assert_eq!(keys(&mut writer), ["b"]);
-        drop(writer);
-        let mut reader = two.begin(ReadUncommitted).unwrap();
-        assert_eq!((get(&mut reader, "a"), get(&mut reader, "b")), (Some("1".into()), None));
-        assert_eq!(keys(&mut reader), ["a"]);
-    }
-}
 
 #[test]
 fn a_forgotten_transaction_is_rolled_back_when_its_session_goes_on() {
@@ -68,32 +49,6 @@ fn a_forgotten_transaction_is_rolled_back_when_its_session_goes_on() {
         drop(one);
         assert_eq!(get(&mut two.begin(Snapshot).unwrap(), "a").as_deref(), Some("1"));
         put(&store, "a", "3");
-    }
-}
-
-#[test]
-fn each_level_sees_what_it_says() {
-    for store in stores(Options::default) {
-        put(&store, "a", "old");
-        let mut sessions: Vec<_> = (0..4).map(|_| store.session().unwrap()).collect();
-        let [writer, uncommitted, committed, snapshot] = &mut sessions[..] else { unreachable!("four") };
-        let mut uncommitted = uncommitted.begin(ReadUncommitted).unwrap();
-        let mut committed = committed.begin(ReadCommitted).unwrap();
-        let mut snapshot = snapshot.begin(Snapshot).unwrap();
-        let mut writer = writer.begin(Snapshot).unwrap();
-        writer.put(b"a", b"new").unwrap();
-        let seen = |it: &mut Transaction<'_>| get(it, "a").expect("there");
-        assert_eq!(
-            [seen(&mut uncommitted), seen(&mut committed), seen(&mut snapshot)],
-            ["new", "old", "old"]
-        );
-        assert!(writer.commit().unwrap().id.is_some());
-        assert_eq!(
-            [seen(&mut uncommitted), seen(&mut committed), seen(&mut snapshot)],
-            ["new", "new", "old"]
-        );
-        let mut own = store.session().unwrap();
-        assert_eq!(seen(&mut own.begin(Snapshot).unwrap()), "new");
     }
 }
 

@@ -135,21 +135,6 @@ fn after_an_answer_that_failed_no_transaction_succeeds_that_has_seen_it() {
     assert_eq!(store.run(Snapshot, |it| it.get(b"none")), Ok(None), "what is not concerned is read");
 }
 
-#[test]
-fn a_transaction_may_depend_on_all_that_was_committed() {
-    let (store, data) = setting();
-    let place = put(&mut store.session().unwrap(), Snapshot, b"a", b"1");
-    let mut session = store.session().unwrap();
-    let mut depends = || {
-        let mut it = session.begin(Snapshot).unwrap();
-        it.depend_on_all();
-        it.commit_early().unwrap().place
-    };
-    assert_eq!(depends(), place);
-    data.disk(|disk| disk.durable = place);
-    assert_eq!(depends(), 0);
-}
-
 /// It would get a time-out.
 #[test]
 fn locks_are_released_before_the_disk_answers() {

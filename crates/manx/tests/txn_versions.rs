@@ -122,29 +122,6 @@ fn values_that_no_transaction_can_see_are_freed_on_the_way_and_all_at_the_end() 
     assert_eq!(values.iter().filter(|value| value.strong_count() > 0).count(), 0, "something is never freed");
 }
 
-#[test]
-fn a_reader_at_a_timestamp_sees_what_was_then() {
-    for store in stores(Options::default) {
-        let mut writer = store.session().unwrap();
-        for timestamp in [10, 20, 30] {
-            let mut it = writer.begin(Snapshot).unwrap();
-            it.put(b"a", timestamp.to_string().as_bytes()).unwrap();
-            it.commit_at(timestamp).unwrap();
-        }
-        let mut session = store.session().unwrap();
-        for (asked, seen) in [(9, None), (10, Some("10")), (25, Some("20")), (99, Some("30"))] {
-            assert_eq!(get(&mut session.begin_at(asked).unwrap(), "a").as_deref(), seen);
-        }
-        let mut late = session.begin_at(15).unwrap();
-        assert!(matches!(late.put(b"a", b"1"), Err(Error::Conflict { .. })), "somebody wrote it later");
-        drop(late);
-        store.set_oldest_timestamp(20);
-        assert_eq!(session.begin_at(19).map(drop), Err(Error::TooOld { asked: 19, oldest: 20 }));
-        let it = session.begin(Snapshot).unwrap();
-        assert_eq!(it.commit_at(20), Err(Error::BadTimestamp { asked: 20, above: 20 }));
-    }
-}
-
 /// Also when everything is over for all transactions, and hundreds of other keys were cleaned.
 #[test]
 fn what_a_timestamp_may_still_show_is_kept_however_much_is_cleaned() {
@@ -416,26 +393,6 @@ fn a_scan_of_much_that_is_here_and_below_is_whole() {
         let back: Vec<_> = it.scan::<[u8], _>(..).rev().map(|entry| entry.unwrap().0).collect();
         assert!(back.iter().rev().map(|key| &key[..]).eq(expected.iter().map(|key| key.as_bytes())));
         assert_eq!(it.scan("k0100"..="k0101").count(), 1);
-    }
-}
-
-#[test]
-fn a_key_is_committed_at_growing_timestamps() {
-    for store in stores(Options::default) {
-        let mut session = store.session().unwrap();
-        let mut commit_at = |key: &[u8], timestamp: u64| {
-            let mut it = session.begin(Snapshot).unwrap();
-            it.put(key, timestamp.to_string().as_bytes()).unwrap();
-            it.commit_at(timestamp).map(drop)
-        };
-        commit_at(b"a", 20).unwrap();
-        for asked in [10, 20] {
-            assert_eq!(commit_at(b"a", asked), Err(Error::BadTimestamp { asked, above: 20 }));
-        }
-        commit_at(b"b", 10).expect("another key");
-        commit_at(b"a", 21).unwrap();
-        let mut session = store.session().unwrap();
-        assert_eq!(get(&mut session.begin_at(20).unwrap(), "a").as_deref(), Some("20"));
     }
 }
 

@@ -21,7 +21,6 @@
 //! | `open.rs` | a file that stays open |
 //! | `open_group.rs` | those of a group |
 //! | `watch.rs` | the same again and again, from open files |
-//! | `background.rs` | a thread that does so |
 //! | `process.rs` | the groups of another process |
 //!
 //! 1. A limit that cannot be read is left out, and [`CpuBudget::warnings`] says so. Nothing fails:
@@ -31,7 +30,6 @@
 //!    affinity, quota from the own group upwards.
 //! 3. A weight is never a limit.
 
-mod background;
 mod files;
 mod groups;
 mod layout;
@@ -47,7 +45,6 @@ mod search;
 mod sources;
 mod watch;
 
-pub use background::BackgroundWatch;
 pub use groups::Group;
 pub use limit::{Limit, LimitKind};
 #[doc(hidden)]
@@ -89,14 +86,6 @@ impl CpuBudget {
     /// Nothing that the kernel hides or garbles makes this fail: it is left out, and
     /// [`CpuBudget::warnings`] says so. It opens a dozen files (some 0.1 ms); a program that asks
     /// again and again has a [`BudgetWatch`].
-    ///
-    /// ```
-    /// use manx::cpu::{CpuBudget, Rounding};
-    ///
-    /// let budget = CpuBudget::now();
-    /// println!("{}, so {} threads", budget.why(), budget.count(Rounding::Floor));
-    /// assert!(budget.cpus() > 0.0);
-    /// ```
     pub fn now() -> CpuBudget {
         CpuBudget::detect("/".as_ref(), Some(&CpuSet::of_this_thread()))
     }
@@ -204,15 +193,6 @@ impl CpuBudget {
     }
 
     /// The machine's CPUs that are online, allowed or not; `None` if the kernel does not tell.
-    ///
-    /// ```
-    /// use manx::cpu::CpuBudget;
-    ///
-    /// let budget = CpuBudget::now();
-    /// if let Some(online) = budget.online() {
-    ///     println!("{} of {} CPUs", budget.cpus(), online.len());
-    /// }
-    /// ```
     pub fn online(&self) -> Option<&CpuSet> {
         self.limits.iter().find_map(|limit| match &limit.kind {
             LimitKind::Online { cpus } => Some(&**cpus),

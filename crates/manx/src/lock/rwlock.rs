@@ -213,16 +213,6 @@ impl RawRwLock {
 
     /// Waits until it is a reader.
     ///
-    /// ```
-    /// use manx::lock::RawRwLock;
-    ///
-    /// static LOCK: RawRwLock = RawRwLock::new();
-    /// LOCK.read();
-    /// assert!(LOCK.is_held() && !LOCK.is_written());
-    /// // SAFETY: this thread reads.
-    /// unsafe { LOCK.release_read() };
-    /// ```
-    ///
     /// # Panics
     /// If there are 2²¹ readers, as when guards are forgotten in a loop.
     #[inline]
@@ -233,16 +223,6 @@ impl RawRwLock {
     }
 
     /// Waits until it is the writer.
-    ///
-    /// ```
-    /// use manx::lock::RawRwLock;
-    ///
-    /// static LOCK: RawRwLock = RawRwLock::new();
-    /// LOCK.write();
-    /// assert!(LOCK.is_written());
-    /// // SAFETY: this thread writes.
-    /// unsafe { LOCK.release_write() };
-    /// ```
     #[inline]
     pub fn write(&self) {
         if !self.try_write() {
@@ -300,18 +280,6 @@ impl RawRwLock {
     /// Makes the calling thread, which is the upgradable reader, the writer if no other thread
     /// reads. Otherwise it stays the upgradable reader.
     ///
-    /// ```
-    /// use manx::lock::RawRwLock;
-    ///
-    /// static LOCK: RawRwLock = RawRwLock::new();
-    /// assert!(LOCK.try_read_upgradably());
-    /// // SAFETY: this thread is the upgradable reader, and then the writer.
-    /// unsafe {
-    ///     assert!(LOCK.try_upgrade());
-    ///     LOCK.release_write();
-    /// }
-    /// ```
-    ///
     /// # Safety
     /// The calling context is the upgradable reader.
     #[inline]
@@ -334,19 +302,6 @@ impl RawRwLock {
     }
 
     /// Ends the upgradable reader's stay, and returns whether a thread was woken.
-    ///
-    /// ```
-    /// use manx::lock::RawRwLock;
-    ///
-    /// static LOCK: RawRwLock = RawRwLock::new();
-    /// assert!(LOCK.try_read_upgradably());
-    /// assert!(LOCK.try_read(), "beside readers, but only one of its kind");
-    /// // SAFETY: this thread is both.
-    /// unsafe {
-    ///     LOCK.release_read();
-    ///     LOCK.release_upgradable();
-    /// }
-    /// ```
     ///
     /// # Safety
     /// The calling context is the upgradable reader.
@@ -399,19 +354,6 @@ impl RawRwLock {
     }
 
     /// Makes the calling thread, which is the writer, a reader: no thread writes in between.
-    ///
-    /// ```
-    /// use manx::lock::RawRwLock;
-    ///
-    /// static LOCK: RawRwLock = RawRwLock::new();
-    /// LOCK.write();
-    /// // SAFETY: this thread writes, and then reads.
-    /// unsafe {
-    ///     LOCK.downgrade();
-    ///     assert!(LOCK.is_held() && !LOCK.is_written());
-    ///     LOCK.release_read();
-    /// }
-    /// ```
     ///
     /// # Safety
     /// The calling context is the writer.

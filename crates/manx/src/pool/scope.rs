@@ -106,23 +106,6 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// Spawns a task, which a worker runs before the scope ends. A task may spawn further tasks.
-    ///
-    /// ```
-    /// use std::sync::atomic::{AtomicU32, Ordering};
-    ///
-    /// let pool = manx::pool::FriendlyPool::builder().build()?;
-    /// let done = AtomicU32::new(0);
-    /// pool.scope(|scope| {
-    ///     scope.spawn(|| {
-    ///         scope.spawn(|| {
-    ///             done.fetch_add(1, Ordering::Relaxed);
-    ///         });
-    ///         done.fetch_add(1, Ordering::Relaxed);
-    ///     });
-    /// });
-    /// assert_eq!(done.into_inner(), 2);
-    /// # Ok::<(), manx::pool::BuildError>(())
-    /// ```
     pub fn spawn(&'scope self, task: impl FnOnce() + Send + 'scope) {
         // Relaxed: the closure or task that spawns is counted itself, so this is not 0.
         self.tasks.pending.fetch_add(1, Ordering::Relaxed);

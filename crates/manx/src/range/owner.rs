@@ -77,17 +77,6 @@ impl Escalation {
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// An owner that holds nothing yet.
-    ///
-    /// ```
-    /// let table: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
-    /// let mut transaction = table.owner();
-    /// transaction.lock(0..10)?;
-    /// transaction.lock_shared(20..30)?;
-    /// assert_eq!(transaction.held().count(), 2);
-    /// transaction.release_all();
-    /// assert!(table.try_lock(..).is_ok());
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
     pub fn owner(&self) -> Owner<'_, K, SHARDS, SLOTS> {
         // Relaxed: the numbers only have to differ.
         let number = OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -105,18 +94,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     /// Returns the same owner, which holds few ranges from now on. Whenever it holds more than
     /// `limit`, neighbours become one range, with all that lies between them, as far as no other
     /// holder and no waiter is in the way. See [`Owner::escalate`].
-    ///
-    /// ```
-    /// use manx::range::RangeLock;
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let mut owner = table.owner().escalating(2);
-    /// for row in [1, 3, 5] {
-    ///     owner.lock(row..row + 1)?;
-    /// }
-    /// assert_eq!(owner.held().count(), 1);
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
     #[must_use]
     pub fn escalating(mut self, limit: usize) -> Self {
         self.escalation = Escalation::beyond(limit);
@@ -125,14 +102,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
 
     /// Sets the number by which a [`Deadlock`](super::Deadlock) names this owner. The number means
     /// something to the user, such as a transaction's id; 0 is none.
-    ///
-    /// ```
-    /// use manx::range::RangeLock;
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let mut transaction = table.owner();
-    /// transaction.set_tag(17);
-    /// ```
     pub fn set_tag(&mut self, tag: u64) {
         self.tag = tag;
     }
@@ -143,17 +112,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     /// Takes the range. Waits until no other holder has a key of it.
-    ///
-    /// ```
-    /// let table: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
-    /// let mut transaction = table.owner();
-    /// transaction.lock_shared(0..10)?;
-    /// // What it holds itself is not in its way.
-    /// transaction.lock(5..6)?;
-    /// assert!(table.try_lock_shared(5..6).is_err());
-    /// # drop(transaction);
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
     ///
     /// # Errors
     /// [`LockError::UpgradeDeadlock`] if the owner shares some of the range, and so does another
@@ -200,18 +158,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     /// As [`Owner::lock`] or [`Owner::lock_shared`]: the access is a value.
-    ///
-    /// ```
-    /// use manx::range::{Access, RangeLock, Span};
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let mut transaction = table.owner();
-    /// for (row, access) in [(3, Access::Shared), (7, Access::Exclusive)] {
-    ///     transaction.lock_as(Span::point(row), access)?;
-    /// }
-    /// assert!(table.try_lock_shared(3..4).is_ok() && table.try_lock_shared(7..8).is_err());
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`Owner::lock`] and [`Owner::lock_shared`].
@@ -336,17 +282,6 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     /// Gives back everything.
-    ///
-    /// ```
-    /// use manx::range::RangeLock;
-    ///
-    /// let table: RangeLock<u64> = RangeLock::new();
-    /// let mut owner = table.owner();
-    /// owner.lock(0..10)?;
-    /// owner.release_all();
-    /// assert!(table.try_lock(0..10).is_ok());
-    /// # Ok::<(), manx::range::LockError>(())
-    /// ```
     pub fn release_all(&mut self) {
         // The last range first, so that a waiter for several of them meets them in the order of
         // locking.

@@ -20,19 +20,6 @@ use crossbeam_epoch as epoch;
 use std::sync::atomic::Ordering;
 
 /// A transaction that was committed.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// let mut session = store.session()?;
-/// let reads = session.begin(Isolation::Snapshot)?;
-/// assert_eq!(reads.commit()?.id, None);
-/// let mut writes = session.begin(Isolation::Snapshot)?;
-/// writes.put(b"a", b"1")?;
-/// assert!(writes.commit()?.id.is_some());
-/// # Ok::<(), manx::txn::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Committed {
@@ -44,42 +31,11 @@ pub struct Committed {
 }
 
 impl Transaction<'_> {
-    /// It depends on all that was committed until now, as if it had read it: it succeeds when that
-    /// is durable. For a caller that counts what others have committed, in its own memory.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| {
-    ///     it.depend_on_all();
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    pub fn depend_on_all(&mut self) {
-        if let Some(data) = &self.inner.versions.table.data {
-            self.work.reads.depend_on(data.newest());
-        }
-    }
-
     /// Commits what it wrote. If the data component is durable, so is what was committed, when this
     /// returns; and so is all that the transaction has read, also if it has written nothing.
     ///
     /// Other transactions see it a little earlier. So they need not wait for the disk to write the
     /// same keys, and succeed only after it.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// let committed = it.commit()?;
-    /// println!("transaction {:?}", committed.id);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     ///
     /// # Errors
     /// What failed before, if something did: it is rolled back. [`Error::Data`], which says whether
@@ -122,19 +78,6 @@ impl Transaction<'_> {
     /// timestamp ([`Session::begin_at`](super::Session::begin_at)) do not see it. (All see what
     /// [`Transaction::commit`] committed.)
     ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// it.commit_at(20)?;
-    /// assert_eq!(session.begin_at(10)?.get(b"key")?, None);
-    /// assert!(session.begin_at(20)?.get(b"key")?.is_some());
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// [`Error::BadTimestamp`] if it is not above the oldest timestamp, or that of the last commit
     /// of one of its keys; and as [`Transaction::commit`].
@@ -149,18 +92,6 @@ impl Transaction<'_> {
     }
 
     /// Takes back what it wrote. So does dropping it.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// it.rollback();
-    /// assert_eq!(session.begin(Isolation::Snapshot)?.get(b"key")?, None);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     pub fn rollback(self) {}
 
     fn finish(mut self, timestamp: u64) -> Result<Committed, Error> {

@@ -7,7 +7,6 @@
 
 use super::coordinator::Unsettled;
 use super::data::{Batch, Bounds, Change, Data, DataError, Entry, Limits, Recovered, Value};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See [the module](self).
 pub(super) struct Component {
@@ -16,8 +15,6 @@ pub(super) struct Component {
     limits: Limits,
     sync: bool,
     unsettled: Unsettled,
-    /// The last place that was given.
-    newest: AtomicU64,
 }
 
 impl Component {
@@ -25,8 +22,8 @@ impl Component {
     pub(super) fn open(data: Box<dyn Data>, sync: bool) -> Result<(Component, Recovered), DataError> {
         let recovered = data.recover()?;
         let limits = data.limits();
-        let (epoch, unsettled, newest) = (recovered.epoch, Unsettled::default(), AtomicU64::new(0));
-        Ok((Component { data, epoch, limits, sync, unsettled, newest }, recovered))
+        let (epoch, unsettled) = (recovered.epoch, Unsettled::default());
+        Ok((Component { data, epoch, limits, sync, unsettled }, recovered))
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Value>, DataError> {
@@ -76,8 +73,6 @@ impl Component {
         }
         let (epoch, sync) = (self.epoch, self.sync);
         let place = self.data.append(Batch { epoch, id, timestamp, oldest_timestamp, changes, sync })?;
-        // Release: a thread that knows of the commit in any way finds its place here.
-        self.newest.fetch_max(place, Ordering::Release);
         let durable = self.data.durable();
         if place > durable {
             self.unsettled.add(id, place);
@@ -100,13 +95,6 @@ impl Component {
     pub(super) fn place_of(&self, id: u64) -> u64 {
         let place = self.unsettled.place_of(id);
         if place > 0 && place <= self.data.durable() { 0 } else { place }
-    }
-
-    /// The place that a transaction has to wait for that knows of all that was committed so far.
-    pub(super) fn newest(&self) -> u64 {
-        // Acquire: see `append`.
-        let place = self.newest.load(Ordering::Acquire);
-        if place <= self.data.durable() { 0 } else { place }
     }
 
     /// What transactions below this id wrote is settled, if they are over.

@@ -6,18 +6,6 @@ use std::fmt;
 use std::time::Duration;
 
 /// Why a transaction could not go on.
-///
-/// ```
-/// use manx::txn::{Error, Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// let (mut one, mut other) = (store.session()?, store.session()?);
-/// let mut first = one.begin(Isolation::Snapshot)?;
-/// let mut second = other.begin(Isolation::Snapshot)?;
-/// first.put(b"a", b"1")?;
-/// assert!(matches!(second.put(b"a", b"2"), Err(Error::Conflict { .. })));
-/// # Ok::<(), Error>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

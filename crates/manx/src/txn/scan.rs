@@ -10,20 +10,6 @@ use std::vec;
 
 /// An iterator over the entries of a range that a transaction sees: [`Transaction::scan`] makes it.
 /// An item is a key with its value, or the error that ended the scan.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// let mut session = store.session()?;
-/// let mut transaction = session.begin(Isolation::Snapshot)?;
-/// for key in [b"a", b"b", b"c"] {
-///     transaction.put(key, b"1")?;
-/// }
-/// let last = transaction.scan("a"..).rev().next().transpose()?;
-/// assert_eq!(last.map(|(key, _)| key.to_vec()), Some(b"c".to_vec()));
-/// # Ok::<(), manx::txn::Error>(())
-/// ```
 pub struct Scan<'t, 's> {
     transaction: &'t mut Transaction<'s>,
     from: Bound<Vec<u8>>,
@@ -105,19 +91,6 @@ impl Scan<'_, '_> {
     }
 
     /// No more than this number of entries: then no further ones are looked for.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// for key in ["a", "b", "c"] {
-    ///     it.put(key.as_bytes(), b"1")?;
-    /// }
-    /// assert_eq!(it.scan("b"..).limit(1).count(), 1);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     #[must_use]
     pub fn limit(mut self, entries: usize) -> Self {
         self.left = entries;

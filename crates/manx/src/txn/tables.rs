@@ -181,15 +181,6 @@ impl Tables {
 
     /// Makes a table, which is empty.
     ///
-    /// ```
-    /// use manx::txn::{Options, Store, Tables, TablesError};
-    ///
-    /// let tables = Tables::open(Store::in_memory(Options::default()))?;
-    /// tables.create("users")?;
-    /// assert_eq!(tables.create("users").err(), Some(TablesError::Exists { name: "users".into() }));
-    /// # Ok::<(), TablesError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`TablesError::Exists`], [`TablesError::NoIds`], and those of the store.
     pub fn create(&self, name: &str) -> Result<Table, TablesError> {
@@ -246,18 +237,6 @@ impl Tables {
     /// Removes a table with all its entries. The name is gone at once; the entries then go in
     /// several transactions, which is completed when the store is opened again after a crash. What
     /// other threads still write with a handle of the table is lost.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store, Tables};
-    ///
-    /// let tables = Tables::open(Store::in_memory(Options::default()))?;
-    /// let old = tables.create("users")?;
-    /// tables.store().run(Isolation::Snapshot, |it| old.put(it, b"7", b"Ada"))?;
-    /// tables.remove("users")?;
-    /// let new = tables.create("users")?;
-    /// assert_eq!(tables.store().run(Isolation::Snapshot, |it| new.get(it, b"7"))?, None);
-    /// # Ok::<(), manx::txn::TablesError>(())
-    /// ```
     ///
     /// # Errors
     /// [`TablesError::Missing`], and those of the store.
@@ -321,19 +300,6 @@ impl Tables {
 
 /// A table: [`Tables`] gives them. Its operations are those of [`Transaction`], with keys of its
 /// own.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store, Tables};
-///
-/// let tables = Tables::open(Store::in_memory(Options::default()))?;
-/// let users = tables.create("users")?;
-/// tables.store().run(Isolation::Snapshot, |it| {
-///     users.put(it, b"7", b"Ada")?;
-///     assert_eq!(users.get(it, b"7")?.as_deref(), Some(&b"Ada"[..]));
-///     users.delete(it, b"7")
-/// })?;
-/// # Ok::<(), manx::txn::TablesError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
     id: [u8; ID_BYTES],
@@ -486,12 +452,6 @@ impl Table {
 }
 
 /// What a table has: [`Table::stats`] counts it.
-///
-/// ```
-/// use manx::txn::TableStats;
-///
-/// assert_eq!(TableStats::default(), TableStats { entries: 0, key_bytes: 0, value_bytes: 0 });
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
     /// The number of entries.

@@ -1,8 +1,9 @@
 //! One wait, from its first round to its end; and what a policy must bring to be waited by.
 //!
 //! A policy is shared and outlives its waits ([`Policy`]). A wait is private to a thread and short
-//! ([`Waiter`], inside a [`Backoff`]). The engine here counts and measures, and does not know which
-//! policy it runs.
+//! ([`Waiter`], inside a [`Backoff`]). The engine here counts, and does not know which policy it
+//! runs. Counting is an addition in a local variable, which the compiler drops where no code reads
+//! it.
 //!
 //! Invariants:
 //! 1. Nothing happens before the first [`Backoff::wait`]: a wait whose condition is already true
@@ -10,7 +11,7 @@
 //! 2. Every round ends by itself, or by the signal that its policy promises. So the caller always
 //!    looks again.
 
-use super::{Action, Counts, Meter, Timed, Times, Untimed};
+use super::Action;
 use core::time::Duration;
 use platform::clock::{self, duration_ns};
 
@@ -105,6 +106,37 @@ pub trait Policy {
     }
 }
 
+/// How often a wait did what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Rounds that paused or looked again at once.
+    pub spins: u64,
+    /// Rounds that gave way to others.
+    pub yields: u64,
+    /// Rounds that slept for a time.
+    pub sleeps: u64,
+    /// Rounds that slept until a signal.
+    pub parks: u64,
+}
+
+impl Counts {
+    /// Returns the number of all rounds.
+    pub const fn rounds(&self) -> u64 {
+        self.spins + self.yields + self.sleeps + self.parks
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, action: Action) {
+        match action {
+            Action::Spin => self.spins += 1,
+            Action::Yield => self.yields += 1,
+            Action::Sleep(_) => self.sleeps += 1,
+            Action::Park => self.parks += 1,
+        }
+    }
+}
+
 /// A wait in progress: call [`Backoff::wait`] whenever it is not yet time.
 ///
 /// ```
@@ -119,51 +151,19 @@ pub trait Policy {
 /// ```
 #[derive(Debug)]
 #[must_use = "a wait happens only in `wait`"]
-pub struct Backoff<W, M = Untimed> {
+pub struct Backoff<W> {
     waiter: W,
     counts: Counts,
-    meter: M,
 }
 
 impl<W: Waiter> Backoff<W> {
     /// A wait by this waiter. Policies call it.
     #[inline]
     pub(super) const fn new(waiter: W) -> Self {
-        Backoff { waiter, counts: Counts { spins: 0, yields: 0, sleeps: 0, parks: 0 }, meter: Untimed }
+        Backoff { waiter, counts: Counts { spins: 0, yields: 0, sleeps: 0, parks: 0 } }
     }
 
-    /// Measures the wait from now on: [`Backoff::times`] tells for how long it did what.
-    ///
-    /// ```
-    /// use manx::wait::FixedSleep;
-    /// use std::time::Duration;
-    ///
-    /// let time = Duration::from_micros(100);
-    /// let mut backoff = FixedSleep::new(time).start().timed();
-    /// backoff.wait();
-    /// assert!(backoff.times().sleeping >= time);
-    /// ```
-    #[inline]
-    pub fn timed(self) -> Backoff<W, Timed> {
-        Backoff { waiter: self.waiter, counts: self.counts, meter: Timed::default() }
-    }
-}
-
-impl<W: Waiter, M: Meter> Backoff<W, M> {
     /// Waits for one round, then look again.
-    ///
-    /// ```
-    /// use manx::wait::Adaptive;
-    /// use std::sync::atomic::{AtomicBool, Ordering};
-    ///
-    /// static READY: AtomicBool = AtomicBool::new(false);
-    /// let other = std::thread::spawn(|| READY.store(true, Ordering::Release));
-    /// let mut backoff = Adaptive::DEFAULT.start();
-    /// while !READY.load(Ordering::Acquire) {
-    ///     backoff.wait();
-    /// }
-    /// other.join().unwrap();
-    /// ```
     #[inline]
     pub fn wait(&mut self) {
         self.wait_at_most_ns(u64::MAX);
@@ -189,9 +189,7 @@ impl<W: Waiter, M: Meter> Backoff<W, M> {
 
     #[inline]
     pub(crate) fn wait_at_most_ns(&mut self, timeout_ns: u64) {
-        let began = self.meter.began();
         let action = self.waiter.round(timeout_ns);
-        self.meter.ended(began, action);
         self.counts.add(action);
     }
 
@@ -199,12 +197,5 @@ impl<W: Waiter, M: Meter> Backoff<W, M> {
     #[inline]
     pub const fn counts(&self) -> Counts {
         self.counts
-    }
-}
-
-impl<W: Waiter> Backoff<W, Timed> {
-    /// Returns for how long this wait did what, so far.
-    pub const fn times(&self) -> Times {
-        self.meter.times()
     }
 }

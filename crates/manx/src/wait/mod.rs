@@ -29,7 +29,7 @@
 //!
 //! All are settable, `const`, and free of allocation. None of them changes what the loop means:
 //! after each round the caller looks again, and a round may end early. [`Backoff`] counts its
-//! rounds, [`Backoff::timed`] also measures them, and [`Policy::until_for`] bounds a wait.
+//! rounds, and [`Policy::until_for`] bounds a wait.
 //!
 //! Which policy when, what each costs, and where the ideas come from: the README beside this file.
 
@@ -37,7 +37,6 @@ mod action;
 mod adaptive;
 mod backoff;
 mod event;
-mod meter;
 mod mutable;
 mod sleep;
 mod spin;
@@ -47,9 +46,8 @@ mod yields;
 pub use crate::cpu::{set_short_of_cpus, short_of_cpus};
 pub use action::Action;
 pub use adaptive::{Adaptive, AdaptiveWaiter};
-pub use backoff::{Backoff, Policy, Waiter};
+pub use backoff::{Backoff, Counts, Policy, Waiter};
 pub use event::{Event, Parker};
-pub use meter::{Counts, Meter, Timed, Times, Untimed};
 pub use mutable::{Mutable, MutableWaiter};
 pub use sleep::{FixedSleep, Sleeper};
 pub use spin::{Spin, Spinner};

@@ -1,8 +1,8 @@
 //! Where everything that limits a process is written on this machine: the folders of its groups and
 //! their ancestors.
 //!
-//! The controllers `cpu`, `cpuset` and `cpuacct` may each have a hierarchy of version 1, in which
-//! the process has a group of its own, and beside them there may be the unified hierarchy. All that
+//! The controllers `cpu` and `cpuset` may each have a hierarchy of version 1, in which the process
+//! has a group of its own, and beside them there may be the unified hierarchy. All that
 //! are mounted are looked at: where a controller is not, its files are not there. Of several mounts
 //! of one hierarchy the mount that shows the most ancestors is taken, unless something else has
 //! been mounted over it.
@@ -26,13 +26,12 @@ const MOUNTS: &[u8] = b"/proc/self/mountinfo";
 const MARK: &str = "cgroup.procs";
 
 /// Where hierarchies usually are: the options of version 1, or nothing for the unified one.
-const USUAL: [(&str, &str); 6] = [
+const USUAL: [(&str, &str); 5] = [
     ("", "/sys/fs/cgroup"),
     ("", "/sys/fs/cgroup/unified"),
     ("cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct"),
     ("cpu", "/sys/fs/cgroup/cpu"),
     ("cpuset", "/sys/fs/cgroup/cpuset"),
-    ("cpuacct", "/sys/fs/cgroup/cpuacct"),
 ];
 
 /// What `look` makes of the file that says to which groups the calling thread belongs.
@@ -51,8 +50,6 @@ pub(super) struct Layout {
     pub(super) cpu: Vec<Vec<Place>>,
     /// Groups that may be bound to CPUs, in the same way.
     pub(super) cpuset: Vec<Vec<Place>>,
-    /// Groups of `cpuacct` of version 1.
-    pub(super) cpuacct: Vec<Place>,
     /// Whether names of groups had to be searched for: that takes long.
     pub(super) searched: bool,
     /// What could not be found, in words.
@@ -90,11 +87,10 @@ impl Layout {
             places
         };
         let mut controlled = |name: &str| of(search.places(|it| it.controls(name), |it| it.controls(name)));
-        let [cpu, cpuset, cpuacct] = ["cpu", "cpuset", "cpuacct"].map(&mut controlled);
+        let [cpu, cpuset] = ["cpu", "cpuset"].map(&mut controlled);
         let unified = of(search.places(|it| it == &Hierarchy::V2, Membership::is_unified));
         layout.cpu = vec![cpu, unified.clone()];
         layout.cpuset = vec![cpuset, unified];
-        layout.cpuacct = cpuacct;
         layout
     }
 

@@ -9,8 +9,6 @@ use super::files::Files;
 use super::groups::Place;
 use super::open::{FileChanged, Open};
 use super::quota::{self, Malformed, Quota, Throttled};
-use crate::cpu::fields::value_of;
-use std::time::Duration;
 
 /// The files of a group are short; `cpu.stat` is the longest.
 const SHORT: usize = 1024;
@@ -26,13 +24,11 @@ pub(super) struct OpenGroup {
     pub(super) now: Option<Quota>,
 }
 
-/// The open files by which a group is measured.
+/// The open file by which a group is measured.
 #[derive(Debug)]
 pub(super) struct Meter {
     pub(super) folder: Vec<u8>,
     stat: Option<Open>,
-    /// cgroup v1 only.
-    usage: Option<Open>,
 }
 
 impl From<Malformed> for FileChanged {
@@ -42,27 +38,9 @@ impl From<Malformed> for FileChanged {
 }
 
 impl Meter {
-    /// The files of a group whose quota is at `place`; with cgroup v1, what it used is at another
-    /// one.
-    pub(super) fn open(files: &Files, place: &Place, usage: Option<&Place>) -> Meter {
-        let open = |place: &Place, name| Open::new(files, &place.file(name)).ok();
-        Meter {
-            folder: place.folder.clone(),
-            stat: open(place, "cpu.stat"),
-            usage: usage.and_then(|it| open(it, "cpuacct.usage")),
-        }
-    }
-
-    /// The CPU time that the group has used.
-    pub(super) fn usage(&self) -> Option<Duration> {
-        let mut buffer = [0; SHORT];
-        match &self.usage {
-            Some(usage) => quota::number(usage.read(&mut buffer).ok()?).ok().map(Duration::from_nanos),
-            None => {
-                let stat = self.stat.as_ref()?.read(&mut buffer).ok()?;
-                value_of(stat, "usage_usec").map(Duration::from_micros)
-            }
-        }
+    /// The file of a group whose quota is at `place`.
+    pub(super) fn open(files: &Files, place: &Place) -> Meter {
+        Meter { folder: place.folder.clone(), stat: Open::new(files, &place.file("cpu.stat")).ok() }
     }
 
     /// How often the group was stopped.
@@ -71,9 +49,9 @@ impl Meter {
         quota::throttled(self.stat.as_ref()?.read(&mut buffer).ok()?)
     }
 
-    /// Whether the files are still the files that were opened.
+    /// Whether the file is still the file that was opened.
     pub(super) fn is_ours(&self) -> bool {
-        [&self.stat, &self.usage].into_iter().flatten().all(Open::is_ours)
+        self.stat.as_ref().is_none_or(Open::is_ours)
     }
 }
 

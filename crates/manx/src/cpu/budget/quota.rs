@@ -7,7 +7,6 @@
 //! | burst | `cpu.cfs_burst_us` | `cpu.max.burst` |
 //! | weight | `cpu.shares`, 1024 unless set | `cpu.weight`, 100 unless set |
 //! | throttled | `cpu.stat`, in ns | `cpu.stat`, in µs |
-//! | used | `cpuacct.usage`, in ns | `cpu.stat`, in µs |
 //!
 //! A weight says which group goes first when CPUs are short, never how many there are: it is no
 //! limit. `cpu.rt_runtime_us` is about real-time threads alone and is not read. Text that is not
@@ -91,13 +90,6 @@ impl fmt::Display for Weight {
 }
 
 /// How often a group had used up its quota, since it was made.
-///
-/// ```
-/// if let Some(throttled) = manx::cpu::Pressure::read().throttled {
-///     println!("in {} of {} periods", throttled.throttled, throttled.periods);
-///     # assert!(throttled.throttled <= throttled.periods);
-/// }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Throttled {

@@ -14,8 +14,7 @@
 //! | the process is moved to another group | at the first reading that is [`MOVES_NS`] after the last look for that |
 //! | a group gets the controller that it did not have | at the first reading that is [`GROUPS_NS`] after the last look for that |
 //!
-//! Nothing is read unless a caller asks; there is no thread behind it (`background.rs` has one). A
-//! reading takes one to three µs: a system call for the affinity, one for the process' number, and
+//! Nothing is read unless a caller asks; there is no thread behind it. A reading takes one to three µs: a system call for the affinity, one for the process' number, and
 //! one for each group that may have a quota.
 
 use super::files::{Files, read_piece};
@@ -26,7 +25,6 @@ use super::{CpuBudget, Quota, Throttled};
 use crate::cpu::CpuSet;
 use platform::clock::now_ns;
 use std::path::Path;
-use std::time::Duration;
 
 /// How long a move to another group may stay unseen while a caller reads: to look costs more than
 /// all else.
@@ -76,18 +74,6 @@ struct Look {
 }
 
 impl BudgetWatch {
-    /// After this time a reading sees that the process was moved to another group. Other changes
-    /// are seen at once. Only a group that gets the controller is seen later, after ten times as
-    /// long.
-    ///
-    /// ```
-    /// use manx::cpu::BudgetWatch;
-    /// use std::time::Duration;
-    ///
-    /// assert!(BudgetWatch::MOVES_SEEN_AFTER <= Duration::from_millis(100));
-    /// ```
-    pub const MOVES_SEEN_AFTER: Duration = Duration::from_nanos(MOVES_NS);
-
     /// Watches the calling process. Its groups are those of the calling thread, and the affinity is
     /// that of the thread that asks.
     #[expect(clippy::new_without_default, reason = "it opens files")]
@@ -149,15 +135,6 @@ impl BudgetWatch {
     }
 
     /// A number that grows whenever a reading has found another number of CPUs than the one before.
-    ///
-    /// ```
-    /// let mut watch = manx::cpu::BudgetWatch::new();
-    /// let before = watch.version();
-    /// let cpus = watch.cpus();
-    /// if watch.version() != before {
-    ///     println!("now {cpus} CPUs");
-    /// }
-    /// ```
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -176,29 +153,15 @@ impl BudgetWatch {
     ///
     /// ```
     /// let mut watch = manx::cpu::BudgetWatch::new();
-    /// if let (Some(quota), Some(used)) = (watch.quota(), watch.group_usage()) {
-    ///     println!("{quota}, and {used:?} used");
+    /// if let (Some(quota), Some(throttled)) = (watch.quota(), watch.throttled()) {
+    ///     println!("{quota}: {throttled:?}");
     /// }
     /// ```
     pub fn quota(&self) -> Option<Quota> {
         self.look.least_quota()?.now
     }
 
-    /// The CPU time that the group of [`BudgetWatch::quota`] has used, read now.
-    ///
-    /// With cgroup v1 it is in another hierarchy, `cpuacct`. If that is not mounted together with
-    /// `cpu`, and the process' group has another name there, the time is not known.
-    pub fn group_usage(&mut self) -> Option<Duration> {
-        self.look.meter(&self.files)?.usage()
-    }
-
     /// How often the group of [`BudgetWatch::quota`] had used it up, read now.
-    ///
-    /// ```
-    /// if let Some(throttled) = manx::cpu::BudgetWatch::new().throttled() {
-    ///     println!("{throttled:?}");
-    /// }
-    /// ```
     pub fn throttled(&mut self) -> Option<Throttled> {
         self.look.meter(&self.files)?.throttled()
     }
@@ -290,9 +253,7 @@ impl Look {
     fn meter(&mut self, files: &Files) -> Option<&Meter> {
         let place = &self.least_quota()?.place;
         if self.meter.as_ref().is_none_or(|meter| meter.folder != place.folder) {
-            let usage = self.layout.cpuacct.iter().find(|it| it.group.path == place.group.path);
-            let usage = usage.filter(|_| !place.group.unified);
-            self.meter = Some(Meter::open(files, place, usage));
+            self.meter = Some(Meter::open(files, place));
         }
         self.meter.as_ref()
     }

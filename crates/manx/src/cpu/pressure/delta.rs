@@ -88,31 +88,6 @@ impl Pressure {
     }
 }
 
-impl PressureDelta {
-    /// Each number with its name, for programs: names end with their unit unless they count threads
-    /// or CPUs, or are parts of 1.
-    ///
-    /// ```
-    /// let parts = manx::cpu::PressureDelta::default().parts();
-    /// assert!(parts.contains(&("waiting", None)) && parts.contains(&("preempted_per_s", Some(0.0))));
-    /// ```
-    pub fn parts(&self) -> [(&'static str, Option<f64>); 11] {
-        [
-            ("span_ns", Some(duration_ns(self.span) as f64)),
-            ("waiting", self.waiting),
-            ("running", self.running),
-            ("preempted_per_s", Some(self.preempted_per_s)),
-            ("throttled", self.throttled),
-            ("throttled_cpus", self.throttled_cpus),
-            ("idle_cpus", self.idle_cpus),
-            ("stolen_cpus", self.stolen_cpus),
-            ("stalled", self.stalled),
-            ("group_stalled", self.group_stalled),
-            ("idle_cpus_now", self.idle_cpus_now.map(f64::from)),
-        ]
-    }
-}
-
 impl fmt::Display for PressureDelta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Some(waiting), Some(running)) = (self.waiting, self.running) {
@@ -190,10 +165,9 @@ mod tests {
     #[test]
     fn a_value_that_one_reading_lacks_is_absent() {
         let between = reading(1, 1).since(&Pressure::default());
-        let known = ["span_ns", "preempted_per_s", "idle_cpus_now"];
-        for (name, value) in between.parts() {
-            assert_eq!(value.is_some(), known.contains(&name), "{name}");
-        }
+        let PressureDelta { span, preempted_per_s, .. } = between;
+        let idle_cpus_now = Some(1);
+        assert_eq!(between, PressureDelta { span, preempted_per_s, idle_cpus_now, ..PressureDelta::default() });
     }
 
     #[test]
@@ -201,13 +175,20 @@ mod tests {
         // A thread whose times went back is another one of that number, which is a test of its own.
         let back = Pressure { threads: reading(7, 2).threads, ..reading(8, 1) };
         for between in [reading(7, 1).since(&reading(7, 1)), back.since(&reading(7, 2))] {
-            for (name, value) in between.parts() {
-                let value = value.expect(name);
-                assert!(
-                    value.is_finite() && (value == 0.0 || ["span_ns", "idle_cpus_now"].contains(&name)),
-                    "{name}"
-                );
-            }
+            let expected = PressureDelta {
+                span: between.span,
+                waiting: Some(0.0),
+                running: Some(0.0),
+                preempted_per_s: 0.0,
+                throttled: Some(0.0),
+                throttled_cpus: Some(0.0),
+                idle_cpus: Some(0.0),
+                stolen_cpus: Some(0.0),
+                stalled: Some(0.0),
+                group_stalled: Some(0.0),
+                idle_cpus_now: Some(1),
+            };
+            assert_eq!(between, expected);
         }
     }
 }

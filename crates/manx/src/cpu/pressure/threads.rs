@@ -12,18 +12,6 @@ use std::ffi::CString;
 use std::path::Path;
 
 /// The times of the threads that a process had at one moment.
-///
-/// ```
-/// use manx::cpu::PressureWatch;
-///
-/// let mut watch = PressureWatch::new();
-/// let before = watch.read();
-/// // … a while later:
-/// let after = watch.read();
-/// if let (Some(before), Some(after)) = (before.threads, after.threads) {
-///     println!("waited for CPUs: {:?}", after.since(&before).wait_time);
-/// }
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadsTimes {
     /// By thread number, in rising order.
@@ -32,22 +20,11 @@ pub struct ThreadsTimes {
 
 impl ThreadsTimes {
     /// How many threads there were.
-    ///
-    /// ```
-    /// let threads = manx::cpu::Pressure::read().threads;
-    /// assert!(threads.is_none_or(|threads| threads.count() >= 1));
-    /// ```
     pub fn count(&self) -> usize {
         self.each.len()
     }
 
     /// The sum over the threads.
-    ///
-    /// ```
-    /// if let Some(threads) = manx::cpu::Pressure::read().threads {
-    ///     println!("{:?} spent waiting", threads.sum().wait_time);
-    /// }
-    /// ```
     pub fn sum(&self) -> ThreadTimes {
         self.each.iter().fold(ThreadTimes::default(), |sum, (_, times)| add(&sum, times))
     }

@@ -76,27 +76,6 @@ impl fmt::Display for RegistryError {
 impl std::error::Error for RegistryError {}
 
 /// Why a membership has ended.
-///
-/// ```
-/// use manx::pool::registry::{Member, MembershipError, Registry};
-///
-/// /// The share in CPUs; joins again if the place was lost.
-/// fn share(member: &mut Member, registry: &Registry) -> f64 {
-///     match member.share() {
-///         Ok(share) => share.cpus(),
-///         Err(MembershipError::Forked) => 1.0,
-///         Err(_) => {
-///             *member = registry.join(1, 2.0).unwrap();
-///             0.0
-///         }
-///     }
-/// }
-/// # let path = std::env::temp_dir().join(format!("manx-doc-member-{}", std::process::id()));
-/// # let registry = Registry::at(&path)?;
-/// # assert_eq!(share(&mut registry.join(1, 2.0)?, &registry), 0.0);
-/// # std::fs::remove_file(&path).unwrap();
-/// # Ok::<(), manx::pool::registry::RegistryError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MembershipError {

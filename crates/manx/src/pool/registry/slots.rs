@@ -67,13 +67,6 @@ pub fn hundredths(cpus: f64) -> u32 {
 }
 
 /// What a member tells the others, and what a free place does not have.
-///
-/// ```
-/// use manx::pool::registry::slots::Terms;
-///
-/// let terms = Terms::new(1, 250, 400);
-/// assert_eq!((terms.weight(), terms.demand(), terms.cap()), (1, 250, 400));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     weight: u8,
@@ -141,23 +134,6 @@ pub trait Locks {
 }
 
 /// A place that a member has.
-///
-/// ```
-/// # use manx::pool::registry::slots::{self, Locks, Terms};
-/// # struct Alone;
-/// # impl Locks for Alone {
-/// #     fn try_lock(&self, _: usize) -> bool { true }
-/// #     fn unlock(&self, _: usize) {}
-/// #     fn is_locked_by_another(&self, _: usize) -> bool { false }
-/// # }
-/// use platform::atomic::AtomicU64;
-///
-/// let words = [AtomicU64::new(0), AtomicU64::new(0)];
-/// let place = slots::take(&words, Terms::new(1, 100, 200), &Alone).expect("there is room");
-/// assert!(slots::change(&words, place, Terms::new(1, 0, 200)));
-/// slots::leave(&words, place, &Alone);
-/// assert!(!slots::change(&words, place, Terms::new(1, 100, 200)));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Which.

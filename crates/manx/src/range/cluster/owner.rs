@@ -161,18 +161,6 @@ impl<K: Portable> Owner<K> {
     /// Takes all of the ranges, or none. While it waits, it has none of them; so owners that want
     /// the same ranges in different orders do not get stuck.
     ///
-    /// ```no_run
-    /// # use manx::range::cluster::{Error, Options, RangeLock, Session};
-    /// use manx::range::{Access, Span, SpanSet};
-    ///
-    /// # let session = Session::connect(Options::new(["127.0.0.1:2379"]))?;
-    /// let accounts: RangeLock<u64> = session.range_lock("accounts");
-    /// let mut transfer = accounts.owner();
-    /// transfer.lock_many(SpanSet::merged([Span::point(7), Span::point(3)])?, Access::Exclusive)?;
-    /// assert_eq!(transfer.held().count(), 2);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Owner::lock`].
     pub fn lock_many(&mut self, set: SpanSet<K>, access: Access) -> Result<(), Error> {

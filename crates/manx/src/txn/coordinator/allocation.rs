@@ -49,19 +49,6 @@ pub enum Protocol {
 
 impl Protocol {
     /// The protocols that have no function of the caller's.
-    ///
-    /// ```
-    /// use manx::txn::coordinator::{Coordinator, Protocol};
-    ///
-    /// for protocol in Protocol::ALL {
-    ///     let coordinator = Coordinator::with_protocol(protocol, 1);
-    ///     let mut session = coordinator.session()?;
-    ///     let id = session.allocate();
-    ///     session.end();
-    ///     assert!(session.snapshot().sees(id));
-    /// }
-    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
-    /// ```
     pub const ALL: [Protocol; 2] = [Protocol::Adaptive(Adaptive::DEFAULT), Protocol::Help];
 }
 

@@ -27,16 +27,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// Which transactions are published and not known to be durable, and their places.
-///
-/// ```
-/// use manx::txn::coordinator::Unsettled;
-///
-/// let unsettled = Unsettled::default();
-/// unsettled.add(7, 1);
-/// assert_eq!((unsettled.oldest(), unsettled.place_of(7), unsettled.place_of(6)), (7, 1, 0));
-/// unsettled.settle(1);
-/// assert_eq!((unsettled.oldest(), unsettled.place_of(7)), (u64::MAX, 0));
-/// ```
 pub struct Unsettled {
     oldest: AtomicU64,
     /// Up to this place all is settled.

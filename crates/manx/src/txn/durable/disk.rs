@@ -17,15 +17,6 @@ use std::fmt;
 use std::io;
 
 /// A place for a few files by name. [`Folder`](super::Folder) is one.
-///
-/// ```
-/// use manx::txn::durable::{Disk, Folder};
-///
-/// let folder = tempfile::tempdir()?;
-/// let disk: Box<dyn Disk> = Box::new(Folder::open(folder.path())?);
-/// assert!(disk.names()?.is_empty());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub trait Disk: Send + Sync {
     /// Where it is, for messages.
     fn place(&self) -> String;
@@ -51,17 +42,6 @@ pub trait Disk: Send + Sync {
 }
 
 /// A file.
-///
-/// ```
-/// use manx::txn::durable::Medium;
-///
-/// let file = tempfile::tempfile()?;
-/// Medium::write(&file, b"bytes", 2)?;
-/// let mut read = [0; 4];
-/// Medium::read(&file, &mut read, 1)?;
-/// assert_eq!(&read, b"\0byt");
-/// # Ok::<(), std::io::Error>(())
-/// ```
 pub trait Medium: fmt::Debug + Send + Sync {
     /// How many bytes it has.
     ///

@@ -18,17 +18,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A folder that this process alone uses as a disk.
-///
-/// ```
-/// use manx::txn::durable::{Disk, Folder};
-///
-/// let folder = tempfile::tempdir()?;
-/// let disk = Folder::open(folder.path())?;
-/// disk.open("a")?.write(b"bytes", 0)?;
-/// assert_eq!(disk.names()?, ["a"]);
-/// assert!(Folder::open(folder.path()).is_err(), "somebody has it");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -41,17 +30,6 @@ pub struct Folder {
 impl Folder {
     /// Makes a folder if it is not there, and the folders that it is in; and makes their names
     /// durable.
-    ///
-    /// ```
-    /// use manx::txn::durable::{Durable, DurableOptions, Folder};
-    ///
-    /// let temporary = tempfile::tempdir()?;
-    /// let folder = temporary.path().join("of/my/store");
-    /// Folder::make(&folder)?;
-    /// Durable::open(&folder, DurableOptions::default())?;
-    /// Folder::make(&folder)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// It cannot be made, or something else is in its place.

@@ -42,48 +42,19 @@ pub struct Address {
 impl Address {
     /// Whether the address asks for TLS (`sslmode=require`). It is used, too, if there are
     /// authorities to trust ([`Address::with_ca`]).
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app@a/shop?sslmode=require".parse()?;
-    /// assert!(address.is_secure());
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
     pub fn is_secure(&self) -> bool {
         self.config.get_ssl_mode() == SslMode::Require
     }
 
     /// Sets the user's password.
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app@localhost/shop".parse()?;
-    /// let address = address.with_password("secret");
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
     #[must_use]
     pub fn with_password(mut self, password: impl AsRef<[u8]>) -> Address {
         self.config.password(password);
         self
     }
 
-    /// Whether there is a password.
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app:secret@localhost/shop".parse()?;
-    /// assert!(address.has_password());
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
-    pub fn has_password(&self) -> bool {
-        self.config.get_password().is_some()
-    }
-
     /// Sets the authorities that may sign the server's certificate: their own certificates, as PEM.
     /// From then on the server is reached by TLS, and its name is checked.
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app@localhost/shop".parse()?;
-    /// let address = address.with_ca("-----BEGIN CERTIFICATE-----");
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
     #[must_use]
     pub fn with_ca(mut self, pem: impl Into<Vec<u8>>) -> Address {
         self.ca = Some(pem.into());
@@ -177,7 +148,7 @@ mod tests {
     fn all_parts_are_read() {
         let address = read("postgresql://me:a%40b@a,[::1]:7/x?table=s.t&sslmode=require").unwrap();
         assert_eq!(address.config.get_password(), Some(&b"a@b"[..]));
-        assert!(address.is_secure() && address.has_password());
+        assert!(address.is_secure());
         assert_eq!(address.to_string(), "postgres://me@a:5432,[::1]:7/x?table=s.t");
         assert!(!format!("{address:?}").contains("a@b"));
         let socket = read("postgres:///x?host=/run/postgresql&port=7").unwrap();
