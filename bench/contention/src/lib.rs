@@ -20,3 +20,36 @@ pub mod measurement;
 pub mod run;
 pub mod schedule;
 pub mod timeline;
+
+/// Defines an enum whose variants have names in tables: each has its name here and nowhere else.
+///
+/// ```
+/// contention::named! {
+///     /// A size.
+///     enum Size {
+///         /// Up to ten.
+///         Small = "small",
+///         /// More.
+///         Large = "large",
+///     }
+/// }
+/// assert_eq!(Size::ALL.map(Size::name), ["small", "large"]);
+/// ```
+#[macro_export]
+macro_rules! named {
+    ($(#[$its:meta])* $visible:vis enum $enum:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$its])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visible enum $enum { $($(#[$doc])* $variant,)* }
+
+        impl $enum {
+            /// All of them, in this order.
+            $visible const ALL: [$enum; [$($name),*].len()] = [$($enum::$variant),*];
+
+            /// The name in tables.
+            $visible const fn name(self) -> &'static str {
+                match self { $($enum::$variant => $name),* }
+            }
+        }
+    };
+}

@@ -19,8 +19,7 @@
 //! The two clocks are the same counter on both CPUs, or the kernel's clock where the kernel does
 //! not trust the counter.
 
-use super::pinned::pair;
-use super::samples::{Samples, between_ns};
+use super::samples::{Samples, between_ns, pair};
 use crate::error::Error;
 use platform::{clock, cpu, futex, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
