@@ -1,7 +1,6 @@
 //! What a page reads of `manx bench`: version 1 and 2 of its JSON.
 
-use super::latencies::Latencies;
-use super::machine::Machine;
+use super::{Latencies, Machine};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;

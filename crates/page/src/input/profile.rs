@@ -1,6 +1,6 @@
 //! What a page reads of `manx profile`.
 
-use super::machine::Machine;
+use super::Machine;
 use serde::Deserialize;
 
 /// The version of the program that a run measured.

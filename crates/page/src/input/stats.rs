@@ -1,7 +1,6 @@
 //! What a page reads of `manx stats`.
 
-use super::latencies::Latencies;
-use super::machine::Machine;
+use super::{Latencies, Machine};
 use serde::Deserialize;
 
 #[derive(Clone, Debug, Default, Deserialize)]

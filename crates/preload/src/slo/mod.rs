@@ -2,12 +2,10 @@
 //!
 //! | file | its part |
 //! | --- | --- |
-//! | [`epochs`] | `manx_epoch_start` and `manx_epoch_end`: windows for the program's locks |
-//! | [`overrides`] | targets that `--slo` gives to epochs by their ids |
+//! | [`epochs`] | `manx_epoch_start` and `manx_epoch_end`: windows for the program's locks; targets that `--slo` gives to epochs by their ids |
 //! | [`requests`] | a request: from a read from a socket to the next write to it |
 //! | [`statistics`] | counts both in the live file |
-//! | [`descriptors`] | which descriptors are sockets |
-//! | `hooks` | what libmanx_requests.so tells of them |
+//! | [`descriptors`] | which descriptors are sockets, and what libmanx_requests.so tells of them |
 //!
 //! The C library's functions that read and write are wrapped in a library of their own,
 //! `crates/preload-requests`, which is preloaded only if there is a target for requests. A program
@@ -16,8 +14,6 @@
 pub mod descriptors;
 pub mod epochs;
 #[cfg(not(test))]
-pub mod hooks;
-pub mod overrides;
 pub mod requests;
 pub mod statistics;
 
@@ -25,6 +21,6 @@ use preload_abi::slo::Slos;
 
 /// Takes over the targets of the options.
 pub fn set(slos: Slos<'_>) {
-    overrides::set(slos);
+    epochs::set(slos);
     requests::set(slos.requests());
 }
