@@ -16,6 +16,17 @@
 //!    turn the direction of the text. Very long ones are cut. All else is escaped where it is
 //!    written.
 
+/// Structs of what a page reads: what a result lacks has its default, and what a later version adds
+/// is passed over.
+macro_rules! read {
+    ($($(#[$its:meta])* struct $name:ident { $($(#[$of_field:meta])* $field:ident: $type:ty,)* })*) => {$(
+        $(#[$its])*
+        #[derive(Clone, Debug, Default, serde::Deserialize)]
+        #[serde(default)]
+        pub(crate) struct $name { $($(#[$of_field])* pub(crate) $field: $type,)* }
+    )*};
+}
+
 pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod profile;
