@@ -5,7 +5,8 @@
 //! | [`epochs`] | `manx_epoch_start` and `manx_epoch_end`: windows for the program's locks; targets that `--slo` gives to epochs by their ids |
 //! | [`requests`] | a request: from a read from a socket to the next write to it |
 //! | [`statistics`] | counts both in the live file |
-//! | [`descriptors`] | which descriptors are sockets, and what libmanx_requests.so tells of them |
+//! | [`descriptors`] | which descriptors are sockets |
+//! | `hooks` | what libmanx_requests.so tells of them |
 //!
 //! The C library's functions that read and write are wrapped in a library of their own,
 //! `crates/preload-requests`, which is preloaded only if there is a target for requests. A program
@@ -14,6 +15,7 @@
 pub mod descriptors;
 pub mod epochs;
 #[cfg(not(test))]
+pub mod hooks;
 pub mod requests;
 pub mod statistics;
 

@@ -192,9 +192,9 @@ fn anything() -> impl Strategy<Value = Op> {
             1 => (cc(), r()).prop_map(|(cc, to)| setcc(cc, to)),
             1 => (w(), cc(), r(), r()).prop_map(|(w, cc, to, from)| cmov(w, cc, to, from)),
             1 => (r(), 0u8..8).prop_map(|(to, bit)| bt(to, bit)),
-            1 => r().prop_map(|to| rol(to)),
-            1 => r().prop_map(|to| shl_cl(to)),
-            1 => (0u8..3).prop_map(|kind| carry(kind)),
+            1 => r().prop_map(rol),
+            1 => r().prop_map(shl_cl),
+            1 => (0u8..3).prop_map(carry),
         ],
         prop_oneof![
             1 => (r(), r()).prop_map(|(to, from)| movzx8(to, from)),
