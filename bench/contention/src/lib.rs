@@ -7,16 +7,15 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`lock`] | the locks by name |
-//! | [`run`] | threads, their epochs, CPUs and time |
+//! | [`run`] | threads, their epochs, CPUs and time; what was measured of them |
 //! | [`schedule`] | what two threads do on a CPU or two, for those that look at the scheduler |
 //! | [`jobs`] | jobs for a pool of threads, and what came of them |
 //! | [`length`] | how long epochs are |
-//! | [`measurement`], [`timeline`] | what was measured: as a whole, and over time |
+//! | [`timeline`] | what was measured, over time |
 
 pub mod jobs;
 pub mod length;
 pub mod lock;
-pub mod measurement;
 pub mod run;
 pub mod schedule;
 pub mod timeline;

@@ -33,7 +33,6 @@ mod busy;
 mod chase;
 mod handover;
 mod instructions;
-mod late;
 mod samples;
 mod sections;
 mod settings;

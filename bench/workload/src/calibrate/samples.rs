@@ -6,7 +6,7 @@
 //! then the figure, and a disturbed batch only moves the upper quartile.
 
 use super::topology::Topology;
-use super::{chase, handover, instructions, late, wake};
+use super::{chase, handover, instructions, wake};
 use crate::error::Error;
 use crate::harness::Sample;
 use crate::machine::stay_on;
@@ -124,7 +124,7 @@ impl Quantity {
             UntilRun => wake::of_idle(two, wake::SHORT_NS, 1_000).map(|wakes| wakes.until_run.summary()),
             UntilRunLong => wake::of_idle(two, wake::LONG_NS, 100).map(|wakes| wakes.until_run.summary()),
             Quantity::Turn => handover::turns(two[0]),
-            Late => on_one(|| late::sleeps(200)),
+            Late => on_one(|| wake::sleeps(200)),
         }
     }
 }

@@ -41,7 +41,7 @@ use platform::clock::{ticks, ticks_to_ns};
 use platform::memory;
 use pool::{PAGE, Pool};
 use report::Histogram;
-use report::cell::size;
+use report::sheet::size;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::Duration;

@@ -14,9 +14,9 @@ use crate::drawing::{
     Axis, Charts, LATENCY, chart, colour, dots, over, panels, per_cent, rates, those, version_shares, whole,
 };
 use crate::verdict::{self, Figure};
-use report::cell::size;
 use report::chart::{Chart, Panel};
 use report::figure::three_digits;
+use report::sheet::size;
 use report::{Compared, Histogram, Report, Sheet};
 
 const TABLE: &str = "

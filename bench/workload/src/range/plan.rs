@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use baselines::range::SkipList;
 use manx::range::{RangeLock, RawRangeLock};
-use report::cell::size;
+use report::sheet::size;
 use report::{Compared, Histogram, Report};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -3,9 +3,9 @@
 use super::standing::{self, FAIR, Measured, measured};
 use super::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
 use crate::range::competitor::OWN;
-use report::cell::{number, throughput};
 use report::chart::heat::{self, Block, Heat};
 use report::figure::interval;
+use report::sheet::{number, throughput};
 use report::{Ratio, Report, Table, median};
 
 /// Two marks behind a ratio: one says that 1 lies in the interval or that there is no interval, the
