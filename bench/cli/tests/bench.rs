@@ -31,6 +31,24 @@ fn report(folder: &Path) -> Report {
     Report::from_json(&std::fs::read_to_string(folder.join("x.json")).unwrap()).unwrap()
 }
 
+/// Runs a command to its end; returns its exit code, and what it wrote to both outputs.
+fn said(command: &mut Command) -> (Option<i32>, String, String) {
+    let ended = command.output().unwrap();
+    (ended.status.code(), String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap())
+}
+
+/// The same with the names of the pictures that it leaves, which it also says.
+fn pictured(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String, Vec<String>) {
+    let plots = folder.join("plots");
+    let (code, stdout, stderr) = said(bench(folder, arguments).arg("--plots").arg(&plots));
+    let entries = plots.read_dir().into_iter().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert!(names.iter().all(|name| stderr.contains(name.as_str())), "{stderr}");
+    (code, stdout, stderr, names)
+}
+
 /// Reads standard error until it has shown this number of steps, and returns the rest.
 fn wait_for(child: &mut Child, steps: usize) -> BufReader<impl Read + use<>> {
     let mut lines = BufReader::new(child.stderr.take().unwrap());
@@ -86,10 +104,8 @@ fn ctrl_c_ends_the_measured_program_and_keeps_what_was_measured() {
 #[test]
 fn a_program_that_fails_is_reported_with_its_own_words() {
     let folder = tempfile::tempdir().unwrap();
-    let ended = inversion(folder.path()).args(["--seed", &seed()]).output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
-    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    let (code, stdout, stderr) = said(inversion(folder.path()).args(["--seed", &seed()]));
+    assert_eq!(code, Some(125), "{stderr}");
     assert!(
         stderr.contains("manx: bench inversion: ") && stderr.contains("ended with status 125"),
         "{stderr}"
@@ -111,10 +127,8 @@ fn it_goes_on_until_the_ratio_is_known_or_the_time_is_over_and_says_how_far_it_i
     for (width, limit) in [("100", "10"), ("0.01", "0")] {
         let more = ["--repeats", "50", "--width", width, "--minutes", limit];
         let arguments = [&["range", "--quick", "--part", "single"], &more[..]].concat();
-        let ended = bench(folder.path(), &arguments).output().unwrap();
-        let (stdout, stderr) =
-            (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
-        assert_eq!(ended.status.code(), Some(0), "{stderr}");
+        let (code, stdout, stderr) = said(&mut bench(folder.path(), &arguments));
+        assert_eq!(code, Some(0), "{stderr}");
         let report = report(folder.path());
         let values = |version| report.values("single, lock and unlock", version, "pairs_per_s");
         let (own, other) = (values("manx"), values("skip_list_published"));
@@ -135,31 +149,27 @@ fn it_goes_on_until_the_ratio_is_known_or_the_time_is_over_and_says_how_far_it_i
 #[test]
 fn on_unequal_cores_a_missing_library_is_told_and_nothing_is_compared() {
     let folder = tempfile::tempdir().unwrap();
-    let plots = folder.path().join("plots");
     let arguments = ["engines", "--unequal", "kyoto-cache", "--seconds", "0.1", "--repeats", "1"];
-    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
-    let stderr = String::from_utf8(ended.stderr).unwrap();
-    if ended.status.code() == Some(2) {
+    let (code, _, stderr, names) = pictured(folder.path(), &arguments);
+    if code == Some(2) {
         assert!(stderr.contains("there is one CPU only"), "{stderr}");
         return testing::skip("in part: there is one CPU only");
     }
-    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    assert_eq!(code, Some(125), "{stderr}");
     let report = report(folder.path());
     assert!(report.runs.is_empty() && report.tables.is_empty());
     let left_out = report.notes.iter().any(|note| note.starts_with("kyoto-cache: left out"));
     assert!(left_out || stderr.contains("glibc, first failed") && stderr.contains("missing.so"), "{stderr}");
-    assert_eq!(plots.read_dir().unwrap().count(), 0, "pictures of nothing");
+    assert!(names.is_empty(), "pictures of nothing");
 }
 
 #[test]
 fn a_database_that_fails_under_manx_is_noted_and_the_others_are_measured() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["engines", "lmdb", "kyoto-cache", "--seconds", "0.1", "--repeats", "1"];
-    let ended = bench(folder.path(), &arguments).output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    let (code, stdout, stderr) = said(&mut bench(folder.path(), &arguments));
     // Without the packages and without the preload library alike.
-    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    assert_eq!(code, Some(125), "{stderr}");
     let report = report(folder.path());
     let missing = |name: &str| report.notes.iter().any(|note| note.starts_with(&format!("{name}: left out")));
     if missing("lmdb") && missing("kyoto-cache") {
@@ -182,23 +192,16 @@ fn a_database_that_fails_under_manx_is_noted_and_the_others_are_measured() {
 #[test]
 fn locks_under_a_target_leave_tables_json_and_pictures() {
     let folder = tempfile::tempdir().unwrap();
-    let plots = folder.path().join("plots");
     let arguments = ["asl", "--quick", "--part", "bench-2,figure-1", "--unpinned", "--dilate", "1.8"];
-    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
-    if ended.status.code() == Some(2) {
+    let (code, stdout, stderr, names) = pictured(folder.path(), &arguments);
+    if code == Some(2) {
         assert!(stderr.contains("need a CPU each"), "{stderr}");
         return testing::skip("in part: big and little threads need a CPU each");
     }
-    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("unpinned: ") && stdout.contains("it takes 1.8 times as long"), "{stdout}");
     assert!(stdout.contains("x1024") && stdout.contains("figure 1, 2 threads"), "{stdout}");
-    let mut names: Vec<String> =
-        plots.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
     assert_eq!(names, ["bench-2.svg", "figure-1.svg"]);
-    assert!(names.iter().all(|name| stderr.contains(name.as_str())), "{stderr}");
     let report = report(folder.path());
     assert!(report.runs.iter().filter(|run| run.case.starts_with("bench-2")).count() == 3);
     for run in &report.runs {
@@ -210,18 +213,11 @@ fn locks_under_a_target_leave_tables_json_and_pictures() {
 #[test]
 fn locks_of_ranges_leave_tables_json_and_pictures() {
     let folder = tempfile::tempdir().unwrap();
-    let plots = folder.path().join("plots");
     let arguments = ["range", "--quick", "--part", "single,w1,contended", "--threads", "2,1,2"];
-    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
-    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    let (code, stdout, stderr, names) = pictured(folder.path(), &arguments);
+    assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("w1, 2 threads") && stdout.contains("acquired p50"), "{stdout}");
-    let mut names: Vec<String> =
-        plots.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
     assert_eq!(names, ["contended.svg", "w1.svg"]);
-    assert!(names.iter().all(|name| stderr.contains(name.as_str())), "{stderr}");
     let report = report(folder.path());
     for case in ["single, lock and unlock", "w1, 1 thread", "w1, 2 threads"] {
         let runs = || report.runs.iter().filter(|run| run.case == case);
@@ -238,8 +234,8 @@ fn locks_of_ranges_leave_tables_json_and_pictures() {
 fn locks_of_ranges_that_are_checked_have_no_violations() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["range", "--check", "--quick", "--part", "contended,w2", "--threads", "3"];
-    let ended = bench(folder.path(), &arguments).output().unwrap();
-    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let (code, _, stderr) = said(&mut bench(folder.path(), &arguments));
+    assert_eq!(code, Some(0), "{stderr}");
     let report = report(folder.path());
     assert!(!report.runs.is_empty());
     assert!(report.runs.iter().all(|run| run.values["violations"] == 0.0));
@@ -251,11 +247,10 @@ fn a_folder_for_pictures_that_cannot_be_is_refused_before_anything_is_measured()
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let ended = bench(folder.path(), &["asl", "--quick"]).arg("--plots").arg(&file).output().unwrap();
-    assert_eq!(ended.status.code(), Some(2));
-    let stderr = String::from_utf8(ended.stderr).unwrap();
+    let (code, stdout, stderr) = said(bench(folder.path(), &["asl", "--quick"]).arg("--plots").arg(&file));
+    assert_eq!(code, Some(2));
     assert!(stderr.contains("--plots") && stderr.contains("name a folder"), "{stderr}");
-    assert!(ended.stdout.is_empty());
+    assert!(stdout.is_empty());
 }
 
 /// The processes whose parent is `parent`, once there are `count` of them.
@@ -304,20 +299,14 @@ fn ctrl_c_ends_all_processes_of_a_crowd_and_removes_their_groups() {
 #[test]
 fn pools_leave_tables_json_and_pictures() {
     let folder = tempfile::tempdir().unwrap();
-    let plots = folder.path().join("plots");
     let arguments =
         ["pool", "--quick", "--part", "burst,idle,neighbours", "--kind", "ignorant,rayon,manx", "--poisson"];
-    let ended = bench(folder.path(), &arguments).arg("--plots").arg(&plots).output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
-    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    let (code, stdout, stderr, names) = pictured(folder.path(), &arguments);
+    assert_eq!(code, Some(0), "{stderr}");
     assert!(
         stdout.contains("at random (Poisson)") && stdout.contains("idle: a pool that has nothing to do"),
         "{stdout}"
     );
-    let mut names: Vec<String> =
-        plots.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
     assert!(names.contains(&"overload.svg".into()) && names.contains(&"burst.svg".into()), "{names:?}");
     let report = report(folder.path());
     let variants = report.variants("burst");
@@ -337,14 +326,13 @@ fn a_missed_target_is_an_error_only_with_check() {
     let folder = tempfile::tempdir().unwrap();
     // Whether a figure is reached is the machine's business; the code must agree with it.
     let arguments = ["pool", "--quick", "--part", "burst,submit", "--kind", "manx,rayon", "--check"];
-    let ended = bench(folder.path(), &arguments).output().unwrap();
-    let stderr = String::from_utf8(ended.stderr).unwrap();
+    let (code, _, stderr) = said(&mut bench(folder.path(), &arguments));
     let missed = report(folder.path())
         .targets
         .iter()
         .filter(|target| target.verdict == report::target::Outcome::FallsShort)
         .count();
-    assert_eq!(ended.status.code(), Some(if missed > 0 { 125 } else { 0 }), "{stderr}");
+    assert_eq!(code, Some(if missed > 0 { 125 } else { 0 }), "{stderr}");
     assert_eq!(stderr.contains("missed"), missed > 0, "{stderr}");
 }
 
@@ -352,10 +340,8 @@ fn a_missed_target_is_an_error_only_with_check() {
 fn a_server_that_is_not_installed_is_left_out_with_a_note_that_names_its_package() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = bench(folder.path(), &["servers", "--quick", "mariadb-update", "memcached"]);
-    let ended = command.env("PATH", folder.path()).output().unwrap();
-    let (stdout, stderr) =
-        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
-    assert_eq!(ended.status.code(), Some(125), "{stderr}");
+    let (code, stdout, stderr) = said(command.env("PATH", folder.path()));
+    assert_eq!(code, Some(125), "{stderr}");
     assert!(stderr.contains(" is not installed\n"), "{stderr}");
     assert!(stdout.is_empty(), "nothing was measured: {stdout}");
     let report = report(folder.path());

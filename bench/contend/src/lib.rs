@@ -45,7 +45,7 @@ pub mod schedule;
 pub mod workers;
 
 use contention::lock::Lock;
-use contention::measurement::Measurement;
+use contention::run::Measurement;
 use contention::run::Run;
 
 /// Makes a run with a lock.

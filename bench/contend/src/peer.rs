@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn every_lock_can_be_taken_again() {
         for lock in Lock::ALL {
-            assert_eq!(with(*lock, Twice), 2, "{}", lock.name());
+            assert_eq!(with(lock, Twice), 2, "{}", lock.name());
         }
     }
 }

@@ -4,30 +4,19 @@ use crate::run::Burn;
 use report::Histogram;
 use std::time::Duration;
 
-/// What decides how many workers of a pool are active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rules {
-    /// Nothing: all are.
-    All,
-    /// The rules of the paper on friendly pools.
-    Paper,
-    /// Manx's.
-    Manx,
+crate::named! {
+    /// What decides how many workers of a pool are active.
+    pub enum Rules {
+        /// Nothing: all are.
+        All = "ignorant",
+        /// The rules of the paper on friendly pools.
+        Paper = "friendlypool",
+        /// Manx's.
+        Manx = "manx",
+    }
 }
 
 impl Rules {
-    /// All of them.
-    pub const ALL: [Rules; 3] = [Rules::All, Rules::Paper, Rules::Manx];
-
-    /// The name in tables, as in `manx bench pool`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Rules::All => "ignorant",
-            Rules::Paper => "friendlypool",
-            Rules::Manx => "manx",
-        }
-    }
-
     /// The rules of this name.
     pub fn named(name: &str) -> Option<Rules> {
         Rules::ALL.into_iter().find(|rules| rules.name() == name)

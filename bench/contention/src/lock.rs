@@ -1,64 +1,47 @@
 //! The locks of the comparisons by name.
 
-macro_rules! locks {
-    ($($(#[$words:meta])* $variant:ident, $name:literal;)*) => {
-        /// A lock of the comparison.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Lock {
-            $($(#[$words])* $variant),*
-        }
-
-        impl Lock {
-            /// All of them.
-            pub const ALL: &[Lock] = &[$(Lock::$variant),*];
-
-            /// The name in tables.
-            pub fn name(self) -> &'static str {
-                match self { $(Lock::$variant => $name),* }
-            }
-        }
-    };
-}
-
-locks! {
-    /// The standard library's.
-    Std, "std";
-    /// The C library's.
-    Glibc, "glibc";
-    /// Adaptive, and fair from time to time.
-    ParkingLot, "parking_lot";
-    /// Test and set.
-    Tas, "tas";
-    /// By tickets.
-    Ticket, "ticket";
-    /// Mellor-Crummey and Scott's queue.
-    Mcs, "mcs";
-    /// The same, with waiters that park.
-    McsPark, "mcs-park";
-    /// Drepper's, beneath which nothing is in order.
-    Futex, "futex-mutex";
-    /// Manx's default.
-    Manx, "manx";
-    /// One big core's turn to one little core's.
-    Shfl1, "shfl-1";
-    /// 3 to 1.
-    Shfl3, "shfl-3";
-    /// 5 to 1.
-    Shfl5, "shfl-5";
-    /// 10 to 1.
-    Shfl10, "shfl-10";
-    /// 20 to 1.
-    Shfl20, "shfl-20";
-    /// 30 to 1.
-    Shfl30, "shfl-30";
-    /// Little cores stand by before an MCS lock, for the window of their epoch.
-    AslMcs, "asl(mcs)";
-    /// … before an MCS lock whose waiters park.
-    AslMcsPark, "asl(mcs-park)";
-    /// … before a lock without order.
-    AslFutex, "asl(futex-mutex)";
-    /// Little cores stand by before an MCS lock, for a fixed window.
-    Static, "reorderable(mcs)";
+crate::named! {
+    /// A lock of the comparison.
+    pub enum Lock {
+        /// The standard library's.
+        Std = "std",
+        /// The C library's.
+        Glibc = "glibc",
+        /// Adaptive, and fair from time to time.
+        ParkingLot = "parking_lot",
+        /// Test and set.
+        Tas = "tas",
+        /// By tickets.
+        Ticket = "ticket",
+        /// Mellor-Crummey and Scott's queue.
+        Mcs = "mcs",
+        /// The same, with waiters that park.
+        McsPark = "mcs-park",
+        /// Drepper's, beneath which nothing is in order.
+        Futex = "futex-mutex",
+        /// Manx's default.
+        Manx = "manx",
+        /// One big core's turn to one little core's.
+        Shfl1 = "shfl-1",
+        /// 3 to 1.
+        Shfl3 = "shfl-3",
+        /// 5 to 1.
+        Shfl5 = "shfl-5",
+        /// 10 to 1.
+        Shfl10 = "shfl-10",
+        /// 20 to 1.
+        Shfl20 = "shfl-20",
+        /// 30 to 1.
+        Shfl30 = "shfl-30",
+        /// Little cores stand by before an MCS lock, for the window of their epoch.
+        AslMcs = "asl(mcs)",
+        /// … before an MCS lock whose waiters park.
+        AslMcsPark = "asl(mcs-park)",
+        /// … before a lock without order.
+        AslFutex = "asl(futex-mutex)",
+        /// Little cores stand by before an MCS lock, for a fixed window.
+        Static = "reorderable(mcs)",
+    }
 }
 
 impl Lock {

@@ -4,9 +4,12 @@
 //! ([`Work`]). Where the machine's cores are equal, a little thread takes [`Run::dilation`] times
 //! as long for each section and for the time between epochs ([`Burn`]).
 
-use crate::length::Length;
-use manx::slo;
 pub use manx::slo::Percentile;
+
+use crate::length::Length;
+use crate::timeline::Timeline;
+use manx::slo;
+use report::Histogram;
 use std::time::Duration;
 
 /// Locks of a run, critical sections of an epoch, and cache lines of a section: at most.
@@ -113,6 +116,29 @@ impl Run {
         let place = if self.cpus.is_empty() { index } else { index % self.cpus.len() };
         self.first_big.map_or(index % 2 == 1, |big| place >= big)
     }
+}
+
+/// What was measured.
+#[derive(Debug)]
+pub struct Measurement {
+    /// Epochs per second of all threads.
+    pub epochs_per_s: f64,
+    /// Epochs of big threads.
+    pub big: Histogram,
+    /// Epochs of little threads.
+    pub little: Histogram,
+    /// Little epochs that ended after the SLO; 0 if there is none.
+    pub missed: u64,
+    /// The slowest thread's part of all epochs, times the number of threads.
+    pub slowest_share: f64,
+    /// The slowest thread's epochs over the fastest one's.
+    pub slowest_of_fastest: f64,
+    /// How many times as long a little thread's sections took, measured.
+    pub dilation: f64,
+    /// The mean of the little threads' windows when they ended.
+    pub window_ns: f64,
+    /// Latencies over time.
+    pub timeline: Option<Timeline>,
 }
 
 #[cfg(test)]

@@ -1,36 +1,26 @@
 //! What a scheduler does to a few threads, as a distribution of times.
 
-/// What the threads do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// Two threads work on one CPU: for how long one has no CPU.
-    Turns,
-    /// The same, one of them with a nice value of 5.
-    Nice,
-    /// Two threads yield to each other on one CPU: how long a yield takes.
-    Yields,
-    /// Two threads wake each other on one CPU: how long a round takes.
-    Near,
-    /// The same on two CPUs, which have nothing else to do.
-    Far,
-    /// Two threads work on a CPU each and have a quota of one: for how long one has no CPU.
-    Quota,
-    /// Two threads work on one CPU and have a quota of half of it: the same.
-    NearQuota,
+crate::named! {
+    /// What the threads do.
+    pub enum Pattern {
+        /// Two threads work on one CPU: for how long one has no CPU.
+        Turns = "two that work: without a CPU",
+        /// The same, one of them with a nice value of 5.
+        Nice = "nice 0 and 5: without a CPU",
+        /// Two threads yield to each other on one CPU: how long a yield takes.
+        Yields = "two that yield: a yield",
+        /// Two threads wake each other on one CPU: how long a round takes.
+        Near = "wake-ups on one CPU: a round",
+        /// The same on two CPUs, which have nothing else to do.
+        Far = "wake-ups of an idle CPU: a round",
+        /// Two threads work on a CPU each and have a quota of one: for how long one has no CPU.
+        Quota = "two CPUs, a quota of one: without a CPU",
+        /// Two threads work on one CPU and have a quota of half of it: the same.
+        NearQuota = "one CPU, a quota of half: without a CPU",
+    }
 }
 
 impl Pattern {
-    /// All of them.
-    pub const ALL: [Pattern; 7] = [
-        Pattern::Turns,
-        Pattern::Nice,
-        Pattern::Yields,
-        Pattern::Near,
-        Pattern::Far,
-        Pattern::Quota,
-        Pattern::NearQuota,
-    ];
-
     /// Whether each thread has a CPU of its own.
     pub fn is_apart(self) -> bool {
         matches!(self, Pattern::Far | Pattern::Quota)
@@ -47,19 +37,6 @@ impl Pattern {
             Pattern::Quota => Some(1.0),
             Pattern::NearQuota => Some(0.5),
             _ => None,
-        }
-    }
-
-    /// The name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Pattern::Turns => "two that work: without a CPU",
-            Pattern::Nice => "nice 0 and 5: without a CPU",
-            Pattern::Yields => "two that yield: a yield",
-            Pattern::Near => "wake-ups on one CPU: a round",
-            Pattern::Far => "wake-ups of an idle CPU: a round",
-            Pattern::Quota => "two CPUs, a quota of one: without a CPU",
-            Pattern::NearQuota => "one CPU, a quota of half: without a CPU",
         }
     }
 }

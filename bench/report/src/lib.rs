@@ -11,11 +11,10 @@
 //! | [`chart`] | panels over one axis, and ratios as colours, as SVG |
 //! | [`knee`] | where a curve stops paying |
 //! | [`plot`] | percentiles over time, in characters |
-//! | [`figure`], [`cell`] | numbers for people: three digits, durations, rates; in the cells of tables |
-//! | [`sheet`] | tables by description: which figure each column shows |
+//! | [`figure`] | numbers for people: three digits, durations, rates |
+//! | [`sheet`] | tables by description: which figure each column shows; figures in the cells of tables |
 //! | [`result`] | the file that a bench leaves behind |
 
-pub mod cell;
 pub mod histogram;
 pub mod knee;
 pub mod order;

@@ -4,12 +4,9 @@
 //! one line of JSON, an [`outcome::Outcome`]. The parent runs every competitor once in a round, in
 //! turn, then begins the next round.
 
-pub mod case;
 pub mod command;
 pub mod competitor;
-pub mod outcome;
 pub mod placement;
 pub mod round;
 pub mod run;
-pub mod table;
 pub mod verdict;

@@ -10,24 +10,17 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`cores`] | which CPUs are big |
-//! | `plan`, `cases` | how a case is run, and the names of all |
-//! | `part`, `contended`, `lengths`, `scaling`, `opt` | the parts of the experiment |
-//! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
+//! | `plan` | the names of the cases, how each is run, its figures, the best static window |
+//! | `part` | the parts of the experiment |
+//! | `conclude`, `draw` | tables, targets, pictures |
 //! | `paper` | the figures that the paper's text names, beside those measured |
 
-mod cases;
 mod conclude;
-mod contended;
 pub mod cores;
 mod draw;
-mod judge;
-mod lengths;
-mod opt;
 mod paper;
 mod part;
 mod plan;
-mod sample;
-mod scaling;
 
 pub use conclude::conclude;
 pub use draw::draw;
@@ -36,12 +29,11 @@ pub use part::Part;
 use crate::error::Error;
 use crate::harness::Bench;
 use crate::place::Place;
-use cases::{HOLD_NS, LINES, LOCKS, NOPS, SECTIONS, THINK_NS};
 use contention::length::Length;
 use contention::run::{Burn, Run, Window, Work};
 use cores::Cores;
 use manx::cpu::Classes;
-use plan::Plan;
+use plan::{HOLD_NS, LINES, LOCKS, NOPS, Plan, SECTIONS, THINK_NS};
 use std::time::Duration;
 
 /// How many times as long a little thread takes, unless something else is asked for.

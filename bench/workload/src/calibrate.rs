@@ -30,14 +30,9 @@
 //! the table says so.
 
 mod busy;
-mod calls;
 mod chase;
-mod distance;
 mod handover;
 mod instructions;
-mod late;
-mod pinned;
-mod quantity;
 mod samples;
 mod sections;
 mod settings;
@@ -49,12 +44,11 @@ use crate::harness::{Bench, Case, Sample};
 use crate::{machine, verdict};
 use handover::Turn;
 use platform::clock;
-use quantity::Quantity;
-use quantity::Quantity::{
-    Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Pause, Ticks, UntilRun, WakeBeside,
-    WakeIdle,
-};
 use report::{Report, Sheet, Table};
+use samples::Quantity::{
+    self, Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Pause, Ticks, UntilRun,
+    WakeBeside, WakeIdle,
+};
 use sections::Figure::{Decimal, Flag, Whole};
 use sections::{Entry, Section};
 use settings::{Setting, Settings};
@@ -118,16 +112,16 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note("times are medians over the rounds, each of the quartiles of many samples in a round");
     bench.note("other programs on these CPUs disturb it: measure on a quiet machine");
     let topology = &setup.topology;
-    let costs = Quantity::ALL.map(|(_, name)| name);
+    let costs = Quantity::ALL.map(Quantity::name);
     let case = Case { name: COST, variants: &costs, expected: Duration::from_millis(200) };
-    bench.rounds(case, ROUNDS, |variant, _| Quantity::ALL[variant].0.measure(topology))?;
+    bench.rounds(case, ROUNDS, |variant, _| Quantity::ALL[variant].measure(topology))?;
 
     let pairs = topology.pairs(setup.cpus);
     let names: Vec<String> = pairs.iter().map(|pair| pair_name(*pair)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let case = Case { name: DISTANCE, variants: &names, expected: Duration::from_millis(50) };
     bench.rounds(case, ROUNDS, |variant, _| {
-        Ok(distance::between(pairs[variant].map(|place| place.cpu))?.summary())
+        Ok(chase::between(pairs[variant].map(|place| place.cpu))?.summary())
     })?;
 
     let groups = topology.groups();
@@ -135,7 +129,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let case = Case { name: SPEEDS, variants: &names, expected: Duration::from_millis(20) };
     bench.rounds(case, ROUNDS, |variant, _| {
-        Ok(pinned::alone(groups[variant][0].cpu, instructions::addition)?.summary())
+        Ok(samples::alone(groups[variant][0].cpu, instructions::addition)?.summary())
     })?;
 
     let cpu = topology.neighbours()[0];
@@ -436,7 +430,7 @@ fn nearest(step: Step) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::quantity::Quantity::{Now, UntilRunLong};
+    use super::samples::Quantity::{Now, UntilRunLong};
     use super::*;
     use platform_sim::machine::Machine;
 
@@ -452,7 +446,7 @@ mod tests {
     /// What a machine of round figures would have measured.
     fn report(setup: &Setup) -> Report {
         let mut report = Report::new("calibrate", report::Machine::default(), 1_000_000_000);
-        for (quantity, name) in Quantity::ALL {
+        for quantity in Quantity::ALL {
             let ns = match quantity {
                 Addition => 0.25,
                 Hit => 1.0,
@@ -472,7 +466,7 @@ mod tests {
                 Late => 60_000.0,
             };
             let turn = [("p50_ns", ns), ("calls", 2.0), ("woken", 1.0), ("switches", 1.0)];
-            report.add(COST, name, 0, &turn[..if quantity == Quantity::Turn { 4 } else { 1 }]);
+            report.add(COST, quantity.name(), 0, &turn[..if quantity == Quantity::Turn { 4 } else { 1 }]);
         }
         for pair in setup.topology.pairs(setup.cpus) {
             let ns = match Step::between(pair) {

@@ -4,19 +4,12 @@
 /// names each, and which method of the experiment's `Plan` measures it.
 macro_rules! parts {
     ($($(#[$doc:meta])* $part:ident = $name:literal by $method:ident,)*) => {
-        /// A part of the experiment.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Part { $($(#[$doc])* $part,)* }
+        contention::named! {
+            /// A part of the experiment.
+            pub enum Part { $($(#[$doc])* $part = $name,)* }
+        }
 
         impl Part {
-            /// All of them, in the order in which they are measured.
-            pub const ALL: [Part; [$($name),*].len()] = [$(Part::$part),*];
-
-            /// By which the user names it.
-            pub const fn name(self) -> &'static str {
-                match self { $(Part::$part => $name),* }
-            }
-
             /// The parts of these names, in the order in which they are measured; all of them if
             /// there are no names.
             pub fn named(names: &[String]) -> Vec<Part> {

@@ -6,8 +6,7 @@
 use crate::harness::Bench;
 use contention::jobs::{Jobs, Served};
 use contention::lock::Lock;
-use contention::measurement::Measurement;
-use contention::run::Run;
+use contention::run::{Measurement, Run};
 use contention::schedule::Pattern;
 use platform_sim::machine::{Machine, Quota};
 use platform_sim::simulation;

@@ -8,51 +8,38 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`kind`], [`executor`] | the pools that are compared, and how each gets a job |
+//! | [`executor`] | how each of the pools that are compared gets a job |
 //! | [`work`], [`serve`], [`rest`] | the computation; the open loop; bursts, idleness and jobs that do nothing |
-//! | [`spec`], [`process`], [`leader`] | the task and the outcome of a process; a process; a crowd of processes |
+//! | [`spec`], [`process`], [`leader`] | the kind of a pool, the task and the outcome of a process; a process; a crowd of processes |
 //! | [`usage`], [`group`], [`go`] | CPU time by thread; control groups; the same work in Go |
-//! | [`variant`], [`sample`] | a version of a case and its run; figures |
-//! | `alone`, `quota`, `together`, `at_rest`, [`part`] | the parts of the experiment |
-//! | `plan`, `cases` | how a case is run; the names of all |
-//! | `conclude`, `judge`, `draw` | tables, targets, pictures |
+//! | [`part`] | the parts of the experiment |
+//! | [`plan`] | the names of the cases; how a case is run, its versions and their figures |
+//! | `conclude` | tables, targets, pictures |
 
-mod alone;
-mod at_rest;
-mod cases;
 mod conclude;
-mod draw;
 pub mod executor;
 pub mod go;
 pub mod group;
-mod judge;
-pub mod kind;
 pub mod leader;
 pub mod part;
 mod plan;
 pub mod process;
-mod quota;
 pub mod rest;
-pub mod sample;
 pub mod serve;
 pub mod spec;
-mod together;
 pub mod usage;
-pub mod variant;
 pub mod work;
 
-pub use conclude::conclude;
-pub use draw::draw;
-pub use kind::Kind;
+pub use conclude::{conclude, draw};
 pub use part::Part;
+pub use spec::Kind;
 
 use crate::error::Error;
 use crate::harness::Bench;
 use group::Hierarchy;
-use plan::Plan;
+use plan::{Plan, Stage};
 use std::path::PathBuf;
 use std::time::Duration;
-use variant::Stage;
 
 /// The longest time for which the machine's capacity is measured.
 const CAPACITY: Duration = Duration::from_secs(1);
@@ -84,7 +71,7 @@ pub struct Setup {
 pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = crate::machine::cpus().len();
     let capacity = work::capacity(cpus, (setup.time / 5).min(CAPACITY));
-    let hierarchy = Hierarchy::find(quota::largest(cpus));
+    let hierarchy = Hierarchy::find(part::largest(cpus));
     let Setup { parts, kinds, quick, time, poisson, sessions, manx, own } = setup;
     let stage = Stage { own, hierarchy, sessions, cpus };
     let plan = Plan { kinds, quick, time, poisson, manx, stage, capacity };

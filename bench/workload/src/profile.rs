@@ -15,12 +15,11 @@ mod conclude;
 mod counted;
 mod measure;
 mod schema;
-mod suggest;
 
+pub use conclude::advise;
 pub use conclude::{chart, conclude, table};
 pub use measure::{NoFigures, Source, read, run};
 pub use schema::{Advice, Conclusion, Measured, Point, Profile, Run, SCHEMA, Sweep, VERSION, Variant};
-pub use suggest::advise;
 
 use crate::error::Error;
 use crate::harness::Progress;

@@ -10,50 +10,38 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`competitor`] | the competitors; `peers` and `none` are not Manx's |
+//! | [`competitor`] | the competitors |
 //! | [`request`], `region` | what threads ask for, and the memory in which that lies |
-//! | [`run`], `worker`, `apart` | a run; what its threads do; runs in a process of their own |
-//! | `part`, `disjoint`, `strings`, `overlapping`, `widths`, `memory` | the parts of the experiment |
+//! | [`run`], `worker` | a run, here or in a process of its own; what its threads do |
+//! | `plan` | how a case is measured; its versions, its name and its figures |
+//! | `disjoint`, `strings`, `overlapping`, `memory` | the parts of the experiment |
 //! | `grid`, `interfaces` | throughput over threads, holds, overlap and access; owners and tasks |
 //! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |
 //! | [`counters`] | cycles, instructions and misses, where they are counted |
 //! | [`rocksdb`] | RocksDB's lock manager and its tree of ranges, compiled and loaded at run time |
-//! | `plan`, `variant`, `case` | how a case is measured; its versions; its name |
-//! | `sample`, `conclude`, `judge`, `draw` | figures, tables, targets, pictures |
+//! | `conclude` | tables, targets, pictures |
 
-pub(crate) mod apart;
 pub mod blob;
-mod case;
 pub mod competitor;
 mod conclude;
 pub mod counters;
 mod disjoint;
-mod draw;
 pub mod file;
 mod grid;
 mod interfaces;
-mod judge;
 mod memory;
-mod none;
 mod overlapping;
-mod part;
-mod peers;
 mod plan;
 mod region;
 pub mod request;
 pub mod rocksdb;
 pub mod run;
-mod sample;
 mod strings;
-mod variant;
-mod widths;
 mod worker;
-pub(crate) mod zipfian;
 
-pub use conclude::conclude;
-pub use draw::draw;
+pub use conclude::{conclude, draw};
 pub use grid::heat;
-pub use part::Part;
+pub use plan::Part;
 pub use plan::{Setup, THREADS};
 pub use request::THREADS_MAX;
 

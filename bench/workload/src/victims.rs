@@ -16,7 +16,6 @@
 pub mod catalogue;
 mod conclude;
 pub(crate) mod copies;
-mod output;
 mod place;
 
 pub use crate::engines::{AS_IS, MANX as GUARDED};

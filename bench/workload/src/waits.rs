@@ -34,44 +34,21 @@ pub const WAITERS: [usize; 3] = [1, 2, 8];
 /// How long [`WaitPolicy::Sleep`] sleeps, in nanoseconds.
 pub const SLEEP_NS: u64 = 100_000;
 
-/// The policies, with their defaults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitPolicy {
-    /// `Spin`
-    Spin,
-    /// `Yield`
-    Yield,
-    /// `FixedSleep` of [`SLEEP_NS`]
-    Sleep,
-    /// `Adaptive::DEFAULT`
-    Adaptive,
-    /// `Event`: spins shortly and parks
-    Park,
-    /// `Mutable`
-    Mutable,
-}
-
-impl WaitPolicy {
-    /// Every policy.
-    pub const ALL: [WaitPolicy; 6] = [
-        WaitPolicy::Spin,
-        WaitPolicy::Yield,
-        WaitPolicy::Sleep,
-        WaitPolicy::Adaptive,
-        WaitPolicy::Park,
-        WaitPolicy::Mutable,
-    ];
-
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WaitPolicy::Spin => "spin",
-            WaitPolicy::Yield => "yield",
-            WaitPolicy::Sleep => "sleep",
-            WaitPolicy::Adaptive => "adaptive",
-            WaitPolicy::Park => "park",
-            WaitPolicy::Mutable => "mutable",
-        }
+contention::named! {
+    /// The policies, with their defaults.
+    pub enum WaitPolicy {
+        /// `Spin`
+        Spin = "spin",
+        /// `Yield`
+        Yield = "yield",
+        /// `FixedSleep` of [`SLEEP_NS`]
+        Sleep = "sleep",
+        /// `Adaptive::DEFAULT`
+        Adaptive = "adaptive",
+        /// `Event`: spins shortly and parks
+        Park = "park",
+        /// `Mutable`
+        Mutable = "mutable",
     }
 }
 

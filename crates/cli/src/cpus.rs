@@ -5,7 +5,6 @@
 //! shell. Runtimes are asked (`probes.rs`): each that is installed is run, alone and under `manx
 //! run`.
 
-mod ask;
 mod facts;
 mod json;
 mod probes;
@@ -77,7 +76,7 @@ What is shown:
 /// With code 125 if standard output cannot be written.
 pub fn run(args: &Args) -> Result<u8, Failure> {
     if args.ask {
-        return print(&ask::answers()).map(|()| 0);
+        return print(&probes::answers()).map(|()| 0);
     }
     if args.watch {
         return watch::run(|budget| line(args, budget));

@@ -13,8 +13,6 @@
 pub mod cache;
 pub mod config;
 pub mod cpus;
-pub mod dry;
-pub mod elf;
 pub mod environment;
 pub mod layer;
 pub mod leftovers;
@@ -26,7 +24,6 @@ pub mod metrics;
 pub mod obstacle;
 mod plan;
 pub mod program;
-pub mod script;
 pub mod settings;
 pub mod variables;
 
@@ -119,7 +116,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     let program = program::Program::find(&args.command[0])?;
     let plan = Plan::make(&settings, &program)?;
     if args.dry_run {
-        return print(&dry::describe(&plan, &settings, &program)).map(|()| 0);
+        return print(&plan::describe(&plan, &settings, &program)).map(|()| 0);
     }
     if !settings.quiet {
         warn(&plan, &program);

@@ -6,25 +6,24 @@
 
 mod columns;
 mod input;
-mod keys;
-mod layout;
 mod paper;
-mod plain;
 mod screen;
 mod state;
 mod view;
 
 use crate::processes::Watch;
-use columns::Column;
+use columns::{COLUMNS, Column};
 use command::duration::parse_ns;
 use command::failure::{BROKEN, Failure, USAGE, exit_codes, reason};
 use command::sigpipe::unwritable;
+use command::table::Table;
 use input::Input;
 use ratatui::crossterm::event::KeyEvent;
 use screen::{Event, Screen, Signals};
 use state::{Effect, State};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
+use view::{host, summary};
 
 /// The arguments of `manx top`.
 #[derive(Debug, clap::Args)]
@@ -123,7 +122,7 @@ fn write(mut state: State, count: u64, is_json: bool) -> Result<u8, Failure> {
         std::thread::sleep(state.interval);
         state.update(watch.look(None));
         let separator = if look > 0 && !is_json { "\n" } else { "" };
-        let text = if is_json { plain::json(&state) } else { plain::table(&state) };
+        let text = if is_json { json(&state) } else { table(&state) };
         let mut out = io::stdout().lock();
         match out.write_all(format!("{separator}{text}").as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => {}
@@ -180,7 +179,7 @@ fn live(mut state: State) -> io::Result<Option<i32>> {
 fn typed(state: &mut State, keys: Vec<KeyEvent>) -> Effect {
     let mut effect = Effect::Draw;
     for key in keys {
-        let Some(command) = keys::command(key, state.writing) else { continue };
+        let Some(command) = input::command(key, state.writing) else { continue };
         match state.apply(command) {
             Effect::Quit => return Effect::Quit,
             Effect::Draw => {}
@@ -188,4 +187,28 @@ fn typed(state: &mut State, keys: Vec<KeyEvent>) -> Effect {
         }
     }
     effect
+}
+
+/// A table of all columns. The command line comes last.
+fn table(state: &State) -> String {
+    let heads = COLUMNS.map(|column| match column.spec().is_text {
+        true => column.spec().head.to_owned(),
+        false => format!("{} []", column.spec().head),
+    });
+    let title = format!("{}\n{}", host(&state.snapshot.host), summary(state));
+    let mut table = Table::new(&title, &heads.each_ref().map(String::as_str));
+    for row in state.rows() {
+        table.row(COLUMNS.map(|column: Column| column.cell(row)));
+    }
+    table.to_string()
+}
+
+/// One line of JSON: the host, and the processes in the order of the rows.
+fn json(state: &State) -> String {
+    let mut snapshot = state.snapshot.clone();
+    snapshot.processes = state.rows().cloned().collect();
+    let mut value = serde_json::to_value(&snapshot).expect("numbers and text");
+    let label = [("schema", "manx-top".into()), ("version", 1.into())];
+    value.as_object_mut().expect("an object").extend(label.map(|(key, it)| (key.to_owned(), it)));
+    format!("{value}\n")
 }

@@ -187,7 +187,7 @@ fn a_sanitizer_stays_first() {
 fn the_loader_itself_is_no_static_program() {
     let sandbox = Sandbox::new();
     let program = sandbox.compile("tell", TELL, &[]).expect("a C compiler");
-    let elf = cli::run::elf::Elf::read(&program).expect("readable").expect("an ELF file");
+    let elf = cli::run::libraries::Elf::read(&program).expect("readable").expect("an ELF file");
     let loader = elf.loader.expect("a dynamic program");
     let run = output(sandbox.manx().arg("run").arg(loader).arg(program));
     assert_eq!((stdout(&run), stderr(&run)), (format!("{}\n", sandbox.stand_in().display()), String::new()));

@@ -17,13 +17,11 @@ use object::{Endianness, Object as _, ObjectSymbol as _, ObjectSymbolTable as _,
 use spinloop::{Blocks, Finder, Machine, Module, OVERLAP, Seed, Segments};
 use std::ops::Range;
 
-/// Whose instructions are searched.
-const HOST: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64 } else { Machine::X86_64 };
-
 /// The code of an ELF file.
 #[derive(Debug)]
 pub struct Code<'a> {
     data: &'a [u8],
+    machine: Machine,
     /// The bytes of each loaded segment, by its address.
     segments: Vec<(u64, &'a [u8])>,
     /// Where each loaded segment lies in the file.
@@ -33,7 +31,8 @@ pub struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    /// Reads the headers; `None` if they cannot be understood.
+    /// Reads the headers; `None` if they cannot be understood, or are of another machine than
+    /// x86-64 and aarch64.
     ///
     /// ```
     /// let me = std::fs::read(std::env::current_exe()?)?;
@@ -45,7 +44,12 @@ impl<'a> Code<'a> {
     pub fn parse(data: &'a [u8]) -> Option<Code<'a>> {
         let header = FileHeader64::<Endianness>::parse(data).ok()?;
         let endian = header.endian().ok()?;
-        let mut code = Code { data, segments: vec![], offsets: vec![], text: vec![], unwind: None };
+        let machine = match header.e_machine(endian) {
+            elf::EM_X86_64 => Machine::X86_64,
+            elf::EM_AARCH64 => Machine::Aarch64,
+            _ => return None,
+        };
+        let mut code = Code { data, machine, segments: vec![], offsets: vec![], text: vec![], unwind: None };
         for segment in header.program_headers(endian, data).ok()? {
             let address = segment.p_vaddr(endian);
             match segment.p_type(endian) {
@@ -104,7 +108,7 @@ impl<'a> Code<'a> {
     fn seeds_of(&self, range: Range<u64>, all: &mut Vec<(Seed, u64)>) {
         let bytes = self.bytes(&range);
         let address = |at: usize| range.start + at as u64;
-        match HOST {
+        match self.machine {
             Machine::X86_64 => {
                 all.extend(spinloop::seeds(bytes).into_iter().map(|(at, seed)| (seed, address(at))));
             }
@@ -123,10 +127,15 @@ impl<'a> Code<'a> {
         self.segments.iter().find_map(part).unwrap_or(&[])
     }
 
+    /// The bytes of the file's segments, by their addresses.
+    pub fn image(&self) -> Segments<'_> {
+        Segments(&self.segments)
+    }
+
     /// Gives `act` the finder of this code.
     pub fn find<T>(&self, act: impl FnOnce(&mut Finder<'_>) -> T) -> T {
-        let image = Segments(&self.segments);
-        let module = Module::new(HOST, &image, &self.text, self.unwind);
+        let image = self.image();
+        let module = Module::new(self.machine, &image, &self.text, self.unwind);
         act(&mut Finder::with_imports(module, self.blocking()))
     }
 

@@ -23,11 +23,9 @@
 //! queue lock's node on the waiter's stack). What the loop does write is a variable: its value is
 //! followed to the writes. An atomic read-modify-write always counts as memory.
 
-use crate::effect::{Effect, Place, Registers};
 use crate::frame;
 use crate::graph::Edge;
-use crate::instruction::Flow;
-use crate::machine::Machine;
+use crate::instruction::{Effect, Flow, Machine, Place, Registers};
 use crate::rounds::Rounds;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

@@ -10,10 +10,8 @@
 
 use crate::dominators::Dominators;
 use crate::graph::Graph;
-use crate::image::Image;
-use crate::instruction::{Flow, Instruction};
-use crate::machine::Machine;
-use crate::text::Text;
+use crate::image::{Image, Text};
+use crate::instruction::{Flow, Instruction, Machine};
 use crate::unwind::Unwind;
 use crate::verdict::Reason;
 use alloc::vec::Vec;

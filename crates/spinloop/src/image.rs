@@ -3,6 +3,8 @@
 //! The same analysis runs on mapped memory and on an ELF file; the only thing it asks of either is
 //! the bytes at a virtual address.
 
+use core::ops::Range;
+
 /// Bytes of a module by virtual address. Whether addresses include the load bias is the caller's
 /// choice, to be made once for the image, the text ranges and the unwind table.
 pub trait Image {
@@ -30,5 +32,20 @@ impl Image for Segments<'_> {
                 bytes.get(offset..).filter(|rest| !rest.is_empty())
             })
             .unwrap_or(&[])
+    }
+}
+
+/// Which addresses are code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text<'a>(pub(crate) &'a [Range<u64>]);
+
+impl Text<'_> {
+    /// Whether one executable range holds all of `range`.
+    pub(crate) fn holds(&self, range: &Range<u64>) -> bool {
+        self.0.iter().any(|text| text.start <= range.start && range.end <= text.end)
+    }
+
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.0.iter().any(|text| text.contains(&address))
     }
 }

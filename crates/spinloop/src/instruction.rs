@@ -1,6 +1,9 @@
 //! The place and the control flow of an instruction of either machine.
 
 use crate::image::Image;
+use crate::{aarch64, x86};
+use alloc::vec::Vec;
+use core::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
 /// Where execution goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,4 +53,125 @@ impl Instruction {
             Flow::Next | Flow::Indirect | Flow::Call | Flow::Stop => None,
         }
     }
+}
+
+/// An instruction set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// x86-64: PAUSE.
+    X86_64,
+    /// aarch64: YIELD and ISB.
+    Aarch64,
+}
+
+impl Machine {
+    /// All instructions in `bytes`. `None` if any of them is invalid: then the function holds data,
+    /// or `bytes` do not begin at an instruction.
+    pub(crate) fn decode(self, bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
+        match self {
+            Machine::X86_64 => x86::decode(bytes, address),
+            Machine::Aarch64 => aarch64::decode(bytes, address),
+        }
+    }
+
+    /// The effect of the instruction at the start of `bytes`.
+    pub(crate) fn effect(self, bytes: &[u8], address: u64) -> Effect {
+        match self {
+            Machine::X86_64 => x86::effect(bytes, address),
+            Machine::Aarch64 => aarch64::effect(bytes, address),
+        }
+    }
+}
+
+/// A set of registers, one bit each. Flags are registers too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Registers(pub(crate) u128);
+
+impl Registers {
+    pub(crate) const NONE: Registers = Registers(0);
+    /// The carry flag, apart because `inc` and `dec` keep it.
+    pub(crate) const CARRY: Registers = Registers(1 << 120);
+    /// All other flags.
+    pub(crate) const FLAGS: Registers = Registers(1 << 121);
+
+    pub(crate) const fn one(number: u32) -> Registers {
+        Registers(1 << (number & 127))
+    }
+
+    pub(crate) fn intersects(self, other: Registers) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The sets of one register each that make up this one.
+    pub(crate) fn each(self) -> impl Iterator<Item = Registers> {
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let bit = left & left.wrapping_neg();
+            left ^= bit;
+            (bit != 0).then_some(Registers(bit))
+        })
+    }
+}
+
+impl BitOr for Registers {
+    type Output = Registers;
+    fn bitor(self, other: Registers) -> Registers {
+        Registers(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Registers {
+    fn bitor_assign(&mut self, other: Registers) {
+        self.0 |= other.0;
+    }
+}
+
+impl BitAnd for Registers {
+    type Output = Registers;
+    fn bitand(self, other: Registers) -> Registers {
+        Registers(self.0 & other.0)
+    }
+}
+
+impl Not for Registers {
+    type Output = Registers;
+    fn not(self) -> Registers {
+        Registers(!self.0)
+    }
+}
+
+/// An address as the instruction writes it: the same registers, scale and displacement name the
+/// same memory as long as none of the registers changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The registers that form the address. The stack pointer is not among them: a loop without
+    /// calls does not move it where it matters.
+    pub(crate) registers: Registers,
+    /// Base, index, scale, and segment, as numbers that are equal when they are.
+    pub(crate) form: u64,
+    /// The displacement, or the whole address of a place relative to the instruction.
+    pub(crate) displacement: u64,
+    /// Relative to the stack or frame pointer: a variable of the function, as unoptimised code
+    /// keeps them.
+    pub(crate) local: bool,
+}
+
+/// Data flow through one instruction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Effect {
+    /// Registers whose values the results depend on; not those that only form an address.
+    pub(crate) reads: Registers,
+    /// Registers that are written.
+    pub(crate) writes: Registers,
+    /// Memory whose values the results depend on.
+    pub(crate) loads: Vec<Place>,
+    /// Memory that is written.
+    pub(crate) stores: Vec<Place>,
+    /// Results are computed as a counter's are: sums, differences, products, shifts.
+    pub(crate) arithmetic: bool,
+    /// Results depend on the time.
+    pub(crate) clock: bool,
+    /// Reads and writes memory in one step. Programs do that only to memory that other threads
+    /// write.
+    pub(crate) atomic: bool,
 }

@@ -11,10 +11,9 @@
 //! | --- | --- |
 //! | [`seeds`](seeds()) | byte patterns that are cheap to find, where a loop may be |
 //! | [`finder`](Finder) | the analysis of one module |
-//! | [`image`], `text` | bytes by address, and which of them are code |
+//! | [`image`] | bytes by address, and which of them are code |
 //! | `unwind` | where functions begin and end |
-//! | [`machine`](Machine) | the instruction set of a module, and its decoder |
-//! | `x86`, [`aarch64`] | instructions, reduced to their control flow (`instruction`) and data flow (`effect`) |
+//! | `x86`, [`aarch64`] | instructions, reduced to their control flow and data flow (`instruction`) |
 //! | `function`, `graph`, `dominators` | a function from its parts, its basic blocks, and which block dominates which |
 //! | `rounds` | the innermost loop around a seed, and its short rounds without calls |
 //! | `each_round` | the code that each round of a wait runs, its calls included |
@@ -28,7 +27,7 @@
 //! | [`verdict`](Finding) | the result for a seed |
 //! | `references`, `dead` | padding that never runs |
 //! | [`jump_site`](JumpSite) | the place for a jump into a copy |
-//! | `route`, [`jump`] | the path of a short jump through dead bytes, and encodings |
+//! | [`route`] | the path of a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which each round may be a visit to the waiter |
 //! | [`relocation`] | how a copy is moved to other addresses |
 //! | [`poll`](POLLING) | functions by which threads poll |
@@ -66,7 +65,6 @@ mod counter;
 mod dead;
 mod dominators;
 mod each_round;
-mod effect;
 mod exits;
 mod finder;
 mod frame;
@@ -74,19 +72,16 @@ mod function;
 mod graph;
 pub mod image;
 mod instruction;
-pub mod jump;
 mod jump_site;
-mod machine;
 mod poll;
 mod proof;
 mod references;
 pub mod relocation;
 mod rounds;
-mod route;
+pub mod route;
 mod seeds;
 mod short;
 mod symbolic;
-mod text;
 mod unwind;
 mod verdict;
 mod x86;
@@ -97,10 +92,10 @@ pub use copy::{COPY_BYTES_MAX, Copy, Original, copy};
 pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Module};
 pub use image::{Image, Segments};
-pub use jump::{ENDBR64, MAX_HOPS, Route, near_jump, padding, short_jump};
+pub use instruction::Machine;
 pub use jump_site::{Jump, JumpSite};
-pub use machine::Machine;
 pub use poll::POLLING;
 pub use relocation::Hooks;
+pub use route::{ENDBR64, MAX_HOPS, Route, near_jump, padding, short_jump};
 pub use seeds::{NESTED_BYTES_MAX, OVERLAP, SHORT_BYTES_MAX, Seed, seeds};
 pub use verdict::{Finding, Kind, Loop, Reason};

@@ -15,7 +15,7 @@
 
 use crate::image::Image;
 use crate::instruction::Instruction;
-use crate::jump::ENDBR64;
+use crate::route::ENDBR64;
 use core::ffi::CStr;
 
 /// Functions by which threads poll. Each module that exports one has its own.

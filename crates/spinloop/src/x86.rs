@@ -8,8 +8,7 @@
 //!   increments by compare-and-swap would seem to count;
 //! - `xor r, r` and its like read nothing.
 
-use crate::effect::{Effect, Place, Registers};
-use crate::instruction::{Flow, Instruction};
+use crate::instruction::{Effect, Flow, Instruction, Place, Registers};
 use alloc::vec::Vec;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,

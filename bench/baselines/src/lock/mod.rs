@@ -13,7 +13,6 @@ mod shfl;
 mod spin_futex;
 mod tas;
 mod ticket;
-mod ttas;
 
 pub use cna::{Cna, CnaHeld};
 pub use mcs_park::McsPark;
@@ -21,14 +20,12 @@ pub use mutable_lock::MutableLock;
 pub use parked::Parked;
 pub use shfl::Shfl;
 pub use spin_futex::SpinFutex;
-pub use tas::Tas;
+pub use tas::{Tas, TestAndSet, Ttas};
 pub use ticket::Ticket;
-pub use ttas::Ttas;
 
 platform::os_only! {
     manx::for_lock_api! {
-        [] Tas;
-        [] Ttas;
+        [const LOOKS: bool] TestAndSet<LOOKS>;
         [] Ticket;
         [] McsPark;
         [] MutableLock;

@@ -43,14 +43,14 @@ use std::ptr::NonNull;
 const LOOKS: u32 = 100;
 
 /// The linked-list range lock; exclusive only. See the module's text.
-#[derive(Debug)]
-pub struct Kogan {
-    list: List,
-}
+pub type Kogan = ListLock<false>;
 
 /// The linked-list range lock for readers, too. See the module's text.
+pub type KoganRw = ListLock<true>;
+
+/// A linked-list range lock, with holders that share or without.
 #[derive(Debug)]
-pub struct KoganRw {
+pub struct ListLock<const SHARES: bool> {
     list: List,
 }
 
@@ -89,79 +89,10 @@ fn lend(span: &Span<u64>, access: Access) -> NonNull<Node> {
     node
 }
 
-impl Kogan {
+impl<const SHARES: bool> ListLock<SHARES> {
     /// Makes a lock that no thread holds.
-    pub fn new() -> Kogan {
-        Kogan { list: List::new() }
-    }
-
-    #[cold]
-    fn try_lock_slow(&self, node: NonNull<Node>) -> Option<KoganHeld> {
-        // SAFETY: lent and set.
-        match unsafe { self.list.link(&Walk::set_out(), node, not_at_all) } {
-            Ok(_) => Some(KoganHeld(node)),
-            Err(Conflict) => {
-                // SAFETY: it was not linked.
-                unsafe { pool::give_back(node) };
-                None
-            }
-        }
-    }
-
-    fn lock_slow(&self, node: NonNull<Node>) -> KoganHeld {
-        // SAFETY: lent and set.
-        Adaptive::DEFAULT.until(|| unsafe { self.list.link(&Walk::set_out(), node, for_a_moment) }.is_ok());
-        KoganHeld(node)
-    }
-}
-
-impl Default for Kogan {
-    fn default() -> Kogan {
-        Kogan::new()
-    }
-}
-
-// SAFETY: by the list's Invariant 2 and its orderings; all nodes are exclusive.
-unsafe impl RawRangeLock for Kogan {
-    type Held = KoganHeld;
-    const NAME: &'static str = "kogan";
-    const SHARES: bool = false;
-
-    fn with_space(_space: u64) -> Kogan {
-        Kogan::new()
-    }
-
-    #[inline]
-    fn try_lock(&self, span: &Span<u64>, _access: Access) -> Option<KoganHeld> {
-        let node = lend(span, Access::Exclusive);
-        // SAFETY: lent and set.
-        if unsafe { self.list.link_alone(node) } {
-            return Some(KoganHeld(node));
-        }
-        self.try_lock_slow(node)
-    }
-
-    #[inline]
-    fn lock(&self, span: &Span<u64>, _access: Access) -> KoganHeld {
-        let node = lend(span, Access::Exclusive);
-        // SAFETY: lent and set.
-        if unsafe { self.list.link_alone(node) } {
-            return KoganHeld(node);
-        }
-        self.lock_slow(node)
-    }
-
-    #[inline]
-    unsafe fn unlock(&self, held: KoganHeld) {
-        // SAFETY: linked by `lock` or `try_lock`, and held until now.
-        unsafe { self.list.release(held.0) };
-    }
-}
-
-impl KoganRw {
-    /// Makes a lock that no thread holds.
-    pub fn new() -> KoganRw {
-        KoganRw { list: List::new() }
+    pub fn new() -> Self {
+        ListLock { list: List::new() }
     }
 
     /// A node that was not linked may be used at once; a linked one is others' to unlink.
@@ -174,9 +105,10 @@ impl KoganRw {
             unsafe { pool::give_back(node) };
             return None;
         };
+        // Without nodes that share, a linked one is held.
         // SAFETY: just linked.
         unsafe {
-            if alone || self.list.look_again(&walk, node, not_at_all) {
+            if alone || !SHARES || self.list.look_again(&walk, node, not_at_all) {
                 return Some(KoganHeld(node));
             }
             self.list.release(node);
@@ -191,8 +123,9 @@ impl KoganRw {
             if !linked {
                 // SAFETY: lent and set.
                 match unsafe { self.list.link(&walk, node, for_a_moment) } {
-                    Ok(true) => return true,
-                    Ok(false) => linked = true,
+                    // Without nodes that share, a linked one is held.
+                    Ok(alone) if alone || !SHARES => return true,
+                    Ok(_) => linked = true,
                     Err(Conflict) => return false,
                 }
             }
@@ -214,25 +147,25 @@ impl KoganRw {
     }
 }
 
-impl Default for KoganRw {
-    fn default() -> KoganRw {
-        KoganRw::new()
+impl<const SHARES: bool> Default for ListLock<SHARES> {
+    fn default() -> Self {
+        ListLock::new()
     }
 }
 
 // SAFETY: by the list's Invariant 2 and its orderings.
-unsafe impl RawRangeLock for KoganRw {
+unsafe impl<const SHARES: bool> RawRangeLock for ListLock<SHARES> {
     type Held = KoganHeld;
-    const NAME: &'static str = "kogan-rw";
-    const SHARES: bool = true;
+    const NAME: &'static str = if SHARES { "kogan-rw" } else { "kogan" };
+    const SHARES: bool = SHARES;
 
-    fn with_space(_space: u64) -> KoganRw {
-        KoganRw::new()
+    fn with_space(_space: u64) -> Self {
+        ListLock::new()
     }
 
     #[inline]
     fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<KoganHeld> {
-        let node = lend(span, access);
+        let node = lend(span, if SHARES { access } else { Access::Exclusive });
         // SAFETY: lent and set.
         if unsafe { self.list.link_alone(node) } {
             return Some(KoganHeld(node));
@@ -242,6 +175,7 @@ unsafe impl RawRangeLock for KoganRw {
 
     #[inline]
     fn lock(&self, span: &Span<u64>, access: Access) -> KoganHeld {
+        let access = if SHARES { access } else { Access::Exclusive };
         let node = lend(span, access);
         // SAFETY: lent and set.
         if unsafe { self.list.link_alone(node) } {

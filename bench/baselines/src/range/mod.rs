@@ -17,7 +17,7 @@ mod spinlock;
 
 pub use bitmap::{Bitmap, BitmapHeld};
 pub use interval_tree::{IntervalTree, IntervalTreeHeld};
-pub use kogan::{Kogan, KoganHeld, KoganRw};
+pub use kogan::{Kogan, KoganHeld, KoganRw, ListLock};
 pub use segments::{Segments, SegmentsHeld};
 pub use skip_list::{HeightOutOfRange, NotHeld, SkipList, SkipListHeld};
 pub use skip_list_published::{SkipListPublished, SkipListPublishedHeld};

@@ -1,22 +1,18 @@
 //! `rivals locks`, and the two commands by which it starts its children.
 
-use std::env;
-use std::io::{IsTerminal, stderr};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
+use super::competitor::{COMPETITORS, measure};
+use super::round::{self, Entry, Plan};
+use super::run::{CASES, Case, Run};
+use super::verdict::{Row, rows, text, verdicts, watched};
 use clap::Args;
 use report::resolution::End;
 use report::target::Verdict;
 use report::{Order, Resolution};
 use serde::Serialize;
-
-use super::case::{CASES, Case};
-use super::competitor::{COMPETITORS, measure};
-use super::round::{self, Entry, Plan};
-use super::run::Run;
-use super::table::{Row, rows, text};
-use super::verdict::{verdicts, watched};
+use std::env;
+use std::io::{IsTerminal, stderr};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use workload::machine::{self, stay_on, stay_on_all};
 
 /// What `rivals locks` is given.

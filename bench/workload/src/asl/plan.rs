@@ -1,17 +1,16 @@
 //! How each case is run: its versions in turn, each with its lock, its window and its target.
 
-use super::cases::{ALONE, EPOCHS};
+use super::conclude;
 use super::cores::Cores;
-use super::judge;
-use super::sample::sample;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use crate::place::Place;
 use contention::lock::Lock;
-use contention::measurement::Measurement;
-use contention::run::{Run, WINDOW_NS_MAX, Window};
+use contention::run::{Burn, Measurement, NOPS_PER_US, Run, WINDOW_NS_MAX, Window};
+use contention::timeline::{Slice, Timeline};
 use manx::slo::{self, Percentile};
-use report::{Report, median};
+use report::{Histogram, Report, median};
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// A run lasts until it has enough little epochs, and at most this number of times its measured
@@ -100,7 +99,7 @@ impl Plan {
         variants: &[Variant],
     ) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let watch = |report: &Report| judge::watched(report, case);
+        let watch = |report: &Report| conclude::watched(report, case);
         let case = Case { name: case, variants: &names, expected: run.time * 6 / 5 };
         bench.compare(case, watch, |at, _| {
             let variant = &variants[at];
@@ -128,5 +127,188 @@ impl Plan {
         self.place
             .run(lock, run)
             .map_err(|what| Error::Failed { what: format!("{}: {what}", lock.name()), stderr: String::new() })
+    }
+}
+
+/// An epoch: sections, locks, cache lines of a section.
+pub(super) const SECTIONS: usize = 4;
+pub(super) const LOCKS: usize = 2;
+pub(super) const LINES: usize = 16;
+/// A section on a big core. The paper does not name it.
+pub(super) const HOLD_NS: u64 = 930;
+/// NOPs between epochs, and the time between epochs where cores are alike.
+pub(super) const NOPS: u64 = 600;
+pub(super) const THINK_NS: u64 = 150;
+
+pub(super) const EPOCHS: &str = "an epoch's cost";
+pub(super) const BENCH_1: &str = "bench-1";
+pub(super) const BENCH_2: &str = "bench-2, lengths that change";
+/// Its version with a target.
+pub(super) const BENCH_2_SLO: &str = "slo";
+pub(super) const BENCH_4: &str = "bench-4";
+pub(super) const BENCH_6: &str = "bench-6";
+pub(super) const FIGURE_1: &str = "figure 1";
+pub(super) const FIGURE_4: &str = "figure 4";
+pub(super) const FIGURE_5: &str = "figure 5, big threads' turns to a little one's";
+/// Big threads without little ones.
+pub(super) const ALONE: &str = "big alone";
+/// The best static window, and the feedback at the same target.
+pub(super) const OPT: &str = "opt";
+pub(super) const AGAINST_OPT: &str = "slo of opt";
+
+/// How many epochs of a hundred are long in the cases of Bench-3.
+pub(super) const LONG_PERCENT: [u64; 5] = [0, 25, 50, 75, 100];
+
+/// The name of a case of Bench-3.
+pub(super) fn bench_3(long_percent: u64) -> String {
+    format!("bench-3, {long_percent} % long epochs")
+}
+
+/// The name of a case of Bench-5.
+pub(super) fn bench_5(nops: u64) -> String {
+    format!("bench-5, {nops} NOP{} between epochs", if nops == 1 { "" } else { "s" })
+}
+
+/// These NOPs between epochs, `(NOPs, time_ns)`: as they are where cores differ, and otherwise the
+/// time that they take.
+pub(super) fn between(burn: Burn, nops: u64) -> (u64, u64) {
+    match burn {
+        Burn::Rounds { .. } => (nops, 0),
+        Burn::Time => (0, nops * 1000 / NOPS_PER_US),
+    }
+}
+
+/// The name of a case with `threads` threads.
+pub(super) fn scaled(case: &str, threads: usize) -> String {
+    format!("{case}, {threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
+/// What is kept of a run beside its figures.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Output {
+    /// Epochs of big threads
+    pub big: Histogram,
+    /// Epochs of little threads
+    pub little: Histogram,
+    /// From one moment to the next
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Slice>,
+}
+
+/// What tables, pictures and verdicts are made of.
+pub(super) fn sample(found: Measurement, run: &Run) -> Sample {
+    let mut sample = Sample::of([("slowest_share", found.slowest_share), ("dilation", found.dilation)]);
+    latencies(&mut sample, "", &found.big, &found.little);
+    sample.add("epochs_per_s", found.epochs_per_s);
+    match run.window {
+        Window::Fixed(ns) => sample.add("window_ns", ns as f64),
+        Window::ByLength { short_ns, long_ns } => {
+            sample.add("short_window_ns", short_ns as f64);
+            sample.add("window_ns", long_ns as f64);
+        }
+        Window::Slo { ns, percentile } => {
+            let allowed = 1.0 - f64::from(percentile.hundredths()) / 10_000.0;
+            let missed = found.missed as f64 / found.little.count().max(1) as f64;
+            sample.add("slo_ns", ns as f64);
+            sample.add("missed_share", missed);
+            sample.add("missed_over_allowed", missed / allowed);
+            sample.add("little_epochs_wanted", run.little_epochs as f64);
+            sample.add("window_ns", found.window_ns);
+        }
+    }
+    let Timeline { slices, phases } = found.timeline.unwrap_or_default();
+    for phase in &phases {
+        let part = format!("{}: ", phase.name);
+        let epochs = latencies(&mut sample, &part, &phase.big, &phase.little);
+        let seconds = run.time.as_secs_f64() * phase.slices as f64 / slices.len() as f64;
+        sample.add(format!("{part}epochs_per_s"), epochs as f64 / seconds);
+        sample.add(format!("{part}window_ns"), phase.window_ns);
+    }
+    // Shares of a run without an epoch.
+    sample.values.retain(|_, value| value.is_finite());
+    sample.with(&Output { big: found.big, little: found.little, slices })
+}
+
+/// Percentiles by class, of those classes that there are. Returns the number of epochs.
+fn latencies(sample: &mut Sample, part: &str, big: &Histogram, little: &Histogram) -> u64 {
+    let all = [big.clone(), little.clone()].into_iter().sum();
+    for (who, latencies) in [("big", big), ("little", little), ("all", &all)] {
+        sample.add_tail(&format!("{part}{who}_"), latencies);
+    }
+    sample.add(format!("{part}little_epochs"), little.count() as f64);
+    all.count()
+}
+
+// The best static windows, for the feedback to be measured against (the paper's LibASL-OPT).
+//
+// The longer the window, the later little epochs end. So a bisection finds the longest window with
+// which 99 % of them keep the target. Epochs of two lengths get one window each, which no real
+// program could do: it does not know a length in advance. The window of short epochs is found
+// first, while long epochs have none, because short epochs have the most time to spare.
+
+/// Steps in which a window is found.
+pub(super) const STEPS: u32 = 10;
+/// The same in a smoke check.
+const QUICK_STEPS: u32 = 2;
+
+impl Plan {
+    /// Adds the feedback at this target, and the best static window.
+    pub(super) fn with_opt(&self, run: &Run, slo_ns: u64, variants: &mut Vec<Variant>) -> Result<(), Error> {
+        let window = Window::Fixed(self.best_ns(run, slo_ns, Window::Fixed)?);
+        Self::add_opt(slo_ns, window, variants);
+        Ok(())
+    }
+
+    /// The same with a window for each length.
+    pub(super) fn with_opt_by_length(
+        &self,
+        run: &Run,
+        slo_ns: u64,
+        variants: &mut Vec<Variant>,
+    ) -> Result<(), Error> {
+        let short_ns = self.best_ns(run, slo_ns, |short_ns| Window::ByLength { short_ns, long_ns: 0 })?;
+        let long_ns = self.best_ns(run, slo_ns, |long_ns| Window::ByLength { short_ns, long_ns })?;
+        Self::add_opt(slo_ns, Window::ByLength { short_ns, long_ns }, variants);
+        Ok(())
+    }
+
+    fn add_opt(slo_ns: u64, window: Window, variants: &mut Vec<Variant>) {
+        variants.push(Variant::slo(AGAINST_OPT, Lock::AslMcs, slo_ns, Percentile::P99));
+        variants.push(Variant::named(OPT, Lock::Static, window));
+    }
+
+    fn best_ns(&self, run: &Run, slo_ns: u64, window: impl Fn(u64) -> Window) -> Result<u64, Error> {
+        let steps = if self.quick { QUICK_STEPS } else { STEPS };
+        longest(slo_ns, steps, |ns| {
+            let run = Run { window: window(ns), little_epochs: 0, ..run.clone() };
+            Ok(self.once(Lock::Static, &run)?.little.summary().p99_ns <= slo_ns)
+        })
+    }
+}
+
+/// The longest of the tried windows up to `most_ns` that keeps the target; 0 if none does.
+fn longest(
+    most_ns: u64,
+    steps: u32,
+    mut keeps: impl FnMut(u64) -> Result<bool, Error>,
+) -> Result<u64, Error> {
+    let (mut low_ns, mut high_ns) = (0, most_ns);
+    for _ in 0..steps {
+        let middle_ns = low_ns + (high_ns - low_ns) / 2;
+        if keeps(middle_ns)? { low_ns = middle_ns } else { high_ns = middle_ns }
+    }
+    Ok(low_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_window_that_keeps_the_target_is_found_and_an_error_ends_it() {
+        let find = |limit: u64| longest(1024, 10, |ns| Ok(ns <= limit)).unwrap();
+        assert_eq!((find(0), find(300), find(5000)), (0, 300, 1023));
+        let error = longest(1024, 10, |_| Err(Error::Interrupted));
+        assert!(matches!(error, Err(Error::Interrupted)));
     }
 }

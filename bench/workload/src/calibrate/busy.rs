@@ -9,8 +9,7 @@
 //! If a yield only asks for a later turn (6.6 to 6.17), the scheduler still owes the yielder its
 //! half, and gives it. The two shares are so far apart that noise cannot make one the other.
 
-use super::pinned::pair;
-use super::samples::{Samples, between_ns};
+use super::samples::{Samples, between_ns, pair};
 use crate::error::Error;
 use platform::{clock, thread};
 

@@ -10,8 +10,7 @@
 //! switch is what is left of a turn without the calls ([`Turn::switch_ns`]). The simulator adds the
 //! same parts up, so it comes to the same time for a turn.
 
-use super::pinned::pair;
-use super::samples::Samples;
+use super::samples::{Samples, pair};
 use crate::error::Error;
 use crate::harness::Sample;
 use platform::{clock, futex};

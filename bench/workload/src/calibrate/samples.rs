@@ -5,8 +5,19 @@
 //! most batches run without an interrupt or another thread in between. The median of the batches is
 //! then the figure, and a disturbed batch only moves the upper quartile.
 
+use super::topology::Topology;
+use super::{chase, handover, instructions, wake};
+use crate::error::Error;
 use crate::harness::Sample;
+use crate::machine::stay_on;
+use Quantity::{
+    Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Now, Pause, Ticks, UntilRun,
+    UntilRunLong, WakeBeside, WakeIdle,
+};
 use platform::clock;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Samples in ascending order, in nanoseconds if they are times.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -67,9 +78,109 @@ pub fn between_ns(began: u64, ended: u64) -> f64 {
     clock::ticks_to_ns(ended.saturating_sub(began)) as f64
 }
 
+contention::named! {
+    /// What is measured on one CPU, or on two that are neighbours.
+    pub enum Quantity {
+        Addition = "addition",
+        Hit = "load from the first cache",
+        Change = "exchange of an owned line",
+        Memory = "load from memory",
+        Pause = "pause",
+        Ticks = "clock: ticks",
+        Now = "clock: the kernel's",
+        Call = "system call",
+        FutexWait = "futex wait: the word has changed",
+        FutexWake = "futex wake: no thread waits",
+        WakeBeside = "wake-up on the own CPU: the call",
+        WakeIdle = "wake-up of an idle CPU: the call",
+        UntilRun = "wake-up of an idle CPU: until it runs",
+        UntilRunLong = "the same, idle for 2 ms",
+        Turn = "turn of two threads on one CPU",
+        Late = "sleep of 100 µs: late by",
+    }
+}
+
+impl Quantity {
+    /// Measures it once.
+    ///
+    /// # Errors
+    /// If a thread may not run on one of the CPUs.
+    pub fn measure(self, topology: &Topology) -> Result<Sample, Error> {
+        let two = topology.neighbours();
+        let on_one = |measure: fn() -> Samples| alone(two[0], measure).map(|samples| samples.summary());
+        match self {
+            Addition => on_one(instructions::addition),
+            Hit => on_one(chase::hit),
+            Change => on_one(instructions::change),
+            Memory => alone(two[0], || chase::miss(topology.cache_bytes)).map(|it| it.summary()),
+            Pause => on_one(instructions::pause),
+            Ticks => on_one(instructions::ticks),
+            Now => on_one(instructions::now),
+            Call => on_one(instructions::call),
+            FutexWait => on_one(instructions::futex_wait),
+            FutexWake => on_one(instructions::futex_wake),
+            WakeBeside => wake::beside(two[0], 1_000).map(|wakes| wakes.call.summary()),
+            WakeIdle => wake::of_idle(two, wake::SHORT_NS, 1_000).map(|wakes| wakes.call.summary()),
+            UntilRun => wake::of_idle(two, wake::SHORT_NS, 1_000).map(|wakes| wakes.until_run.summary()),
+            UntilRunLong => wake::of_idle(two, wake::LONG_NS, 100).map(|wakes| wakes.until_run.summary()),
+            Quantity::Turn => handover::turns(two[0]),
+            Late => on_one(|| wake::sleeps(200)),
+        }
+    }
+}
+
+// Threads that stay on one CPU each while they measure.
+//
+// Without that the kernel moves threads, and a figure is about no particular CPU. Two threads
+// begin only when both are where they belong: a thread whose partner was refused its CPU would
+// wait for it forever.
+
+const REFUSED: &str = "run it where it may choose its CPUs";
+
+/// What `measure` returns, on this CPU.
+///
+/// # Errors
+/// If the thread may not run there.
+pub fn alone<T: Send>(cpu: usize, measure: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    let run = || stay_on(cpu).map(|()| measure());
+    thread::scope(|scope| scope.spawn(run).join())
+        .expect("what is measured does not panic")
+        .map_err(|why| Error::request(why, REFUSED))
+}
+
+/// What two threads return, each on its CPU; they begin together.
+///
+/// # Errors
+/// If one of them may not run there; then neither runs.
+pub fn pair<A: Send, B: Send>(
+    cpus: [usize; 2],
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B + Send,
+) -> Result<(A, B), Error> {
+    let (barrier, is_refused) = (Barrier::new(2), AtomicBool::new(false));
+    let begin = |cpu| {
+        let stays = stay_on(cpu);
+        // Relaxed: the barrier orders it.
+        is_refused.fetch_or(stays.is_err(), Ordering::Relaxed);
+        barrier.wait();
+        stays.and_then(|()| match is_refused.load(Ordering::Relaxed) {
+            true => Err(format!("CPU {cpu}: its partner was refused")),
+            false => Ok(()),
+        })
+    };
+    let (one, other) = thread::scope(|scope| {
+        let one = scope.spawn(|| begin(cpus[0]).map(|()| one()));
+        let other = scope.spawn(|| begin(cpus[1]).map(|()| other()));
+        (one.join(), other.join())
+    });
+    let both = one.expect("it does not panic").and_then(|one| Ok((one, other.expect("nor does this")?)));
+    both.map_err(|why| Error::request(why, REFUSED))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::machine::cpus;
 
     #[test]
     fn quantiles_are_samples_and_nothing_has_none() {
@@ -86,5 +197,26 @@ mod tests {
         let mut made = 0;
         let samples = batches(7, 5, || made += 1);
         assert_eq!((made, samples.0.len()), (8 * 5, 7));
+    }
+
+    /// No machine has it.
+    const NOWHERE: usize = 1023;
+
+    #[test]
+    fn threads_run_where_they_are_put() {
+        let all = cpus();
+        let (first, last) = (all[0], *all.last().unwrap());
+        assert_eq!(alone(last, cpus).unwrap(), [last]);
+        assert_eq!(pair([first, last], cpus, cpus).unwrap(), (vec![first], vec![last]));
+    }
+
+    #[test]
+    fn if_one_is_refused_neither_runs() {
+        let first = cpus()[0];
+        assert!(alone(NOWHERE, || panic!("it runs")).is_err());
+        for cpus in [[first, NOWHERE], [NOWHERE, first]] {
+            let refused = pair(cpus, || panic!("it runs"), || panic!("it runs"));
+            assert!(matches!(refused, Err(Error::Request { .. })));
+        }
     }
 }

@@ -19,8 +19,7 @@
 //! The two clocks are the same counter on both CPUs, or the kernel's clock where the kernel does
 //! not trust the counter.
 
-use super::pinned::pair;
-use super::samples::{Samples, between_ns};
+use super::samples::{Samples, between_ns, elapsed_ns, pair};
 use crate::error::Error;
 use platform::{clock, cpu, futex, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -133,6 +132,25 @@ fn seldom_preempt() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: 0 stands for the calling thread; the kernel reads the parameters.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) };
+}
+
+// How late a short sleep ends.
+//
+// The kernel lets a sleep end late by the thread's timer slack, so that it can end several sleeps
+// with one interrupt. Without other timers near, it ends at the end of the slack: what a sleep is
+// late is the slack and the way from the timer's interrupt until the thread runs.
+
+/// The length of a sleep.
+const SLEEP_NS: u64 = 100_000;
+
+/// How much longer than asked for each of `count` sleeps takes, with the thread's slack as it is.
+pub fn sleeps(count: usize) -> Samples {
+    let sleep = || {
+        let began = clock::ticks();
+        thread::sleep_ns(SLEEP_NS);
+        elapsed_ns(began) - SLEEP_NS as f64
+    };
+    Samples::of((0..count).map(|_| sleep()))
 }
 
 #[cfg(test)]

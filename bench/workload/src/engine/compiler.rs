@@ -6,10 +6,11 @@
 //! changed source or library is compiled anew. It is written under another name and renamed, so
 //! that two runs at a time do no harm.
 
-use super::package;
+use super::library;
 use crate::error::{Error, reason};
 use std::ffi::OsString;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,13 +43,6 @@ pub struct Compiler {
     command: OsString,
     cpp: OsString,
     cache: PathBuf,
-}
-
-/// What is made of a source.
-#[derive(Clone, Copy)]
-enum Product {
-    Program,
-    Library,
 }
 
 impl Compiler {
@@ -97,7 +91,7 @@ impl Compiler {
         if program.exists() && starts(&program).is_ok() {
             return Ok(program);
         }
-        self.compile(Product::Program, &source, name, arguments, &folder)?;
+        self.compile(&source, name, arguments, &folder)?;
         starts(&program).map_err(|words| {
             Error::missing(
                 format!("{}: was compiled but does not start: {}", program.display(), words.trim()),
@@ -122,7 +116,7 @@ impl Compiler {
         let name = format!("{name}.so");
         let library = folder.join(&name);
         if !library.exists() {
-            self.compile(Product::Library, &source, &name, arguments, &folder)?;
+            self.compile(&source, &name, arguments, &folder)?;
         }
         Ok(library)
     }
@@ -132,74 +126,89 @@ impl Compiler {
         if source.ends_with(".cpp") { &self.cpp } else { &self.command }
     }
 
-    fn compile(
-        &self,
-        product: Product,
-        source: &str,
-        name: &str,
-        arguments: &[OsString],
-        folder: &Path,
-    ) -> Result<(), Error> {
-        let unwritable = |error: std::io::Error| {
-            Error::request(
-                format!("{}: {}", folder.display(), reason(&error)),
-                "programs are compiled there; XDG_CACHE_HOME names another folder",
-            )
-        };
-        fs::create_dir_all(folder).map_err(unwritable)?;
-        let scratch = tempfile::tempdir_in(folder).map_err(unwritable)?;
-        for (file, text) in SOURCES {
-            fs::write(scratch.path().join(file), text).map_err(unwritable)?;
-        }
-        let (compiler, flags, help_without): (_, &[&str], _) = match product {
-            Product::Program => (
-                self.command_of(source),
+    fn compile(&self, source: &str, name: &str, arguments: &[OsString], folder: &Path) -> Result<(), Error> {
+        let compiler = self.command_of(source);
+        let (flags, help_without): (&[&str], _) = match source.ends_with(".cpp") {
+            false => (
                 &["-std=gnu11"],
                 "the engines are compiled on this machine: install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in CC",
             ),
-            Product::Library => (
-                self.command_of(source),
+            true => (
                 &["-std=c++17", "-shared", "-fPIC"],
                 "it is compiled on this machine: install a C++ compiler (Debian: apt-get install g++), or name one in CXX",
             ),
         };
         let mut command = Command::new(compiler);
-        command.current_dir(scratch.path()).env("LC_ALL", "C");
         command
+            .env("LC_ALL", "C")
             .args(flags)
             .args(["-O2", "-pthread", source, "-o", name])
             .args(arguments)
             .args(["-lm", "-ldl"]);
-        let output = command.output().map_err(|error| {
-            Error::missing(format!("{}: {}", compiler.to_string_lossy(), reason(&error)), help_without)
-        })?;
-        if !output.status.success() {
-            let words = String::from_utf8_lossy(&output.stderr).into_owned();
-            let first: Vec<&str> = words.lines().take(WORDS).collect();
-            return Err(Error::missing(
-                format!("{source}: cannot be compiled\n{}", first.join("\n")),
-                help(&words),
-            ));
-        }
-        fs::rename(scratch.path().join(name), folder.join(name)).map_err(unwritable)
+        make(command, SOURCES, name, folder)?
+            .map_err(|error| {
+                Error::missing(format!("{}: {}", compiler.to_string_lossy(), reason(&error)), help_without)
+            })?
+            .map_err(|words| {
+                let what = format!("{source}: cannot be compiled\n{}", first_lines(&words));
+                Error::missing(what, help(&words))
+            })
     }
 
     fn hash(&self, source: &str, arguments: &[OsString], salt: &str) -> String {
-        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-        for (file, text) in SOURCES.iter().filter(|(file, _)| file.ends_with(".h") || *file == source) {
-            hash.add(file.as_bytes());
-            hash.add(text.as_bytes());
-        }
-        hash.add(self.command_of(source).as_encoded_bytes());
-        arguments.iter().for_each(|argument| hash.add(argument.as_encoded_bytes()));
-        hash.add(salt.as_bytes());
-        format!("{:016x}", hash.0)
+        let used = SOURCES.iter().filter(|(file, _)| file.ends_with(".h") || *file == source);
+        folder_of(&(used.collect::<Vec<_>>(), self.command_of(source), arguments, salt))
     }
+}
+
+/// The name of the folder for what is made of these.
+pub(crate) fn folder_of(of: &impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Runs a compiler on these sources, in a folder of its own, and moves the file that it makes to
+/// `folder`. Returns the error by which it was not started; else its words, if it refused.
+///
+/// # Errors
+/// The folder cannot be written.
+pub(crate) fn make(
+    mut command: Command,
+    sources: &[(&str, &str)],
+    name: &str,
+    folder: &Path,
+) -> Result<std::io::Result<Result<(), String>>, Error> {
+    let unwritable = |error: std::io::Error| {
+        Error::request(
+            format!("{}: {}", folder.display(), reason(&error)),
+            "programs are compiled there; XDG_CACHE_HOME names another folder",
+        )
+    };
+    fs::create_dir_all(folder).map_err(unwritable)?;
+    let scratch = tempfile::tempdir_in(folder).map_err(unwritable)?;
+    for (file, text) in sources {
+        fs::write(scratch.path().join(file), text).map_err(unwritable)?;
+    }
+    let output = match command.current_dir(scratch.path()).output() {
+        Ok(output) => output,
+        Err(error) => return Ok(Err(error)),
+    };
+    if !output.status.success() {
+        return Ok(Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned())));
+    }
+    fs::rename(scratch.path().join(name), folder.join(name)).map_err(unwritable)?;
+    Ok(Ok(Ok(())))
+}
+
+/// What is shown of a compiler's words.
+pub(crate) fn first_lines(words: &str) -> String {
+    words.lines().take(WORDS).collect::<Vec<_>>().join("\n")
 }
 
 /// What to do, as the compiler's words tell.
 fn help(words: &str) -> String {
-    if let Some(package) = package::missing(words) {
+    if let Some(package) = library::missing(words) {
         return match package.flag {
             "-lwiredtiger" => format!(
                 "{}, or name a library with --library, or choose --engine snapshot, which needs none",
@@ -242,18 +251,6 @@ pub(crate) fn cache() -> Result<PathBuf, Error> {
             format!("{}: {}", folder.display(), made.err().map_or("not yours".into(), |e| e.to_string())),
             "set XDG_CACHE_HOME to a folder for compiled engines",
         )),
-    }
-}
-
-/// FNV-1a; names a folder, nothing more.
-struct Fnv(u64);
-
-impl Fnv {
-    fn add(&mut self, bytes: &[u8]) {
-        // The length keeps "ab" + "c" apart from "a" + "bc".
-        for byte in bytes.len().to_le_bytes().iter().chain(bytes) {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::engine::GUARDED;
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
 use report::Report;
-use report::cell::number;
+use report::sheet::number;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -3,8 +3,7 @@
 //! A pool is reached by its own type ([`Use`]), so that the measured submission is compiled for
 //! each and no call in it is indirect beyond what that pool does itself.
 
-use super::kind::Kind;
-use super::spec::Shape;
+use super::spec::{Kind, Shape};
 use crossbeam_channel::{Sender, unbounded};
 use manx::pool::gate::Follower;
 use manx::pool::gate::rayon::Gated;

@@ -1,15 +1,11 @@
 //! The work in Go: a program of its own, built on demand and kept in the user's cache.
 
-use crate::engine::compiler::cache;
-use crate::error::Error;
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use crate::engine::compiler::{cache, first_lines, folder_of, make};
+use crate::error::{Error, reason};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SOURCE: &str = include_str!("../../../engines/fib.go");
-/// The number of lines of a compiler's error that are shown.
-const WORDS: usize = 10;
 
 /// The program; `None` if it would have to be built first and `build` is false.
 ///
@@ -24,37 +20,22 @@ pub fn program(build: bool) -> Result<Option<PathBuf>, Error> {
             "install Go 1.22 or later (Debian: apt-get install golang), or name it in GO",
         )
     })?;
-    let mut hasher = DefaultHasher::new();
-    (SOURCE, &version.stdout).hash(&mut hasher);
-    let folder = cache()?.join("manx/engines").join(format!("fib-go-{:016x}", hasher.finish()));
+    let folder =
+        cache()?.join("manx/engines").join(format!("fib-go-{}", folder_of(&(SOURCE, &version.stdout))));
     let program = folder.join("fib");
     match (program.exists(), build) {
         (true, _) => Ok(Some(program)),
         (false, false) => Ok(None),
-        (false, true) => compile(Command::new(go), &folder, &program).map(|()| Some(program)),
+        (false, true) => compile(Command::new(go), &folder).map(|()| Some(program)),
     }
 }
 
-/// Builds in a temporary folder and then renames the program, so that two builds at once do no
-/// harm.
-fn compile(mut go: Command, folder: &Path, program: &Path) -> Result<(), Error> {
-    let failed = |error: std::io::Error| {
-        let help = "programs are compiled there; XDG_CACHE_HOME names another folder";
-        Error::missing(format!("{}: {error}", folder.display()), help)
-    };
-    fs::create_dir_all(folder).map_err(failed)?;
-    let scratch = tempfile::Builder::new().prefix(".build").tempdir_in(folder).map_err(failed)?;
-    let (source, made) = (scratch.path().join("fib.go"), scratch.path().join("fib"));
-    fs::write(&source, SOURCE).map_err(failed)?;
+fn compile(mut go: Command, folder: &Path) -> Result<(), Error> {
     // Outside of a module, and without one.
-    go.current_dir(scratch.path()).env("GO111MODULE", "off").env_remove("GOFLAGS");
-    let output = go.args(["build", "-o"]).arg(&made).arg(&source).output().map_err(failed)?;
-    if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        let words: Vec<&str> = words.lines().take(WORDS).collect();
-        return Err(Error::missing("go: fib.go cannot be built", words.join("\n")));
-    }
-    fs::rename(made, program).map_err(failed)
+    go.env("GO111MODULE", "off").env_remove("GOFLAGS").args(["build", "-o", "fib", "fib.go"]);
+    make(go, &[("fib.go", SOURCE)], "fib", folder)?
+        .map_err(|error| Error::missing(format!("go: {}", reason(&error)), "name another Go in GO"))?
+        .map_err(|words| Error::missing("go: fib.go cannot be built", first_lines(&words)))
 }
 
 #[cfg(test)]
@@ -89,9 +70,9 @@ mod tests {
     fn a_failed_build_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let failing = Command::new("false");
-        let error = compile(failing, folder.path(), &folder.path().join("fib")).unwrap_err();
+        let error = compile(failing, folder.path()).unwrap_err();
         assert!(error.to_string().contains("cannot be built"), "{error}");
-        let missing = compile(Command::new("/no/such/go"), folder.path(), &folder.path().join("fib"));
+        let missing = compile(Command::new("/no/such/go"), folder.path());
         assert!(missing.is_err());
     }
 }

@@ -168,15 +168,15 @@ fn place(command: &mut Command, groups: &[PathBuf], session: bool) -> Result<(),
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan;
+    use super::super::spec::Kind;
     use super::*;
-    use crate::pool::kind::Kind;
-    use crate::pool::variant;
 
     fn process(script: &str) -> Process {
         Process {
             program: vec!["sh".into(), "-c".into(), script.into()],
             environment: [("SAID".to_owned(), "5".to_owned())].into(),
-            ..variant::process(Kind::Ignorant, 1, Task::Idle { time: Duration::ZERO })
+            ..plan::process(Kind::Ignorant, 1, Task::Idle { time: Duration::ZERO })
         }
     }
 

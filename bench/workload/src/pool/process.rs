@@ -73,9 +73,9 @@ fn signal() {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::process;
+    use super::super::spec::Kind;
     use super::*;
-    use crate::pool::kind::Kind;
-    use crate::pool::variant::process;
     use std::time::Duration;
 
     #[test]

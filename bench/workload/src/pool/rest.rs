@@ -183,10 +183,9 @@ fn submit<E: Executor>(executor: &E, batch: &Arc<Batch>, jobs: u32) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::executor;
+    use super::super::spec::{Kind, Shape};
     use super::*;
-    use crate::pool::executor;
-    use crate::pool::kind::Kind;
-    use crate::pool::spec::Shape;
 
     fn with<U: Use<Output = Result<Outcome, String>>>(kind: Kind, threads: usize, what: U) -> Outcome {
         executor::with(kind, &Shape { threads, ..Shape::default() }, what).unwrap().unwrap()

@@ -195,10 +195,9 @@ impl OpenLoop {
 
 #[cfg(test)]
 mod tests {
+    use super::super::executor;
+    use super::super::spec::{Kind, Shape};
     use super::*;
-    use crate::pool::executor;
-    use crate::pool::kind::Kind;
-    use crate::pool::spec::Shape;
 
     fn load() -> Load {
         let (time, drain) = (Duration::from_millis(200), Duration::from_secs(600));

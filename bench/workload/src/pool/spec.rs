@@ -1,6 +1,5 @@
 //! The task of a measured process, and its outcome. Both are passed as JSON.
 
-use super::kind::Kind;
 use report::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,28 +23,18 @@ impl Default for Shape {
     }
 }
 
-/// The lock under which the computation runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Lock {
-    /// Nothing
-    None,
-    /// One `std::sync::Mutex` of the process
-    Std,
-    /// One `parking_lot::Mutex`
-    ParkingLot,
-    /// One `manx::lock::Mutex`
-    Manx,
-}
-
-impl Lock {
-    /// The name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Lock::None => "none",
-            Lock::Std => "std",
-            Lock::ParkingLot => "parking_lot",
-            Lock::Manx => "manx",
-        }
+contention::named! {
+    /// The lock under which the computation runs.
+    #[derive(Serialize, Deserialize)]
+    pub enum Lock {
+        /// Nothing
+        None = "none",
+        /// One `std::sync::Mutex` of the process
+        Std = "std",
+        /// One `parking_lot::Mutex`
+        ParkingLot = "parking_lot",
+        /// One `manx::lock::Mutex`
+        Manx = "manx",
     }
 }
 
@@ -165,6 +154,32 @@ impl Outcome {
     }
 }
 
+contention::named! {
+    /// A kind of pool.
+    #[derive(Serialize, Deserialize)]
+    pub enum Kind {
+        /// A thread for each CPU at one channel, whatever else runs there.
+        Ignorant = "ignorant",
+        /// The same with the CPUs divided by the number of processes: the choice of a user that knew
+        /// that number.
+        Optimal = "optimal",
+        /// The paper's friendlypool: this process' part of the CPU time of all, looked at each tick.
+        FriendlyPool = "friendlypool",
+        /// Manx's, as it comes.
+        Manx = "manx",
+        /// Rayon's.
+        Rayon = "rayon",
+        /// Tokio's.
+        Tokio = "tokio",
+        /// Rayon's; its workers follow the CPU budget.
+        RayonGate = "rayon+gate",
+        /// Tokio's, the same.
+        TokioGate = "tokio+gate",
+        /// Go's own scheduler, in a program of its own.
+        Go = "go",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,5 +218,14 @@ mod tests {
         let crowd = Crowd { processes: vec![process], sessions: true };
         let text = serde_json::to_string(&crowd).unwrap();
         assert_eq!(serde_json::from_str::<Crowd>(&text).unwrap(), crowd);
+    }
+
+    #[test]
+    fn every_kind_is_listed_where_it_is_declared_under_a_name_of_its_own() {
+        for (at, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, at);
+            assert!(Kind::ALL[..at].iter().all(|other| other.name() != kind.name()));
+        }
+        assert_eq!(Kind::ALL.last(), Some(&Kind::Go), "the last one");
     }
 }

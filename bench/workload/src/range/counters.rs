@@ -11,21 +11,22 @@
 //! Callgrind runs the command itself as another process, which does nothing but these operations
 //! ([`arguments`], [`run_child`]).
 
-mod callgrind;
-pub(super) mod cases;
-
-use std::ffi::OsString;
-use std::path::Path;
-use std::sync::Barrier;
-
+use super::competitor::{Competitor, Measured, REFERENCE};
+use super::plan::{COUNTERS, Plan, scaled};
+use super::request::{Pattern, Request};
+use super::rocksdb;
+use super::run::run_apart;
+use crate::engine::compiler::Compiler;
+use crate::error::{Error, reason};
+use crate::harness::{Bench, Case, Sample};
 use manx::range::{RawRangeLock, Span};
 use platform::perf::{Counter, Event};
 use serde::{Deserialize, Serialize};
-
-use super::competitor::{Competitor, Measured};
-use super::request::{Pattern, Request};
-use super::rocksdb;
-use crate::engine::compiler::Compiler;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Barrier;
+use std::time::Duration;
 
 /// The region that threads share, in bytes.
 const SPACE: usize = 512 * 1024;
@@ -87,7 +88,7 @@ impl Source {
     pub fn of_this_machine() -> Source {
         match Counter::of_this_thread(Event::Instructions) {
             Ok(_) => Source::Processor,
-            Err(_) if callgrind::is_there() => Source::Callgrind,
+            Err(_) if is_there() => Source::Callgrind,
             Err(error) => Source::Nobody(format!(
                 "the processor's counters cannot be had ({}), and there is no valgrind (Debian: apt-get install valgrind)",
                 std::io::Error::from_raw_os_error(error)
@@ -142,7 +143,7 @@ impl Source {
             Source::Callgrind => {
                 let (few, many) = (FEW_EMULATED / scale, MANY_EMULATED / scale);
                 let arguments = |operations| arguments(competitor, operations);
-                let instructions = callgrind::per_operation(program, arguments, few, many)?;
+                let instructions = per_operation(program, arguments, few, many)?;
                 Ok(Counts { instructions: Some(instructions), ..Counts::default() })
             }
             Source::Nobody(_) => Ok(Counts::default()),
@@ -246,9 +247,112 @@ fn counted(run: impl FnOnce()) -> Result<Counts, String> {
     Ok(Counts { cycles, instructions, l1d_misses })
 }
 
+/// What counting is thought to take, with one lock: by the processor, and by callgrind.
+const EXPECTED: Duration = Duration::from_millis(500);
+const EXPECTED_EMULATED: Duration = Duration::from_secs(4);
+
+impl Plan {
+    /// Cycles, instructions and misses.
+    pub(in crate::range) fn counters(&self, bench: &mut Bench) -> Result<(), Error> {
+        if self.setup.check {
+            return Ok(());
+        }
+        let source = Source::of_this_machine();
+        bench.note(source.note());
+        let program = std::env::current_exe().map_err(|error| {
+            Error::request(format!("this program's path: {}", reason(&error)), "mount /proc")
+        })?;
+        let competitors: Vec<Competitor> =
+            Competitor::locks().filter(|lock| !self.setup.quick || *lock == REFERENCE).collect();
+        let names: Vec<&str> = competitors.iter().map(|competitor| competitor.name()).collect();
+        // Callgrind's numbers are the same every time.
+        let (rounds, expected) = match source {
+            Source::Callgrind => (1, EXPECTED_EMULATED),
+            _ => (bench.resolution.pairs_min, EXPECTED),
+        };
+        for &threads in self.setup.threads.iter().filter(|&&threads| source.counts_threads(threads)) {
+            let name = scaled(COUNTERS, threads);
+            let case = Case { name: &name, variants: &names, expected };
+            bench.rounds(case, rounds, |at, _| {
+                let count = || source.count(&program, competitors[at], threads, self.setup.quick);
+                let found = run_apart(competitors[at].leaks() && source == Source::Processor, count);
+                let found =
+                    found.map_err(|what| Error::failed(format!("{}, {COUNTERS}: {what}", names[at])))?;
+                let values = found.values().map(|(name, value)| (name.to_owned(), value)).collect();
+                Ok(Sample { values, output: None })
+            })?;
+        }
+        Ok(())
+    }
+}
+
+// Instructions, counted by Valgrind's callgrind where the processor counts none for us.
+//
+// Callgrind runs a program's machine code one instruction after the other on a processor of its
+// own and counts them: the same number in every run, as long as the program does the same. It runs
+// one thread at a time, so only a program of one is asked about. What a start costs is the same
+// whatever the program then does, so a longer run's instructions less a shorter run's are those of
+// the operations between ([`per_operation`]).
+
+/// Whether there is a Valgrind in PATH.
+fn is_there() -> bool {
+    let mut command = Command::new("valgrind");
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// How many instructions an operation takes, by running `program` with the arguments for two
+/// numbers of operations.
+///
+/// # Errors
+/// In words: the program failed below callgrind, or the longer run did not take more instructions.
+fn per_operation(
+    program: &Path,
+    arguments: impl Fn(u64) -> Vec<OsString>,
+    few: u64,
+    many: u64,
+) -> Result<f64, String> {
+    assert!(few < many);
+    let (less, more) = (total(program, &arguments(few))?, total(program, &arguments(many))?);
+    match more.checked_sub(less) {
+        Some(instructions) => Ok(instructions as f64 / (many - few) as f64),
+        None => Err(format!("{many} operations took {more} instructions, and {few} took {less}")),
+    }
+}
+
+/// The instructions of one run.
+fn total(program: &Path, arguments: &[OsString]) -> Result<u64, String> {
+    let folder = tempfile::tempdir().map_err(|error| reason(&error))?;
+    let file = folder.path().join("callgrind.out");
+    let mut out = OsString::from("--callgrind-out-file=");
+    out.push(&file);
+    let mut command = Command::new("valgrind");
+    command.args(["-q", "--tool=callgrind"]).arg(out).arg(program).args(arguments).stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("valgrind: {}", reason(&error)))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let last = words.lines().next_back().unwrap_or_default();
+        return Err(format!("{} below callgrind: {}: {last}", program.display(), output.status));
+    }
+    let text =
+        std::fs::read_to_string(&file).map_err(|error| format!("callgrind's result: {}", reason(&error)))?;
+    instructions(&text).ok_or_else(|| "callgrind's result has no number of instructions".into())
+}
+
+/// The number in callgrind's file: the first column of the totals, if that is of instructions.
+fn instructions(text: &str) -> Option<u64> {
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    if value("events:")?.split_whitespace().next() != Some("Ir") {
+        return None;
+    }
+    value("totals:").or_else(|| value("summary:"))?.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::range::conclude;
+    use report::{Machine, Report};
 
     #[test]
     fn a_counter_that_one_run_lacks_has_no_figure() {
@@ -292,5 +396,44 @@ mod tests {
         let mut ran = false;
         counted(|| ran = true).unwrap();
         assert!(ran);
+    }
+
+    #[test]
+    fn a_counter_that_was_not_read_is_a_dash() {
+        let mut report = Report::new("range", Machine::default(), 0);
+        let case = scaled(COUNTERS, 1);
+        report.add(&case, "x", 0, &[("instructions_per_operation", 155.0)]);
+        conclude(&mut report);
+        assert_eq!(report.tables[0].title, case);
+        assert_eq!(report.tables[0].rows, [["x", "1", "-", "155", "-"]]);
+    }
+
+    #[test]
+    fn the_number_is_that_of_instructions_or_there_is_none() {
+        let text = "version: 1\nevents: Ir Dr\nfn=(1) main\n1 5 2\nsummary: 12 3\ntotals: 1234 5\n";
+        assert_eq!(instructions(text), Some(1234));
+        assert_eq!(instructions("events: Ir\nsummary: 77\n"), Some(77));
+        assert_eq!(instructions("events: Dr Ir\ntotals: 5 6\n"), None);
+        assert_eq!(instructions("events: Ir\n"), None);
+        assert_eq!(instructions("events: Ir\ntotals: many\n"), None);
+        assert_eq!(instructions(""), None);
+    }
+
+    #[test]
+    fn more_work_takes_more_instructions_and_a_failure_says_so() {
+        if !is_there() {
+            assert!(total(Path::new("/bin/true"), &[]).is_err());
+            return testing::skip("in part: valgrind is not installed");
+        }
+        // A shell that counts.
+        let shell = Path::new("/bin/sh");
+        let counts = |operations: u64| {
+            let script = format!("i=0; while [ $i -lt {operations} ]; do i=$((i+1)); done");
+            vec!["-c".into(), script.into()]
+        };
+        let one = per_operation(shell, counts, 10, 110).unwrap();
+        assert!(one > 10.0, "{one} instructions for a round of a shell's loop");
+        let words = total(shell, &["-c".into(), "exit 3".into()]).unwrap_err();
+        assert!(words.contains("/bin/sh") && words.contains('3'), "{words}");
     }
 }

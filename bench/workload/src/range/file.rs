@@ -12,27 +12,28 @@
 //!
 //! The file is in a new folder for temporary files, or in another folder. It is removed at the end.
 
-pub(super) mod cases;
 mod stamp;
 
+use super::competitor::Measured;
+use super::plan::{FILE, Plan, Variant, expected, names, scaled};
+use super::request::Dice;
+use super::run::run_apart;
+use crate::error::Error;
+use crate::harness::{Bench, Sample};
+use crate::machine::one_each;
+use contend::workers::{self, Phases};
+use manx::range::{Access, RawRangeLock, Span};
+use platform::clock::{ticks, ticks_to_ns};
+use platform::file::File;
+use report::Histogram;
+use serde::{Deserialize, Serialize};
+use stamp::{BLOCK, Stamp};
 use std::ffi::CString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-
-use manx::range::{Access, RawRangeLock, Span};
-use platform::clock::{ticks, ticks_to_ns};
-use platform::file::File;
-use report::Histogram;
-use serde::{Deserialize, Serialize};
-
-use super::competitor::Measured;
-use super::request::Dice;
-use crate::machine::one_each;
-use contend::workers::{self, Phases};
-use stamp::{BLOCK, Stamp};
 
 /// The longest write, in blocks.
 const BLOCKS_MAX: usize = 16;
@@ -309,6 +310,83 @@ pub fn place(run: &Run) -> String {
         .and_then(|folder| folder.file_system().ok());
     let kind = number.map_or_else(|| "unknown".into(), file_system);
     format!("{} ({kind})", folder.display())
+}
+
+/// The keepers that are no range lock of the process.
+pub(in crate::range) const KERNEL: &str = "fcntl OFD";
+pub(in crate::range) const WHOLE: &str = "one mutex";
+/// The file, in blocks of 4 KiB: 64 MiB, and 1 MiB where threads are to meet.
+const BLOCKS: usize = 16 * 1024;
+const BLOCKS_SHARED: usize = 256;
+const BLOCKS_QUICK: usize = 1024;
+
+/// The name of the cases with these regions.
+pub(in crate::range) fn case(regions: Regions) -> String {
+    let words = match regions {
+        Regions::Own => "own regions",
+        Regions::Anywhere => "overlapping",
+    };
+    format!("{FILE}, {words}")
+}
+
+/// The histogram of a run.
+#[derive(Serialize)]
+struct Output {
+    write: Histogram,
+}
+
+fn sample(found: Measurement) -> Sample {
+    let mut sample = Sample::of([
+        ("writes_per_s", found.writes_per_s),
+        ("bytes_per_s", found.bytes_per_s),
+        ("slowest_share", found.slowest_share),
+    ]);
+    sample.add_tail("write_", &found.write);
+    sample.with(&Output { write: found.write })
+}
+
+impl Plan {
+    /// Writes to one file.
+    pub(in crate::range) fn file(&self, bench: &mut Bench) -> Result<(), Error> {
+        for (regions, blocks) in [(Regions::Own, BLOCKS), (Regions::Anywhere, BLOCKS_SHARED)] {
+            let blocks = if self.setup.quick { blocks.min(BLOCKS_QUICK) } else { blocks };
+            for &threads in &self.setup.threads {
+                let run = Run { threads, regions, blocks, time: self.setup.time, folder: None };
+                bench.note(format!(
+                    "{FILE}: writes of 4 to 64 KiB, by two calls of pwrite, to one file in {}",
+                    place(&run)
+                ));
+                self.writes(bench, &scaled(&case(regions), threads), &run)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&self, bench: &mut Bench, case: &str, run: &Run) -> Result<(), Error> {
+        let competitors = Variant::locks();
+        let mut names = names(&competitors);
+        names.extend([KERNEL, WHOLE]);
+        self.compare_by(bench, case, &names, expected(run.time), |at| {
+            let failed = |what| Error::failed(format!("{}, {case}: {what}", names[at]));
+            let found = match names[at] {
+                KERNEL => run.with_keeper(&Kernel),
+                WHOLE => run.with_keeper(&Whole::default()),
+                _ => {
+                    let competitor = competitors[at].competitor;
+                    run_apart(competitor.leaks(), || competitor.measure(run.space(), run))
+                }
+            };
+            let found = found.map_err(failed)?;
+            if self.setup.check {
+                let checked = found.checked as f64;
+                return Ok(Sample::of([("checked_pairs", checked), ("violations", found.torn as f64)]));
+            }
+            if found.torn > 0 {
+                return Err(failed(format!("{} writes were torn", found.torn)));
+            }
+            Ok(sample(found))
+        })
+    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,13 @@
 //! ([`super::request`]). In the cases about the order of waiters, a holder writes its range 64
 //! times, for about half a microsecond.
 
-use super::case;
 use super::competitor::Competitor;
-use super::plan::{LONG, Plan, Timing};
+use super::plan::{self, LONG, Plan, Timing, Variant};
 use super::request::{Pattern, SPACE, WIDTH};
 use super::run::Run;
-use super::variant::Variant;
 use crate::error::Error;
 use crate::harness::Bench;
+use std::time::Duration;
 
 /// The percentages of pairs of requests that overlap.
 pub(super) const OVERLAPS: [u32; 7] = [0, 1, 10, 25, 50, 75, 100];
@@ -31,11 +30,11 @@ impl Plan {
     pub(super) fn overlap(&self, bench: &mut Bench) -> Result<(), Error> {
         let overlaps = if self.setup.quick { &OVERLAPS_QUICK[..] } else { &OVERLAPS };
         let threads = self.many();
-        bench.note(format!("{}: {threads} threads, one write for each range", case::OVERLAP));
+        bench.note(format!("{}: {threads} threads, one write for each range", plan::OVERLAP));
         for &percent in overlaps {
             let pattern = Pattern::overlapping(percent, SPACE);
             let run = Run { threads, pattern, batch: 1, touches: 1, whole: None, time: self.setup.time };
-            self.compare(bench, &case::overlap(percent), &run, Timing::Apart, &Variant::locks())?;
+            self.compare(bench, &plan::overlap(percent), &run, Timing::Apart, &Variant::locks())?;
         }
         Ok(())
     }
@@ -51,7 +50,7 @@ impl Plan {
         let variants = Variant::locks();
         let run = self.window(0);
         let run = Run { time: run.time * LONG, ..run };
-        self.compare(bench, case::CONTENDED, &run, Timing::Within, &variants)
+        self.compare(bench, plan::CONTENDED, &run, Timing::Within, &variants)
     }
 
     /// Some threads, or all, only read.
@@ -60,13 +59,38 @@ impl Plan {
             let names = Competitor::locks().filter(|competitor| competitor.shares() == shares);
             names.map(Competitor::name).collect::<Vec<_>>().join(", ")
         };
-        bench.note(format!("{}: without {}, which have no shared ranges", case::SHARED, names(false)));
+        bench.note(format!("{}: without {}, which have no shared ranges", plan::SHARED, names(false)));
         let mut variants = Variant::locks();
         variants.retain(|variant| variant.competitor.shares());
         let readers = if self.setup.quick { &READERS_QUICK[..] } else { &READERS };
         for &percent in readers {
-            self.compare(bench, &case::shared(percent), &self.window(percent), Timing::Within, &variants)?;
+            self.compare(bench, &plan::shared(percent), &self.window(percent), Timing::Within, &variants)?;
         }
         Ok(())
+    }
+}
+
+// Disjoint ranges of many widths, and a thread that locks the whole space at intervals.
+//
+// A thread that locks the whole space has to wait for every holder. It would starve if the lock
+// did not hold back the threads that come later. The question is how long it waits, compared with
+// the longest hold. With more threads than CPUs a hold includes the time for which its thread is
+// preempted, and the waiter needs a CPU when its turn comes. How late the kernel gives it one is
+// measured by how late the thread runs after a sleep.
+
+/// Threads of disjoint ranges, beside the thread that locks the whole space.
+pub(super) const DISJOINT_THREADS: usize = 8;
+/// The sleep of that thread between two locks.
+const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_QUICK: Duration = Duration::from_millis(1);
+
+impl Plan {
+    /// Ranges of many widths and the whole space.
+    pub(super) fn widths(&self, bench: &mut Bench) -> Result<(), Error> {
+        let pause = if self.setup.quick { PAUSE_QUICK } else { PAUSE };
+        let pattern = Pattern::Widths { space: SPACE };
+        let time = self.setup.time * LONG;
+        let run = Run { threads: DISJOINT_THREADS, pattern, batch: 1, touches: 1, whole: Some(pause), time };
+        self.compare(bench, plan::WIDTHS, &run, Timing::Within, &Variant::locks())
     }
 }

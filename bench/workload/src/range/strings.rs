@@ -16,35 +16,23 @@ const PREFIX: &str = "app/customers/20";
 /// Ranges of the region.
 pub(super) const RANGES: usize = SPACE / WIDTH;
 
-/// The shape of keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// Decimal numbers behind the prefix, and ranges of ten.
-    Numbers,
-    /// The same, and only the first one of each ten.
-    Points,
-    /// The rows of two tables.
-    Tables,
-    /// Random ones, and each range is one key.
-    Random,
-    /// Numbers of different lengths, with letters.
-    Lengths,
+contention::named! {
+    /// The shape of keys.
+    pub(super) enum Shape {
+        /// Decimal numbers behind the prefix, and ranges of ten.
+        Numbers = "manx, numbers",
+        /// The same, and only the first one of each ten.
+        Points = "manx, points",
+        /// The rows of two tables.
+        Tables = "manx, tables",
+        /// Random ones, and each range is one key.
+        Random = "manx, random",
+        /// Numbers of different lengths, with letters.
+        Lengths = "manx, lengths",
+    }
 }
 
 impl Shape {
-    pub(super) const ALL: [Shape; 5] =
-        [Shape::Numbers, Shape::Points, Shape::Tables, Shape::Random, Shape::Lengths];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Shape::Numbers => "manx, numbers",
-            Shape::Points => "manx, points",
-            Shape::Tables => "manx, tables",
-            Shape::Random => "manx, random",
-            Shape::Lengths => "manx, lengths",
-        }
-    }
-
     /// The key of a row; ten rows are a range of the region. Keys are in the order of rows, but for
     /// random ones.
     fn key(self, range: usize, row: usize) -> String {

@@ -252,7 +252,7 @@ impl<L: RawRangeLock> Shared<L> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::none::Unlocked;
+    use super::super::competitor::Unlocked;
     use super::super::request::Pattern;
     use super::*;
 

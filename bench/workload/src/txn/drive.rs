@@ -234,7 +234,7 @@ unsafe extern "C" fn look<S: Subject>(
 pub(super) mod tests {
     use super::*;
     use crate::engine::Output;
-    use crate::range::apart::run_apart;
+    use crate::range::run::run_apart;
     use crate::txn::arguments::Way;
     use crate::txn::store::Manx;
     use std::collections::BTreeMap;

@@ -117,7 +117,7 @@ mod tests {
     use super::super::drive::tests::arguments;
     use super::*;
     use crate::engine::Output;
-    use crate::range::apart::run_apart;
+    use crate::range::run::run_apart;
 
     #[test]
     fn what_was_committed_is_there_with_the_store_and_without() {

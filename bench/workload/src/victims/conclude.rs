@@ -7,7 +7,7 @@
 use super::catalogue::{ALONE, VICTIMS, Victim};
 use crate::engines::{AS_IS, MANX as GUARDED};
 use crate::verdict::{Figure, judge_or, unknown};
-use report::cell::number;
+use report::sheet::number;
 use report::{Report, Sheet};
 
 /// What a target looks at.

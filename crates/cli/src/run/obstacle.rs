@@ -1,7 +1,7 @@
 //! Why a library cannot be preloaded into a program: the program then runs unchanged, after a
 //! warning.
 
-use super::elf::{self, Elf, Machine};
+use super::libraries::{self, Elf, Machine};
 use super::program::Program;
 use std::ffi::CString;
 use std::fmt;
@@ -57,10 +57,10 @@ fn in_file(elf: &Elf, path: &Path) -> Option<Obstacle> {
         Machine::Ours => {}
     }
     match &elf.loader {
-        Some(loader) if elf::is_glibc_loader(loader) => None,
+        Some(loader) if libraries::is_glibc_loader(loader) => None,
         Some(loader) => Some(Obstacle::OtherLibc(loader.clone())),
         // The loader itself can be run, with the program as its argument, and then it preloads.
-        None if elf::is_glibc_loader(path) => None,
+        None if libraries::is_glibc_loader(path) => None,
         None => Some(Obstacle::Static),
     }
 }

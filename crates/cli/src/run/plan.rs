@@ -4,10 +4,11 @@ use super::cpus::ReportedCpus;
 use super::obstacle::{self, Obstacle};
 use super::program::Program;
 use super::settings::Settings;
-use super::{environment, library, variables};
+use super::{environment, libraries, library, variables};
 use command::failure::Failure;
 use preload_abi::SWITCH_VARIABLE;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// A variable of the environment, and its new value.
@@ -91,4 +92,62 @@ impl Plan {
             Plan::Preload { reported, .. } => reported.as_ref(),
         }
     }
+}
+
+/// What would be done, as text.
+pub(super) fn describe(plan: &Plan, settings: &Settings, program: &Program) -> String {
+    let mut text = String::new();
+    write(plan, settings, program, &mut text).expect("writing to a String");
+    text
+}
+
+fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) -> std::fmt::Result {
+    writeln!(out, "program      {}", program.image().display())?;
+    let (_, before) = program.chain.split_last().expect("a chain holds at least the program");
+    for script in before {
+        writeln!(out, "  through    {}", script.display())?;
+    }
+    if let Some(loader) = program.elf.as_ref().and_then(|elf| elf.loader.as_ref()) {
+        writeln!(out, "loader       {}", loader.display())?;
+    }
+    match plan {
+        Plan::Unchanged(Why::SwitchedOff) => {
+            return writeln!(out, "runs unchanged: {SWITCH_VARIABLE}=off is set");
+        }
+        Plan::Unchanged(Why::Obstacle(obstacle)) => {
+            return writeln!(out, "runs unchanged: it {obstacle}");
+        }
+        Plan::Environment { obstacle, .. } => writeln!(out, "runs unchanged: it {obstacle}")?,
+        Plan::Pass { .. } => {
+            writeln!(out, "runs unchanged: not meant; what it starts is judged by its own name")?;
+        }
+        Plan::Preload { .. } => {}
+    }
+    for library in plan.libraries() {
+        writeln!(out, "library      {}", library.display())?;
+    }
+    for (index, (name, value)) in plan.changes().iter().enumerate() {
+        let head = if index == 0 { "environment" } else { "" };
+        writeln!(out, "{head:11}  {name}={}", value.display())?;
+    }
+    match plan.reported() {
+        Some(reported) => {
+            writeln!(out, "CPUs         {}", reported.why())?;
+            if let Some(warning) = reported.warning() {
+                writeln!(out, "             {warning}")?;
+            }
+        }
+        None => writeln!(out, "CPUs         as without Manx")?,
+    }
+    if matches!(plan, Plan::Environment { .. } | Plan::Pass { .. }) {
+        return Ok(());
+    }
+    writeln!(out, "locks        {}", settings.lock().word())?;
+    if let Some(elf) = &program.elf {
+        let preloaded = std::env::var_os(super::environment::PRELOAD_VARIABLE).unwrap_or_default();
+        let found = libraries::find(program.image(), elf, &preloaded);
+        writeln!(out)?;
+        super::loops::describe(&found, settings, out)?;
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@
 //! column by which rows are sorted), so nothing is lost on a terminal that shows neither colours
 //! nor attributes.
 
-use super::layout::{Placed, Spec};
+use super::columns::{Placed, Spec};
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;

@@ -8,7 +8,7 @@
 //! 3. The interval is one of [`INTERVALS`], or the one that was asked for.
 
 use super::columns::Column;
-use super::keys::Command;
+use super::input::Command;
 use crate::processes::row::{Inside, Row, Snapshot};
 use std::time::Duration;
 

@@ -1,83 +1,71 @@
 //! What a page reads of `manx bench`: version 1 and 2 of its JSON.
 
-use super::latencies::Latencies;
-use super::machine::Machine;
-use serde::Deserialize;
+use super::{Latencies, Machine};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One run of one version.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Run {
-    pub(crate) case: String,
-    pub(crate) variant: String,
-    pub(crate) round: u64,
-    /// A figure that is no number is `null`
-    pub(crate) values: BTreeMap<String, Option<f64>>,
-    pub(crate) output: Option<Value>,
-}
+read! {
+    /// One run of one version.
+    struct Run {
+        case: String,
+        variant: String,
+        round: u64,
+        /// A figure that is no number is `null`
+        values: BTreeMap<String, Option<f64>>,
+        output: Option<Value>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Column {
-    pub(crate) name: String,
-    pub(crate) unit: String,
-    pub(crate) number: bool,
-}
+    struct Column {
+        name: String,
+        unit: String,
+        number: bool,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Table {
-    pub(crate) title: String,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
+    struct Table {
+        title: String,
+        columns: Vec<Column>,
+        rows: Vec<Vec<String>>,
+    }
 
-/// A ratio of pairs.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Ratio {
-    pub(crate) case: String,
-    pub(crate) over: String,
-    pub(crate) under: String,
-    pub(crate) measure: String,
-    pub(crate) pairs: Vec<Option<f64>>,
-    pub(crate) ratio: Option<f64>,
-    pub(crate) low: Option<f64>,
-    pub(crate) high: Option<f64>,
-}
+    /// A ratio of pairs.
+    struct Ratio {
+        case: String,
+        over: String,
+        under: String,
+        measure: String,
+        pairs: Vec<Option<f64>>,
+        ratio: Option<f64>,
+        low: Option<f64>,
+        high: Option<f64>,
+    }
 
-/// The verdict on a target.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Target {
-    pub(crate) name: String,
-    pub(crate) unit: String,
-    pub(crate) measured: Option<f64>,
-    pub(crate) to_reach: String,
-    pub(crate) interval: Option<(f64, f64)>,
-    pub(crate) pairs: Option<u64>,
-    pub(crate) verdict: String,
-    pub(crate) reason: Option<String>,
-}
+    /// The verdict on a target.
+    struct Target {
+        name: String,
+        unit: String,
+        measured: Option<f64>,
+        to_reach: String,
+        interval: Option<(f64, f64)>,
+        pairs: Option<u64>,
+        verdict: String,
+        reason: Option<String>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Report {
-    pub(crate) bench: String,
-    pub(crate) manx: String,
-    pub(crate) started_unix_s: u64,
-    pub(crate) wall_s: Option<f64>,
-    pub(crate) quick: bool,
-    pub(crate) interrupted: bool,
-    pub(crate) seed: Option<u64>,
-    pub(crate) machine: Machine,
-    pub(crate) notes: Vec<String>,
-    pub(crate) runs: Vec<Run>,
-    pub(crate) tables: Vec<Table>,
-    pub(crate) ratios: Vec<Ratio>,
-    pub(crate) targets: Vec<Target>,
+    struct Report {
+        bench: String,
+        manx: String,
+        started_unix_s: u64,
+        wall_s: Option<f64>,
+        quick: bool,
+        interrupted: bool,
+        seed: Option<u64>,
+        machine: Machine,
+        notes: Vec<String>,
+        runs: Vec<Run>,
+        tables: Vec<Table>,
+        ratios: Vec<Ratio>,
+        targets: Vec<Target>,
+    }
 }
 
 impl Run {

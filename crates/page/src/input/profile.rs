@@ -1,6 +1,6 @@
 //! What a page reads of `manx profile`.
 
-use super::machine::Machine;
+use super::Machine;
 use serde::Deserialize;
 
 /// The version of the program that a run measured.
@@ -14,48 +14,41 @@ pub(crate) enum Variant {
     Other(serde_json::Value),
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Sweep {
-    pub(crate) program: Vec<String>,
-    pub(crate) epoch: Option<u64>,
-    pub(crate) lock: String,
-    pub(crate) percentile: u32,
-    pub(crate) repeats: u64,
-}
+read! {
+    struct Sweep {
+        program: Vec<String>,
+        epoch: Option<u64>,
+        lock: String,
+        percentile: u32,
+        repeats: u64,
+    }
 
-/// The medians of a version's runs.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(crate) struct Point {
-    pub(crate) throughput_per_s: Option<f64>,
-    pub(crate) tail_ns: Option<f64>,
-    pub(crate) max_ns: Option<f64>,
-    pub(crate) runs: u64,
-}
+    /// The medians of a version's runs.
+    #[derive(PartialEq)]
+    struct Point {
+        throughput_per_s: Option<f64>,
+        tail_ns: Option<f64>,
+        max_ns: Option<f64>,
+        runs: u64,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Advice {
-    pub(crate) slo_ns: Option<u64>,
-    pub(crate) reason: String,
-}
+    struct Advice {
+        slo_ns: Option<u64>,
+        reason: String,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Conclusion {
-    pub(crate) points: Vec<(Variant, Point)>,
-    pub(crate) knee_slo_ns: Option<u64>,
-    pub(crate) advice: Advice,
-}
+    struct Conclusion {
+        points: Vec<(Variant, Point)>,
+        knee_slo_ns: Option<u64>,
+        advice: Advice,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Profile {
-    pub(crate) manx: String,
-    pub(crate) machine: Machine,
-    pub(crate) sweep: Sweep,
-    pub(crate) conclusion: Option<Conclusion>,
+    struct Profile {
+        manx: String,
+        machine: Machine,
+        sweep: Sweep,
+        conclusion: Option<Conclusion>,
+    }
 }
 
 impl Profile {

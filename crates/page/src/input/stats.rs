@@ -1,74 +1,66 @@
 //! What a page reads of `manx stats`.
 
-use super::latencies::Latencies;
-use super::machine::Machine;
-use serde::Deserialize;
+use super::{Latencies, Machine};
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Site {
-    pub(crate) module: String,
-    pub(crate) symbol: Option<String>,
-    pub(crate) offset: u64,
-    pub(crate) how: String,
-    pub(crate) reason: Option<String>,
-    pub(crate) waits: u64,
-    pub(crate) visits: u64,
-    pub(crate) yields: u64,
-    pub(crate) sleeps: u64,
-    pub(crate) waited_ns: Option<u64>,
-    pub(crate) longest_ns: Option<u64>,
-}
+read! {
+    struct Site {
+        module: String,
+        symbol: Option<String>,
+        offset: u64,
+        how: String,
+        reason: Option<String>,
+        waits: u64,
+        visits: u64,
+        yields: u64,
+        sleeps: u64,
+        waited_ns: Option<u64>,
+        longest_ns: Option<u64>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Lock {
-    pub(crate) address: u64,
-    pub(crate) kind: String,
-    pub(crate) module: Option<String>,
-    pub(crate) symbol: Option<String>,
-    pub(crate) offset: u64,
-    pub(crate) waits: u64,
-    pub(crate) hand_overs: u64,
-    pub(crate) overdue: u64,
-    pub(crate) waited_ns: Option<u64>,
-    pub(crate) longest_ns: Option<u64>,
-    /// `[the largest wait of the bucket, count]`
-    pub(crate) wait_histogram: Option<Vec<(u64, u64)>>,
-}
+    struct Lock {
+        address: u64,
+        kind: String,
+        module: Option<String>,
+        symbol: Option<String>,
+        offset: u64,
+        waits: u64,
+        hand_overs: u64,
+        overdue: u64,
+        waited_ns: Option<u64>,
+        longest_ns: Option<u64>,
+        /// `[the largest wait of the bucket, count]`
+        wait_histogram: Option<Vec<(u64, u64)>>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Epoch {
-    /// A number or a name
-    pub(crate) id: serde_json::Value,
-    pub(crate) name: Option<String>,
-    pub(crate) count: u64,
-    pub(crate) missed: u64,
-    pub(crate) target_ns: Option<u64>,
-    pub(crate) longest_ns: Option<u64>,
-    /// `[the largest latency of the bucket, count]`
-    pub(crate) latency_histogram: Option<Vec<(u64, u64)>>,
-}
+    struct Epoch {
+        /// A number or a name
+        id: serde_json::Value,
+        name: Option<String>,
+        count: u64,
+        missed: u64,
+        target_ns: Option<u64>,
+        longest_ns: Option<u64>,
+        /// `[the largest latency of the bucket, count]`
+        latency_histogram: Option<Vec<(u64, u64)>>,
+    }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Stats {
-    pub(crate) manx: Option<String>,
-    pub(crate) machine: Machine,
-    pub(crate) program: String,
-    pub(crate) pid: i64,
-    pub(crate) state: String,
-    pub(crate) started_unix_ms: u64,
-    pub(crate) modules: u64,
-    pub(crate) text_bytes: u64,
-    pub(crate) scan_ns: u64,
-    pub(crate) sites_dropped: u64,
-    pub(crate) lock_waits_dropped: u64,
-    pub(crate) mutexes_passed_on: u64,
-    pub(crate) sites: Vec<Site>,
-    pub(crate) locks: Vec<Lock>,
-    pub(crate) epochs: Vec<Epoch>,
+    struct Stats {
+        manx: Option<String>,
+        machine: Machine,
+        program: String,
+        pid: i64,
+        state: String,
+        started_unix_ms: u64,
+        modules: u64,
+        text_bytes: u64,
+        scan_ns: u64,
+        sites_dropped: u64,
+        lock_waits_dropped: u64,
+        mutexes_passed_on: u64,
+        sites: Vec<Site>,
+        locks: Vec<Lock>,
+        epochs: Vec<Epoch>,
+    }
 }
 
 fn place(module: &str, symbol: Option<&str>, offset: u64) -> String {

@@ -7,12 +7,13 @@
 //! The table is mapped when the thread first begins an epoch, and given back when it ends: by the
 //! destructor of a key, since this library has no thread-local variables with destructors.
 
-use super::{overrides, statistics};
+use super::statistics;
 use crate::thread;
 use core::ffi::{c_double, c_void};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use manx::slo::{Percentile, WINDOW_MAX};
 use platform::clock;
+use preload_abi::slo::{SLOS_MAX, Slos};
 
 /// The longest window of an epoch, in nanoseconds.
 pub const WINDOW_NS_MAX: u64 = clock::duration_ns(WINDOW_MAX);
@@ -41,7 +42,7 @@ pub fn end(id: u64, slo_ns: u64, percentile: u16) {
 #[inline]
 pub fn end_then(id: u64, now_ticks: u64, slo_ns: u64, percentile: u16) {
     let asked = Percentile::new(percentile).map(|percentile| (slo_ns, percentile));
-    if let Some((slo_ns, percentile)) = overrides::of(id).or(asked) {
+    if let Some((slo_ns, percentile)) = of(id).or(asked) {
         let latency_ns = thread::current().epochs.end_then(id, now_ticks, slo_ns, percentile, WINDOW_NS_MAX);
         if let Some(latency_ns) = latency_ns
             && crate::statistics::wanted()
@@ -126,4 +127,41 @@ pub extern "C" fn manx_epoch_abandon(id: u64) {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn manx_epoch_window_ns() -> u64 {
     window_ns().unwrap_or(u64::MAX)
+}
+
+struct Target {
+    id: AtomicU64,
+    bound_ns: AtomicU64,
+    /// In hundredths of a percent.
+    percentile: AtomicU64,
+}
+
+static TARGETS: [Target; SLOS_MAX] =
+    [const { Target { id: AtomicU64::new(0), bound_ns: AtomicU64::new(0), percentile: AtomicU64::new(0) } };
+        SLOS_MAX];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes over the targets.
+pub fn set(slos: Slos<'_>) {
+    let mut count = 0;
+    for (slo, target) in slos.iter().filter(|slo| slo.id.is_some()).zip(&TARGETS) {
+        target.id.store(slo.id.unwrap_or(0), Ordering::Relaxed);
+        target.bound_ns.store(slo.bound_ns, Ordering::Relaxed);
+        target.percentile.store(u64::from(slo.percentile), Ordering::Relaxed);
+        count += 1;
+    }
+    COUNT.store(count, Ordering::Relaxed);
+}
+
+/// The target for epochs of this id, if the options say one; the last one they say.
+#[inline]
+pub fn of(id: u64) -> Option<(u64, Percentile)> {
+    let count = COUNT.load(Ordering::Relaxed);
+    if count == 0 { None } else { search(id, count) }
+}
+
+fn search(id: u64, count: usize) -> Option<(u64, Percentile)> {
+    let target = TARGETS[..count].iter().rev().find(|target| target.id.load(Ordering::Relaxed) == id)?;
+    let percentile = Percentile::new(target.percentile.load(Ordering::Relaxed) as u16)?;
+    Some((target.bound_ns.load(Ordering::Relaxed), percentile))
 }

@@ -2,8 +2,7 @@
 //!
 //! | file | its part |
 //! | --- | --- |
-//! | [`epochs`] | `manx_epoch_start` and `manx_epoch_end`: windows for the program's locks |
-//! | [`overrides`] | targets that `--slo` gives to epochs by their ids |
+//! | [`epochs`] | `manx_epoch_start` and `manx_epoch_end`: windows for the program's locks; targets that `--slo` gives to epochs by their ids |
 //! | [`requests`] | a request: from a read from a socket to the next write to it |
 //! | [`statistics`] | counts both in the live file |
 //! | [`descriptors`] | which descriptors are sockets |
@@ -17,7 +16,6 @@ pub mod descriptors;
 pub mod epochs;
 #[cfg(not(test))]
 pub mod hooks;
-pub mod overrides;
 pub mod requests;
 pub mod statistics;
 
@@ -25,6 +23,6 @@ use preload_abi::slo::Slos;
 
 /// Takes over the targets of the options.
 pub fn set(slos: Slos<'_>) {
-    overrides::set(slos);
+    epochs::set(slos);
     requests::set(slos.requests());
 }

@@ -20,7 +20,7 @@ mod running;
 
 use common::assemble;
 use impostors::impostors;
-use loops::{Op, bounded, build, nested, unbounded};
+use loops::{Op, bounded, build, cmp_mem_imm, imm8, inc, nested, unbounded};
 use proptest::prelude::*;
 use running::{AROUND, End, MEMORY, ROUNDS_MAX, Start, State, WORDS, run, start};
 use spinloop::{Bound, Condition, Counter, Finder, Finding, Kind, Machine, Module, Place, Seed, Segments};
@@ -209,13 +209,8 @@ fn proofs_hold_when_the_code_runs() {
 
 #[test]
 fn impostors_are_left_alone() {
-    let real = [
-        Op::CmpMemImm { w: false, word: 0, imm: 0 },
-        Op::Leave { cc: 5 },
-        Op::Pivot,
-        Op::Inc { w: false, to: 0 },
-        Op::Imm { w: false, kind: 7, to: 0, imm: 40 },
-    ];
+    let real =
+        [cmp_mem_imm(false, 0, 0), Op::Leave { cc: 5 }, Op::Pivot, inc(false, 0), imm8(false, 7, 0, 40)];
     let counted = |body: &[Op], end| {
         let (code, pivot) = build(body, PAUSE, end);
         let finding = analyse(&code, pivot, Seed::Pause);

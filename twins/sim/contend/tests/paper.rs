@@ -2,7 +2,7 @@
 
 use contention::length::Length;
 use contention::lock::Lock;
-use contention::measurement::Measurement;
+use contention::run::Measurement;
 use contention::run::{Burn, Percentile, Run, Window, Work};
 use platform::machine::Machine;
 use platform::memory::Allocator;

@@ -4,7 +4,7 @@
 use super::version::{FIRST, GLIBC};
 use crate::engines::Subject;
 use crate::verdict::{self, Figure};
-use report::cell::number;
+use report::sheet::number;
 use report::{Compared, Report, Sheet};
 
 /// How the figures of each class of threads begin; each version has big threads.

@@ -1,11 +1,11 @@
 //! The grid as tables and as a picture.
 
-use super::super::competitor::OWN;
-use super::cell::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
 use super::standing::{self, FAIR, Measured, measured};
-use report::cell::{number, throughput};
+use super::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
+use crate::range::competitor::OWN;
 use report::chart::heat::{self, Block, Heat};
 use report::figure::interval;
+use report::sheet::{number, throughput};
 use report::{Ratio, Report, Table, median};
 
 /// Two marks behind a ratio: one says that 1 lies in the interval or that there is no interval, the

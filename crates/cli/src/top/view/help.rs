@@ -1,6 +1,6 @@
 //! The keys, and what the columns mean.
 
-use crate::top::keys::KEYS;
+use crate::top::input::KEYS;
 use crate::top::paper::{Paper, Weight};
 
 /// Columns whose heads need words.

@@ -2,8 +2,7 @@
 
 use crate::processes::cells::percent;
 use crate::processes::row::{Host, Row};
-use crate::top::columns::{COLUMNS, Column, specs};
-use crate::top::layout::fit;
+use crate::top::columns::{COLUMNS, Column, fit, specs};
 use crate::top::paper::{Paper, Weight};
 use crate::top::state::State;
 

@@ -5,7 +5,7 @@
 
 use crate::processes::cells::{percent, rate, time};
 use crate::processes::row::{Inside, Manx, Row};
-use crate::top::layout::{Spec, fit};
+use crate::top::columns::{Spec, fit};
 use crate::top::paper::{Paper, Weight};
 use crate::top::state::{PARTS, State};
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::processes::row::{Host, Inside, Lock, Loop, Manx, Row, Snapshot, Thread};
 use crate::top::columns::Column;
-use crate::top::keys::Command;
+use crate::top::input::Command;
 use crate::top::state::Effect;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
