@@ -73,6 +73,17 @@ impl RawMutex {
 
     /// Waits until the calling thread holds the mutex. A thread that holds it already waits for
     /// ever.
+    ///
+    /// ```
+    /// use manx::lock::RawMutex;
+    ///
+    /// static MUTEX: RawMutex = RawMutex::new();
+    /// MUTEX.acquire();
+    /// // … alone …
+    /// // SAFETY: acquired above.
+    /// unsafe { MUTEX.release() };
+    /// assert!(!MUTEX.is_acquired());
+    /// ```
     #[inline]
     pub fn acquire(&self) {
         if !self.try_acquire() {
@@ -82,6 +93,16 @@ impl RawMutex {
     }
 
     /// Takes the mutex if it is free.
+    ///
+    /// ```
+    /// use manx::lock::RawMutex;
+    ///
+    /// static MUTEX: RawMutex = RawMutex::new();
+    /// assert!(MUTEX.try_acquire());
+    /// assert!(!MUTEX.try_acquire());
+    /// // SAFETY: acquired above.
+    /// unsafe { MUTEX.release() };
+    /// ```
     #[inline]
     pub fn try_acquire(&self) -> bool {
         let acquired = bounded::try_acquire(&self.word);
@@ -244,6 +265,16 @@ platform::os_only! {
     /// ```
     pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
     /// The guard of a locked [`Mutex`]: gives access to the data, and unlocks when it is dropped.
+    ///
+    /// ```
+    /// use manx::lock::{Mutex, MutexGuard};
+    ///
+    /// fn next(mut count: MutexGuard<'_, u32>) -> u32 {
+    ///     *count += 1;
+    ///     *count
+    /// }
+    /// assert_eq!(next(Mutex::new(1).lock()), 2);
+    /// ```
     pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
     /// The guard of a part of a locked [`Mutex`]'s data (`MutexGuard::map`);
     /// unlocks when it is dropped.

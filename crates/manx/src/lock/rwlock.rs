@@ -213,6 +213,16 @@ impl RawRwLock {
 
     /// Waits until it is a reader.
     ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// LOCK.read();
+    /// assert!(LOCK.is_held() && !LOCK.is_written());
+    /// // SAFETY: this thread reads.
+    /// unsafe { LOCK.release_read() };
+    /// ```
+    ///
     /// # Panics
     /// If there are 2²¹ readers, as when guards are forgotten in a loop.
     #[inline]
@@ -223,6 +233,16 @@ impl RawRwLock {
     }
 
     /// Waits until it is the writer.
+    ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// LOCK.write();
+    /// assert!(LOCK.is_written());
+    /// // SAFETY: this thread writes.
+    /// unsafe { LOCK.release_write() };
+    /// ```
     #[inline]
     pub fn write(&self) {
         if !self.try_write() {
@@ -302,6 +322,19 @@ impl RawRwLock {
     }
 
     /// Ends the upgradable reader's stay, and returns whether a thread was woken.
+    ///
+    /// ```
+    /// use manx::lock::RawRwLock;
+    ///
+    /// static LOCK: RawRwLock = RawRwLock::new();
+    /// assert!(LOCK.try_read_upgradably());
+    /// assert!(LOCK.try_read(), "beside readers, but only one of its kind");
+    /// // SAFETY: this thread is both.
+    /// unsafe {
+    ///     LOCK.release_read();
+    ///     LOCK.release_upgradable();
+    /// }
+    /// ```
     ///
     /// # Safety
     /// The calling context is the upgradable reader.

@@ -52,6 +52,12 @@ pub struct FriendlyPoolBuilder {
 
 impl FriendlyPool {
     /// Returns the default settings.
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().name("http").num_threads(2).stack_size(256 << 10).build()?;
+    /// assert_eq!(pool.name(), "http");
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
     pub fn builder() -> FriendlyPoolBuilder {
         FriendlyPoolBuilder::new()
     }
@@ -100,6 +106,12 @@ impl FriendlyPoolBuilder {
     /// Sets the maximum number of workers that are active at a time, from 1 to [`MAX_THREADS`]. The
     /// default is the number of CPUs that the process may ever run on, by its affinity, times the
     /// overcommitment of [`Control::Share`].
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().num_threads(4).build()?;
+    /// assert!(pool.stats().limit <= 4);
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
     pub fn num_threads(self, threads: usize) -> FriendlyPoolBuilder {
         FriendlyPoolBuilder { num_threads: Some(threads), ..self }
     }
@@ -108,12 +120,25 @@ impl FriendlyPoolBuilder {
     /// [`block_in_place`](super::block_in_place) or wait for other jobs. The default is
     /// [`DEFAULT_MAX_BLOCKING_THREADS`]. Each is started when it is first needed. All threads
     /// together are at most [`MAX_THREADS`].
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().max_blocking_threads(8).build()?;
+    /// let answer = pool.submit(|| manx::pool::block_in_place(|| 42))?;
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_blocking_threads(self, threads: usize) -> FriendlyPoolBuilder {
         FriendlyPoolBuilder { max_blocking_threads: threads, ..self }
     }
 
     /// Sets how many jobs from outside the queue holds: at least 1. The default is
     /// [`DEFAULT_QUEUE_CAPACITY`].
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().queue_capacity(1_000).build()?;
+    /// pool.try_execute(|| ())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn queue_capacity(self, jobs: usize) -> FriendlyPoolBuilder {
         FriendlyPoolBuilder { queue_capacity: jobs, ..self }
     }
@@ -130,6 +155,13 @@ impl FriendlyPoolBuilder {
 
     /// Sets the tick of the control thread of [`Control::Pressure`] while jobs are queued. The
     /// default is [`DEFAULT_TICK`], the least 100 µs.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let pool = manx::pool::FriendlyPool::builder().tick(Duration::from_millis(2)).build()?;
+    /// # Ok::<(), manx::pool::BuildError>(())
+    /// ```
     pub fn tick(self, tick: Duration) -> FriendlyPoolBuilder {
         FriendlyPoolBuilder { tick, ..self }
     }
@@ -183,6 +215,15 @@ impl FriendlyPoolBuilder {
     /// Sets a function that each worker calls once, with its index, after its last job. A worker
     /// ends when the pool is shut down, and a shutdown waits for this function too. The function
     /// must not wait for jobs of this pool. A panic of the function is contained.
+    ///
+    /// ```
+    /// use manx::pool::{FriendlyPool, Shutdown};
+    /// use std::time::Duration;
+    ///
+    /// let pool = FriendlyPool::builder().exit_handler(|index| println!("worker {index} ends")).build()?;
+    /// pool.shutdown(Shutdown::Drain, Duration::from_secs(60))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn exit_handler(mut self, handler: impl Fn(usize) + Send + Sync + 'static) -> FriendlyPoolBuilder {
         self.hooks.exit_handler = Some(Box::new(handler));
         self
@@ -302,6 +343,13 @@ impl fmt::Debug for FriendlyPoolBuilder {
 }
 
 /// Why a pool cannot be built.
+///
+/// ```
+/// use manx::pool::{BuildError, FriendlyPool};
+///
+/// let error = FriendlyPool::builder().num_threads(0).build().unwrap_err();
+/// assert!(matches!(error, BuildError::NumThreads(0)));
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -6,6 +6,16 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Why a pool did not accept a job.
+///
+/// ```
+/// use manx::pool::{ExecuteError, FriendlyPool, Shutdown};
+/// use std::time::Duration;
+///
+/// let pool = FriendlyPool::builder().build()?;
+/// pool.shutdown(Shutdown::Drain, Duration::from_secs(60))?;
+/// assert_eq!(pool.execute(|| ()), Err(ExecuteError::Closed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExecuteError {
@@ -132,6 +142,13 @@ pub enum JoinError {
 
 impl JoinError {
     /// Returns the panic's message if the job panicked.
+    ///
+    /// ```
+    /// let pool = manx::pool::FriendlyPool::builder().build()?;
+    /// let error = pool.submit(|| panic!("no answer"))?.join().unwrap_err();
+    /// assert_eq!(error.panic_message(), Some("no answer"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn panic_message(&self) -> Option<&str> {
         match self {
             JoinError::Panicked(payload) => Some(payload.message()),

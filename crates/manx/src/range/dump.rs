@@ -19,6 +19,17 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// A range that is held.
+///
+/// ```
+/// use manx::range::{Access, RangeLock, Span};
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let reader = file.lock_shared(0..10)?;
+/// let held = &file.dump().held[0];
+/// assert_eq!((&held.span, held.access), (&Span::new(0, 10)?, Access::Shared));
+/// # drop(reader);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldRange<K> {
@@ -69,7 +80,7 @@ pub struct Waiter<K> {
 /// let guard = file.lock(0..10)?;
 /// let dump = file.dump();
 /// assert_eq!((dump.held.len(), dump.waiting.len()), (1, 0));
-/// assert!(dump.to_string().contains("exclusive"));
+/// println!("{dump}");
 /// # drop(guard);
 /// # Ok::<(), manx::range::LockError>(())
 /// ```
@@ -83,6 +94,16 @@ pub struct Dump<K> {
 }
 
 /// What has happened in a lock.
+///
+/// ```
+/// use manx::range::RangeLock;
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// drop(file.lock(0..10)?);
+/// let statistics = file.statistics();
+/// assert_eq!((statistics.acquired, statistics.waits, statistics.waiting), (1, 0, 0));
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -138,6 +159,16 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 
     /// Returns what is held and by which holder, and which waiters wait for which holders. It stops
     /// all other users of the lock for as long as the copy takes.
+    ///
+    /// ```
+    /// let lock: manx::range::RangeLock = manx::range::RangeLock::new();
+    /// let guard = lock.lock(0..10);
+    /// let dump = lock.dump();
+    /// assert_eq!(dump.held[0].span.to_string(), "0..10");
+    /// assert!(dump.to_string().contains("exclusive"));
+    /// assert!(dump.to_json().contains("\"range\":\"0..10\""));
+    /// # drop(guard);
+    /// ```
     pub fn dump(&self) -> Dump<K> {
         let queue = self.queue.lock();
         let now_ns = clock::now_ns();
@@ -273,8 +304,7 @@ impl<K: fmt::Debug> Dump<K> {
     /// ```
     /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
     /// let guard = file.lock(0..10)?;
-    /// let json = file.dump().to_json();
-    /// assert!(json.starts_with("{\"held\":[") && json.contains("\"range\":\"0..10\""));
+    /// assert!(file.dump().to_json().starts_with("{\"held\":["));
     /// # drop(guard);
     /// # Ok::<(), manx::range::LockError>(())
     /// ```

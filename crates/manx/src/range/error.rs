@@ -157,6 +157,19 @@ pub struct Link {
 }
 
 /// A circle of waiters.
+///
+/// ```
+/// use manx::range::LockError;
+///
+/// fn explain(error: &LockError) -> String {
+///     match error {
+///         // Which waiter waits for which one, and for what.
+///         LockError::Deadlock(circle) => format!("{} waiters in a circle: {circle}", circle.links.len()),
+///         other => other.to_string(),
+///     }
+/// }
+/// assert!(explain(&LockError::TimedOut).contains("deadline"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlock {

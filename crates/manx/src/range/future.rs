@@ -72,6 +72,21 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// The range belongs to the [`task`](super::task()) that polls the future first. Outside of
     /// such a task it has no owner: then the lock finds no deadlock, and a future that holds a
     /// range and waits for another one may queue behind a waiter for the first.
+    ///
+    /// ```
+    /// use manx::range::{Access, RangeLock, Span};
+    /// use std::pin::pin;
+    /// use std::task::{Context, Poll, Waker};
+    ///
+    /// let lock: RangeLock<u64> = RangeLock::new();
+    /// let first = lock.lock(0..10)?;
+    /// let mut second = pin!(lock.lock_async(Span::new(5, 15)?, Access::Exclusive));
+    /// let mut context = Context::from_waker(Waker::noop());
+    /// assert!(second.as_mut().poll(&mut context).is_pending());
+    /// drop(first);
+    /// assert!(matches!(second.poll(&mut context), Poll::Ready(Ok(_))));
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn lock_async(&self, span: Span<K>, access: Access) -> LockFuture<'_, K, SHARDS, SLOTS> {
         LockFuture { lock: self, span, access, own: Vec::new(), node: None, _pinned: PhantomPinned }
     }
@@ -159,6 +174,23 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Drop for LockFuture<'_, K,
 
 /// A future that waits until an [`Owner`] holds a range: [`Owner::lock_as_async`] makes it. It may
 /// be dropped at any time; the owner then holds what it held before.
+///
+/// ```
+/// use manx::range::{Access, RangeLock, Span};
+/// use std::future::Future;
+/// use std::pin::pin;
+/// use std::task::{Context, Waker};
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let mut owner = file.owner();
+/// let mut context = Context::from_waker(Waker::noop());
+/// {
+///     let lock = pin!(owner.lock_as_async(Span::new(0, 10)?, Access::Shared));
+///     assert!(lock.poll(&mut context).is_ready());
+/// }
+/// assert_eq!(owner.held().count(), 1);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "nothing is locked until it is polled"]
 #[derive(Debug)]
 pub struct OwnerLockFuture<'o, 'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {

@@ -119,6 +119,16 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 
     /// Shares the range. Waits until no holder has a key of it for itself.
     ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let file: RangeLock<u64> = RangeLock::new();
+    /// let readers = (file.lock_shared(0..100)?, file.lock_shared(50..150)?);
+    /// assert!(file.try_lock(99..101).is_err());
+    /// # drop(readers);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`RangeLock::lock`].
     #[inline]
@@ -150,6 +160,15 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     }
 
     /// Takes the range together with other holders that share it, if that needs no waiting.
+    ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let one = file.try_lock_shared(0..10)?;
+    /// assert!(file.try_lock_shared(5..15).is_ok());
+    /// assert!(file.try_lock(9..10).is_err());
+    /// # drop(one);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`RangeLock::try_lock`].
@@ -295,6 +314,14 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
 
     /// Returns a guard of a part of the range, and releases the rest.
     ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let part = file.lock(0..100)?.shrink(10..20).map_err(|unchanged| unchanged.error)?;
+    /// assert!(file.try_lock(0..10).is_ok() && file.try_lock(15..16).is_err());
+    /// # drop(part);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// `to` is no part of the range, or the lock holds as many ranges as it may. The guard is in
     /// the error.
@@ -312,6 +339,16 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     /// Makes an exclusive guard a shared one of the same range: from now on other
     /// holders may share it. It is held all the time.
     ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let writer = file.lock(0..100)?;
+    /// // … write; then read on, beside others:
+    /// let reader = writer.downgrade().map_err(|unchanged| unchanged.error)?;
+    /// assert!(file.try_lock_shared(0..100).is_ok() && file.try_lock(0..1).is_err());
+    /// # drop(reader);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// The lock holds as many ranges as it may. The guard is in the error.
     pub fn downgrade(self) -> Result<Self, Unchanged<Self>> {
@@ -319,6 +356,16 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'a, K, SHAR
     }
 
     /// Waits until no other holder shares the range, and returns a guard that has the range alone.
+    ///
+    /// ```
+    /// let file: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let reader = file.lock_shared(0..100)?;
+    /// // … read; no other holder writes before this one does:
+    /// let writer = reader.upgrade().map_err(|unchanged| unchanged.error)?;
+    /// assert!(file.try_lock_shared(0..1).is_err());
+    /// # drop(writer);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LockError::UpgradeDeadlock`] if another holder that shares the range waits for the same; a

@@ -33,6 +33,16 @@ pub struct SpanSet<K>(Vec<Span<K>>);
 impl<K: Key> SpanSet<K> {
     /// A set of these.
     ///
+    /// ```
+    /// use manx::range::{InvalidRange, Span, SpanSet};
+    ///
+    /// let set = SpanSet::disjoint([Span::new(20, 30)?, Span::new(0, 10)?])?;
+    /// assert_eq!(set.spans(), [Span::new(0, 10)?, Span::new(20, 30)?]);
+    /// let overlapping = SpanSet::disjoint([Span::new(0, 10)?, Span::new(9, 12)?]);
+    /// assert_eq!(overlapping, Err(InvalidRange::Overlapping));
+    /// # Ok::<(), InvalidRange>(())
+    /// ```
+    ///
     /// # Errors
     /// [`InvalidRange::Overlapping`], or [`InvalidRange::Empty`] if there are none.
     pub fn disjoint(spans: impl IntoIterator<Item = Span<K>>) -> Result<SpanSet<K>, InvalidRange> {
@@ -81,6 +91,16 @@ impl<K: Key> SpanSet<K> {
 }
 
 /// Ranges that are held together; dropping it gives them back.
+///
+/// ```
+/// use manx::range::{RangeLock, Span, SpanSet};
+///
+/// let accounts: RangeLock<u32> = RangeLock::new();
+/// let both = accounts.lock_many(SpanSet::disjoint([Span::point(7), Span::point(3)])?)?;
+/// // In the order of keys.
+/// assert_eq!(both.spans(), [Span::point(3), Span::point(7)]);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "ranges are held as long as their guard lives"]
 #[derive(Debug)]
 pub struct ManyGuard<'a, K: Key, const SHARDS: usize = 64, const SLOTS: usize = 16> {

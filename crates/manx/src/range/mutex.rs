@@ -39,6 +39,17 @@ pub struct RangeMutex<T> {
 unsafe impl<T: Send + Sync> Sync for RangeMutex<T> {}
 
 /// A part of a [`RangeMutex`], lent to one.
+///
+/// ```
+/// use manx::range::{RangeMutex, SliceGuard};
+///
+/// let samples = RangeMutex::new(vec![0; 100]);
+/// let mut part: SliceGuard<'_, u32> = samples.lock(10..20)?;
+/// part.fill(7);
+/// part[0] = 1;
+/// assert_eq!(part.iter().sum::<u32>(), 64);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "elements are lent as long as the guard lives"]
 pub struct SliceGuard<'a, T> {
     elements: *mut [T],
@@ -46,6 +57,16 @@ pub struct SliceGuard<'a, T> {
 }
 
 /// A part of a [`RangeMutex`], lent to several.
+///
+/// ```
+/// use manx::range::{RangeMutex, SharedSliceGuard};
+///
+/// let samples = RangeMutex::new(vec![1; 100]);
+/// let one: SharedSliceGuard<'_, u32> = samples.lock_shared(0..60)?;
+/// let other = samples.lock_shared(40..100)?;
+/// assert_eq!(one.len() + other.len(), 120);
+/// # Ok::<(), manx::range::LockError>(())
+/// ```
 #[must_use = "elements are lent as long as the guard lives"]
 pub struct SharedSliceGuard<'a, T> {
     elements: *const [T],

@@ -70,6 +70,14 @@ impl Options {
     /// Without this option the window is that of the waiter's epoch ([`crate::slo`]). Outside of
     /// any epoch it is [`WINDOW`](super::WINDOW), or half a millisecond for each thread that waits
     /// already, if that is longer.
+    ///
+    /// ```
+    /// use manx::range::{Options, RangeLock};
+    /// use std::time::Duration;
+    ///
+    /// let in_order: RangeLock = RangeLock::with(Options::new().window(Duration::ZERO));
+    /// assert!(in_order.try_lock(0..10).is_ok());
+    /// ```
     pub const fn window(mut self, window: Duration) -> Options {
         self.window_ns = Some(duration_ns(window));
         self

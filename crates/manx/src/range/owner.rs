@@ -77,6 +77,17 @@ impl Escalation {
 
 impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS> {
     /// An owner that holds nothing yet.
+    ///
+    /// ```
+    /// let table: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let mut transaction = table.owner();
+    /// transaction.lock(0..10)?;
+    /// transaction.lock_shared(20..30)?;
+    /// assert_eq!(transaction.held().count(), 2);
+    /// transaction.release_all();
+    /// assert!(table.try_lock(..).is_ok());
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn owner(&self) -> Owner<'_, K, SHARDS, SLOTS> {
         // Relaxed: the numbers only have to differ.
         let number = OWNERS.fetch_add(1, Ordering::Relaxed);
@@ -102,6 +113,14 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
 
     /// Sets the number by which a [`Deadlock`](super::Deadlock) names this owner. The number means
     /// something to the user, such as a transaction's id; 0 is none.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let mut transaction = table.owner();
+    /// transaction.set_tag(17);
+    /// ```
     pub fn set_tag(&mut self, tag: u64) {
         self.tag = tag;
     }
@@ -112,6 +131,17 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     /// Takes the range. Waits until no other holder has a key of it.
+    ///
+    /// ```
+    /// let table: manx::range::RangeLock<u64> = manx::range::RangeLock::new();
+    /// let mut transaction = table.owner();
+    /// transaction.lock_shared(0..10)?;
+    /// // What it holds itself is not in its way.
+    /// transaction.lock(5..6)?;
+    /// assert!(table.try_lock_shared(5..6).is_err());
+    /// # drop(transaction);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LockError::UpgradeDeadlock`] if the owner shares some of the range, and so does another
@@ -282,6 +312,17 @@ impl<'a, K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'a, K, SHARDS, S
     }
 
     /// Gives back everything.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let mut owner = table.owner();
+    /// owner.lock(0..10)?;
+    /// owner.release_all();
+    /// assert!(table.try_lock(0..10).is_ok());
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     pub fn release_all(&mut self) {
         // The last range first, so that a waiter for several of them meets them in the order of
         // locking.

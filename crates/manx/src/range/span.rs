@@ -66,6 +66,15 @@ platform::os_only! {
 impl<K: Key> Span<K> {
     /// From `start` up to, and without, `end`.
     ///
+    /// ```
+    /// use manx::range::{InvalidRange, Span};
+    ///
+    /// let span = Span::new(10, 20)?;
+    /// assert_eq!((span.start(), span.end()), (Some(&10), Some(&20)));
+    /// assert_eq!(Span::new(20, 10), Err(InvalidRange::Inverted));
+    /// # Ok::<(), InvalidRange>(())
+    /// ```
+    ///
     /// # Errors
     /// The range is empty or inverted.
     #[inline]
@@ -91,6 +100,15 @@ impl<K: Key> Span<K> {
 
     /// Whether some key may be in both: exactly that where each has two ends. (A span up to the
     /// lowest key there is overlaps those with that key, although it has none.)
+    ///
+    /// ```
+    /// use manx::range::Span;
+    ///
+    /// let span = Span::new(10, 20)?;
+    /// assert!(span.overlaps(&Span::from(19)) && span.overlaps(&Span::all()));
+    /// assert!(!span.overlaps(&Span::from(20)) && !span.overlaps(&Span::to(10)));
+    /// # Ok::<(), manx::range::InvalidRange>(())
+    /// ```
     #[inline]
     pub fn overlaps(&self, other: &Span<K>) -> bool {
         if K::EXACT {

@@ -16,6 +16,23 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// A future with an identity of its own at range locks, as a thread has one: [`task`] makes it.
+///
+/// ```
+/// use manx::range::{Access, RangeLock, Span, Task, task};
+/// use std::future::Future;
+/// use std::pin::pin;
+/// use std::task::{Context, Waker};
+///
+/// let file: RangeLock<u64> = RangeLock::new();
+/// let copies: Task<_> = task(async {
+///     // Both belong to the same holder, so neither waits behind a waiter for the other.
+///     let from = file.lock_async(Span::new(0, 10)?, Access::Shared).await?;
+///     let to = file.lock_async(Span::new(90, 100)?, Access::Exclusive).await?;
+///     drop((from, to));
+///     Ok::<(), manx::range::LockError>(())
+/// });
+/// assert!(pin!(copies).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+/// ```
 #[must_use = "futures do nothing unless polled"]
 #[derive(Debug)]
 pub struct Task<F> {

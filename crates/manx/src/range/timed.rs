@@ -80,6 +80,18 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
 
     /// As [`RangeLock::lock_shared`], but waits no longer than `timeout`.
     ///
+    /// ```
+    /// use manx::range::{LockError, RangeLock};
+    /// use std::time::Duration;
+    ///
+    /// let file: RangeLock<u64> = RangeLock::new();
+    /// let reader = file.lock_shared(0..100)?;
+    /// let other = file.lock_shared_timeout(50..150, Duration::ZERO)?;
+    /// assert_eq!(file.lock_timeout(90.., Duration::ZERO).err(), Some(LockError::TimedOut));
+    /// # drop((reader, other));
+    /// # Ok::<(), LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
     #[inline]
@@ -134,6 +146,19 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeLock<K, SHARDS, SLOTS
     /// Waits for all of the ranges, alone or together with other holders that share, no longer than
     /// until `end`.
     ///
+    /// ```
+    /// use manx::range::{Access, RangeLock, Span, SpanSet};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let rows: RangeLock<u32> = RangeLock::new();
+    /// let set = SpanSet::merged([Span::new(0, 10)?, Span::new(5, 20)?])?;
+    /// let end = Instant::now() + Duration::from_secs(1);
+    /// let reader = rows.lock_many_until(set.clone(), Access::Shared, end)?;
+    /// let other = rows.lock_many_until(set, Access::Shared, end)?;
+    /// # drop((reader, other));
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LockError::TimedOut`]; and as [`RangeLock::lock`].
     pub fn lock_many_until(
@@ -171,6 +196,18 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> RangeGuard<'_, K, SHARDS, 
 
     /// As [`RangeGuard::upgrade`], but waits no longer than until `end`.
     ///
+    /// ```
+    /// use manx::range::RangeLock;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let lock: RangeLock<u64> = RangeLock::new();
+    /// let end = Instant::now() + Duration::from_secs(1);
+    /// let held = lock.lock_shared_until(0..10, end)?.upgrade_until(end)?;
+    /// assert!(lock.try_lock_shared(0..1).is_err());
+    /// # drop(held);
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`RangeGuard::upgrade`]. The guard is in the error.
     pub fn upgrade_until(self, end: Instant) -> Result<Self, Unchanged<Self>> {
@@ -190,6 +227,18 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     /// As [`Owner::lock`], but waits no longer than until `end`: one for all that a transaction
     /// locks.
     ///
+    /// ```
+    /// use manx::range::RangeLock;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let end = Instant::now() + Duration::from_secs(1);
+    /// let mut transaction = table.owner();
+    /// transaction.lock_shared_until(0..100, end)?;
+    /// transaction.lock_until(10..20, end)?;
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock`]. What was held is held.
     pub fn lock_until<R: IntoSpan<K>>(&mut self, range: R, end: Instant) -> Result<(), LockError> {
@@ -197,6 +246,17 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     }
 
     /// As [`Owner::lock_shared`], but waits no longer than `timeout`.
+    ///
+    /// ```
+    /// use manx::range::RangeLock;
+    /// use std::time::Duration;
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let (mut one, mut other) = (table.owner(), table.owner());
+    /// one.lock_shared_timeout(0..10, Duration::ZERO)?;
+    /// other.lock_shared_timeout(5..15, Duration::ZERO)?;
+    /// # Ok::<(), manx::range::LockError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock_shared`]. What was held is held.
@@ -209,6 +269,17 @@ impl<K: Key, const SHARDS: usize, const SLOTS: usize> Owner<'_, K, SHARDS, SLOTS
     }
 
     /// As [`Owner::lock_shared`], but waits no longer than until `end`. See [`Owner::lock_until`].
+    ///
+    /// ```
+    /// use manx::range::{LockError, RangeLock};
+    /// use std::time::Instant;
+    ///
+    /// let table: RangeLock<u64> = RangeLock::new();
+    /// let (mut writer, mut reader) = (table.owner(), table.owner());
+    /// writer.lock(0..10)?;
+    /// assert_eq!(reader.lock_shared_until(0..1, Instant::now()), Err(LockError::TimedOut));
+    /// # Ok::<(), LockError>(())
+    /// ```
     ///
     /// # Errors
     /// [`LockError::TimedOut`], and as [`Owner::lock_shared`]. What was held is held.

@@ -23,6 +23,15 @@ pub struct FixedSleep {
 }
 
 /// A thread that waits by [`FixedSleep`].
+///
+/// ```
+/// use manx::wait::{Backoff, FixedSleep, Sleeper};
+/// use std::time::Duration;
+///
+/// let mut wait: Backoff<Sleeper> = FixedSleep::new(Duration::from_micros(10)).start();
+/// wait.wait();
+/// assert_eq!(wait.counts().sleeps, 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sleeper(FixedSleep);
 

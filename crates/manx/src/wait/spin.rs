@@ -23,6 +23,14 @@ use super::{Action, Backoff, Policy, Waiter};
 pub struct Spin;
 
 /// A thread that waits by [`Spin`].
+///
+/// ```
+/// use manx::wait::{Backoff, Spin, Spinner};
+///
+/// let mut wait: Backoff<Spinner> = Spin.start();
+/// wait.wait();
+/// assert_eq!(wait.counts().spins, 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Spinner(());
 

@@ -22,6 +22,14 @@ use core::time::Duration;
 pub struct Yield;
 
 /// A thread that waits by [`Yield`].
+///
+/// ```
+/// use manx::wait::{Backoff, Yield, Yielder};
+///
+/// let mut wait: Backoff<Yielder> = Yield.start();
+/// wait.wait();
+/// assert_eq!(wait.counts().rounds(), 1);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Yielder {
     action: Option<Action>,

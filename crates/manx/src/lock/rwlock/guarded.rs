@@ -31,6 +31,15 @@ use std::time::{Duration, Instant};
 pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 /// A reader's guard of a [`RwLock`]: gives shared access to the data, and unlocks when it
 /// is dropped.
+///
+/// ```
+/// use manx::lock::{RwLock, RwLockReadGuard};
+///
+/// fn sum(numbers: RwLockReadGuard<'_, Vec<u32>>) -> u32 {
+///     numbers.iter().sum()
+/// }
+/// assert_eq!(sum(RwLock::new(vec![1, 2]).read()), 3);
+/// ```
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 /// The writer's guard of a [`RwLock`]: gives exclusive access to the data, and unlocks when it is
 /// dropped.
@@ -66,6 +75,14 @@ pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 /// ```
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
 /// A reader's guard of a part of a [`RwLock`]'s data (`RwLockReadGuard::map`).
+///
+/// ```
+/// use manx::lock::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
+///
+/// let lock = RwLock::new((1, "one"));
+/// let name: MappedRwLockReadGuard<'_, &str> = RwLockReadGuard::map(lock.read(), |pair| &pair.1);
+/// assert_eq!(*name, "one");
+/// ```
 pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
 /// The writer's guard of a part of a [`RwLock`]'s data (`RwLockWriteGuard::map`).
 ///
