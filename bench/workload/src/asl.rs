@@ -10,14 +10,16 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`cores`] | which CPUs are big |
-//! | `plan` | the names of the cases, how each is run, its figures, the best static window |
+//! | `plan`, `cases` | how a case is run, its figures, and the best static window; the names of all |
 //! | `part` | the parts of the experiment |
-//! | `conclude`, `draw` | tables, targets, pictures |
+//! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 //! | `paper` | the figures that the paper's text names, beside those measured |
 
+mod cases;
 mod conclude;
 pub mod cores;
 mod draw;
+mod judge;
 mod paper;
 mod part;
 mod plan;
@@ -29,11 +31,12 @@ pub use part::Part;
 use crate::error::Error;
 use crate::harness::Bench;
 use crate::place::Place;
+use cases::{HOLD_NS, LINES, LOCKS, NOPS, SECTIONS, THINK_NS};
 use contention::length::Length;
 use contention::run::{Burn, Run, Window, Work};
 use cores::Cores;
 use manx::cpu::Classes;
-use plan::{HOLD_NS, LINES, LOCKS, NOPS, Plan, SECTIONS, THINK_NS};
+use plan::Plan;
 use std::time::Duration;
 
 /// How many times as long a little thread takes, unless something else is asked for.

@@ -33,6 +33,7 @@ mod busy;
 mod chase;
 mod handover;
 mod instructions;
+mod quantity;
 mod samples;
 mod sections;
 mod settings;
@@ -44,11 +45,12 @@ use crate::harness::{Bench, Case, Sample};
 use crate::{machine, verdict};
 use handover::Turn;
 use platform::clock;
-use report::{Report, Sheet, Table};
-use samples::Quantity::{
-    self, Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Pause, Ticks, UntilRun,
-    WakeBeside, WakeIdle,
+use quantity::Quantity;
+use quantity::Quantity::{
+    Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Pause, Ticks, UntilRun, WakeBeside,
+    WakeIdle,
 };
+use report::{Report, Sheet, Table};
 use sections::Figure::{Decimal, Flag, Whole};
 use sections::{Entry, Section};
 use settings::{Setting, Settings};
@@ -430,7 +432,7 @@ fn nearest(step: Step) -> Vec<Step> {
 
 #[cfg(test)]
 mod tests {
-    use super::samples::Quantity::{Now, UntilRunLong};
+    use super::quantity::Quantity::{Now, UntilRunLong};
     use super::*;
     use platform_sim::machine::Machine;
 

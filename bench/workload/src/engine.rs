@@ -3,10 +3,12 @@
 pub mod compiler;
 pub mod library;
 pub mod output;
+pub mod package;
 
 pub use compiler::Compiler;
-pub use library::{Library, Package};
+pub use library::Library;
 pub use output::Output;
+pub use package::Package;
 
 use crate::child;
 use crate::error::{Error, reason};

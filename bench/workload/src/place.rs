@@ -6,7 +6,8 @@
 use crate::harness::Bench;
 use contention::jobs::{Jobs, Served};
 use contention::lock::Lock;
-use contention::run::{Measurement, Run};
+use contention::run::Measurement;
+use contention::run::Run;
 use contention::schedule::Pattern;
 use platform_sim::machine::{Machine, Quota};
 use platform_sim::simulation;

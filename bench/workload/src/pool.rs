@@ -13,13 +13,15 @@
 //! | [`spec`], [`process`], [`leader`] | the kind of a pool, the task and the outcome of a process; a process; a crowd of processes |
 //! | [`usage`], [`group`], [`go`] | CPU time by thread; control groups; the same work in Go |
 //! | [`part`] | the parts of the experiment |
-//! | [`plan`] | the names of the cases; how a case is run, its versions and their figures |
-//! | `conclude` | tables, targets, pictures |
+//! | `plan`, `cases` | how a case is run, its versions and their figures; the names of all |
+//! | `conclude`, `judge` | tables and pictures; targets |
 
+mod cases;
 mod conclude;
 pub mod executor;
 pub mod go;
 pub mod group;
+mod judge;
 pub mod leader;
 pub mod part;
 mod plan;

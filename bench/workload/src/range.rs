@@ -13,15 +13,16 @@
 //! | [`competitor`] | the competitors |
 //! | [`request`], `region` | what threads ask for, and the memory in which that lies |
 //! | [`run`], `worker` | a run, here or in a process of its own; what its threads do |
-//! | `plan` | how a case is measured; its versions, its name and its figures |
 //! | `disjoint`, `strings`, `overlapping`, `memory` | the parts of the experiment |
 //! | `grid`, `interfaces` | throughput over threads, holds, overlap and access; owners and tasks |
 //! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |
 //! | [`counters`] | cycles, instructions and misses, where they are counted |
 //! | [`rocksdb`] | RocksDB's lock manager and its tree of ranges, compiled and loaded at run time |
-//! | `conclude` | tables, targets, pictures |
+//! | `plan`, `variant`, `case` | how a case is measured; its versions and their figures; its name |
+//! | `conclude`, `judge` | tables and pictures; targets |
 
 pub mod blob;
+mod case;
 pub mod competitor;
 mod conclude;
 pub mod counters;
@@ -29,6 +30,7 @@ mod disjoint;
 pub mod file;
 mod grid;
 mod interfaces;
+mod judge;
 mod memory;
 mod overlapping;
 mod plan;
@@ -37,6 +39,7 @@ pub mod request;
 pub mod rocksdb;
 pub mod run;
 mod strings;
+mod variant;
 mod worker;
 
 pub use conclude::{conclude, draw};

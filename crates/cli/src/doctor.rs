@@ -5,6 +5,7 @@
 //! in [`pairs`].
 
 pub mod pairs;
+mod refused;
 mod session;
 
 use crate::stats::source::Source;
@@ -16,7 +17,7 @@ use command::machine::Machine;
 use command::sigpipe::print;
 use command::statistics::PAIRS_MIN;
 use doctor::evidence::under_manx::Counts;
-use doctor::{Evidence, Refusal, Verdict, diagnose, json, text, watch};
+use doctor::{Evidence, Verdict, diagnose, json, text, watch};
 use preload_abi::live::Site;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -162,7 +163,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     };
     if args.pid.is_some() {
         let evidence =
-            watched.into_iter().next().expect("one process").map_err(|refusal| failure(&refusal))?;
+            watched.into_iter().next().expect("one process").map_err(|refusal| refused::failure(&refusal))?;
         let (evidence, verdicts) = judged(evidence);
         print(&if args.json {
             format!("{:#}\n", json::value(&evidence, &verdicts, &Machine::here()))
@@ -257,15 +258,6 @@ fn is_below(group: &str, name: &str) -> bool {
     let name = Path::new(name.trim_matches('/'));
     let is_named = |path: &Path| !name.as_os_str().is_empty() && path.ends_with(name);
     Path::new(group).ancestors().any(is_named)
-}
-
-/// Why it cannot be watched, and what to do.
-fn failure(refusal: &Refusal) -> Failure {
-    let help = match refusal {
-        Refusal::Missing(_) => "`ps -e` lists the processes",
-        Refusal::Forbidden(_) | Refusal::Other(..) => "run it as the process's user, or as root",
-    };
-    Failure::new(NO_PROCESS, refusal.to_string(), help)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 use crate::exits;
 use crate::function::Function;
 use crate::image::Image;
-use crate::instruction::Machine;
+use crate::machine::Machine;
 use crate::rounds::{self, NaturalLoop, Region, Rounds};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

@@ -21,6 +21,10 @@
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait
 //! passes it in every round, and that is all that is known.
 
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+use crate::{each_round, exits, poll, short};
 use crate::blocking::{self, Blocks};
 use crate::counter::Counter;
 use crate::dead::Dead;
@@ -28,18 +32,15 @@ use crate::dominators::Dominators;
 use crate::function::{Function, Source};
 use crate::graph::{Graph, index_of};
 use crate::image::{Image, Text};
-use crate::instruction::{Flow, Instruction, Machine};
+use crate::instruction::{Flow, Instruction};
 use crate::jump_site::{self, JumpSite};
+use crate::machine::Machine;
 use crate::proof::{self, Proof};
 use crate::rounds::{self, Region, Rounds};
 use crate::route::{self, Route};
 use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX, Seed};
 use crate::unwind::Unwind;
 use crate::verdict::{Finding, Kind, Loop, Reason};
-use crate::{each_round, exits, poll, short};
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
-use core::ops::Range;
 
 /// The largest function that holds a PAUSE without a loop and is a hint itself.
 const HINT_BYTES_MAX: u64 = 512;

@@ -13,6 +13,7 @@
 //! | [`finder`](Finder) | the analysis of one module |
 //! | [`image`] | bytes by address, and which of them are code |
 //! | `unwind` | where functions begin and end |
+//! | [`machine`](Machine) | the instruction set of a module, and its decoder |
 //! | `x86`, [`aarch64`] | instructions, reduced to their control flow and data flow (`instruction`) |
 //! | `function`, `graph`, `dominators` | a function from its parts, its basic blocks, and which block dominates which |
 //! | `rounds` | the innermost loop around a seed, and its short rounds without calls |
@@ -73,6 +74,7 @@ mod graph;
 pub mod image;
 mod instruction;
 mod jump_site;
+mod machine;
 mod poll;
 mod proof;
 mod references;
@@ -92,8 +94,8 @@ pub use copy::{COPY_BYTES_MAX, Copy, Original, copy};
 pub use counter::{Bound, Condition, Counter, Place};
 pub use finder::{Finder, Module};
 pub use image::{Image, Segments};
-pub use instruction::Machine;
 pub use jump_site::{Jump, JumpSite};
+pub use machine::Machine;
 pub use poll::POLLING;
 pub use relocation::Hooks;
 pub use route::{ENDBR64, MAX_HOPS, Route, near_jump, padding, short_jump};

@@ -1,12 +1,13 @@
 //! The pictures of the paper's figures 1, 4, 5 and 8, with what was measured here.
 
-use super::conclude::sweep;
+use super::cases::{
+    AGAINST_OPT, ALONE, BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, FIGURE_5,
+    LONG_PERCENT, OPT, bench_3, bench_5, scaled,
+};
+use super::judge::sweep;
 use super::paper;
 use super::part::NOPS;
-use super::plan::{
-    AGAINST_OPT, ALONE, BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, FIGURE_5,
-    LONG_PERCENT, OPT, Output, bench_3, bench_5, scaled,
-};
+use super::plan::Output;
 use crate::drawing::{
     CLASSES, Charts, GREY, LATENCY, chart, colour, diagonal, dot, dots, duration, line, lines, over, panels,
     per_cent, rates, shares, those, times, whole,

@@ -11,11 +11,11 @@
 //! longer window; in SQLite its figures against MCS make 3.0 times test-and-set, and it says
 //! "2.1x". Both would fit if 1 were added: 2.7, 2.2 and 5 in Bench-1, 3 in Bench-5.
 
-use super::part::NOPS;
-use super::plan::{
+use super::cases::{
     AGAINST_OPT, ALONE, BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, OPT, bench_3,
     bench_5, scaled,
 };
+use super::part::NOPS;
 use crate::drawing::ring;
 use report::chart::Series;
 use report::figure::three_digits;

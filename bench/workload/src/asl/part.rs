@@ -1,9 +1,10 @@
 //! The parts of the experiment, named as in the paper.
 
-use super::plan::{
-    BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, FIGURE_5, LONG_PERCENT, Plan, STEPS,
-    Variant, bench_3, bench_5, between, scaled,
+use super::cases::{
+    BENCH_1, BENCH_2, BENCH_2_SLO, BENCH_4, BENCH_6, FIGURE_1, FIGURE_4, FIGURE_5, LONG_PERCENT, bench_3,
+    bench_5, between, scaled,
 };
+use super::plan::{Plan, STEPS, Variant};
 use crate::error::Error;
 use crate::harness::Bench;
 use contention::length::{Length, Phase};

@@ -5,15 +5,9 @@
 //! most batches run without an interrupt or another thread in between. The median of the batches is
 //! then the figure, and a disturbed batch only moves the upper quartile.
 
-use super::topology::Topology;
-use super::{chase, handover, instructions, wake};
 use crate::error::Error;
 use crate::harness::Sample;
 use crate::machine::stay_on;
-use Quantity::{
-    Addition, Call, Change, FutexWait, FutexWake, Hit, Late, Memory, Now, Pause, Ticks, UntilRun,
-    UntilRunLong, WakeBeside, WakeIdle,
-};
 use platform::clock;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,57 +70,6 @@ pub fn elapsed_ns(began: u64) -> f64 {
 /// The time from some ticks until others, in nanoseconds; 0 if the others are earlier.
 pub fn between_ns(began: u64, ended: u64) -> f64 {
     clock::ticks_to_ns(ended.saturating_sub(began)) as f64
-}
-
-contention::named! {
-    /// What is measured on one CPU, or on two that are neighbours.
-    pub enum Quantity {
-        Addition = "addition",
-        Hit = "load from the first cache",
-        Change = "exchange of an owned line",
-        Memory = "load from memory",
-        Pause = "pause",
-        Ticks = "clock: ticks",
-        Now = "clock: the kernel's",
-        Call = "system call",
-        FutexWait = "futex wait: the word has changed",
-        FutexWake = "futex wake: no thread waits",
-        WakeBeside = "wake-up on the own CPU: the call",
-        WakeIdle = "wake-up of an idle CPU: the call",
-        UntilRun = "wake-up of an idle CPU: until it runs",
-        UntilRunLong = "the same, idle for 2 ms",
-        Turn = "turn of two threads on one CPU",
-        Late = "sleep of 100 µs: late by",
-    }
-}
-
-impl Quantity {
-    /// Measures it once.
-    ///
-    /// # Errors
-    /// If a thread may not run on one of the CPUs.
-    pub fn measure(self, topology: &Topology) -> Result<Sample, Error> {
-        let two = topology.neighbours();
-        let on_one = |measure: fn() -> Samples| alone(two[0], measure).map(|samples| samples.summary());
-        match self {
-            Addition => on_one(instructions::addition),
-            Hit => on_one(chase::hit),
-            Change => on_one(instructions::change),
-            Memory => alone(two[0], || chase::miss(topology.cache_bytes)).map(|it| it.summary()),
-            Pause => on_one(instructions::pause),
-            Ticks => on_one(instructions::ticks),
-            Now => on_one(instructions::now),
-            Call => on_one(instructions::call),
-            FutexWait => on_one(instructions::futex_wait),
-            FutexWake => on_one(instructions::futex_wake),
-            WakeBeside => wake::beside(two[0], 1_000).map(|wakes| wakes.call.summary()),
-            WakeIdle => wake::of_idle(two, wake::SHORT_NS, 1_000).map(|wakes| wakes.call.summary()),
-            UntilRun => wake::of_idle(two, wake::SHORT_NS, 1_000).map(|wakes| wakes.until_run.summary()),
-            UntilRunLong => wake::of_idle(two, wake::LONG_NS, 100).map(|wakes| wakes.until_run.summary()),
-            Quantity::Turn => handover::turns(two[0]),
-            Late => on_one(|| wake::sleeps(200)),
-        }
-    }
 }
 
 // Threads that stay on one CPU each while they measure.

@@ -6,7 +6,7 @@
 //! changed source or library is compiled anew. It is written under another name and renamed, so
 //! that two runs at a time do no harm.
 
-use super::library;
+use super::package;
 use crate::error::{Error, reason};
 use std::ffi::OsString;
 use std::fs;
@@ -208,7 +208,7 @@ pub(crate) fn first_lines(words: &str) -> String {
 
 /// What to do, as the compiler's words tell.
 fn help(words: &str) -> String {
-    if let Some(package) = library::missing(words) {
+    if let Some(package) = package::missing(words) {
         return match package.flag {
             "-lwiredtiger" => format!(
                 "{}, or name a library with --library, or choose --engine snapshot, which needs none",

@@ -1,6 +1,6 @@
 //! The programs of `manx bench engines`: which driver, with which options and which library.
 
-use crate::engine::{Compiler, Package, Program, library};
+use crate::engine::{Compiler, Package, Program, package};
 use crate::error::Error;
 
 /// The drivers that have no files in any of their modes, and so no option for their folder.
@@ -111,7 +111,7 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
 impl Subject {
     /// The Debian package that has its library, if it needs one.
     pub fn package(&self) -> Option<&'static Package> {
-        (!self.flag.is_empty()).then(|| library::of_flag(self.flag))
+        (!self.flag.is_empty()).then(|| package::of_flag(self.flag))
     }
 
     /// Compiles its driver.

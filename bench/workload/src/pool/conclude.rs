@@ -1,13 +1,12 @@
 //! What the runs mean: a table for each case, and the targets.
 
-use super::plan::{
-    self, Amount, BURST, IDLE, MIXED, Output, SHARING, SUBMIT_INSIDE, SUBMIT_OUTSIDE, neighbours, pair, quota,
-};
-use super::spec::Kind;
+use super::cases::{self, Amount, BURST, IDLE, MIXED, SHARING, SUBMIT_INSIDE, SUBMIT_OUTSIDE};
+use super::judge::figure;
+use super::plan::Output;
 use crate::drawing::{Charts, LATENCY, chart, lines, over, panels, those, version_shares};
-use crate::verdict::{self, Figure};
+use crate::verdict;
 use report::chart::Chart;
-use report::{Compared, Report, Samples, Sheet};
+use report::{Report, Sheet};
 
 /// An open loop: medians over the rounds, and the worst maximum of all of them.
 const SERVED: &str = "
@@ -53,57 +52,6 @@ pub fn conclude(report: &mut Report) {
     verdict::judge(report, figure);
 }
 
-// Which figure each target is about.
-//
-// A target is about a figure of Manx's pool (`ms`, `jobs/s`, `percent`), or about its ratio to
-// that of the named peer in the same round (`ratio`). Of two processes of one run the ratio is the
-// first's to the second's: each run is a pair.
-
-const OWN: &str = Kind::Manx.name();
-const IGNORANT: &str = Kind::Ignorant.name();
-const FRIENDLY: &str = Kind::FriendlyPool.name();
-const RAYON: &str = Kind::Rayon.name();
-const JOBS: &str = "jobs_per_s";
-const SERVICE: &str = "service_p99_ns";
-const TOTAL: &str = "total_p99_ns";
-const NS_IN_MS: f64 = 1e6;
-
-/// What a target looks at by its id; `None` if there is no such figure.
-pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
-    let ms = |case: &str, figure: &str| Figure::Plain(report.middle(case, OWN, figure) / NS_IN_MS);
-    let plain = |case: &str, figure: &str| Figure::Plain(report.middle(case, OWN, figure));
-    let over = |case: &str, peer: &str, figure: &str| Figure::ratio(case, OWN, peer, figure);
-    let (room, overload) = (|n| neighbours(Amount::Room, n), |n| neighbours(Amount::Overload, n));
-    let beside = || {
-        let version = pair(Kind::Manx, Kind::Ignorant);
-        let of =
-            |figure: &str| Samples { case: MIXED.into(), version: version.clone(), figure: figure.into() };
-        Figure::Ratio(Compared { over: of("first_per_s"), under: of("second_per_s"), factor: 1.0 })
-    };
-    // pool-PART-WHICH-FIGURE[-PEER]
-    let words: Vec<&str> = id.split('-').collect();
-    let count = |text: &str| text.parse::<usize>().ok();
-    Some(match words[..] {
-        ["pool", "room", n, "total"] => ms(&room(count(n)?), TOTAL),
-        ["pool", "room", n, "total", "ignorant"] => over(&room(count(n)?), IGNORANT, TOTAL),
-        ["pool", "room", n, "total", "friendlypool"] => over(&room(count(n)?), FRIENDLY, TOTAL),
-        ["pool", "overload", n, "service"] => ms(&overload(count(n)?), SERVICE),
-        ["pool", "overload", n, "service", "ignorant"] => over(&overload(count(n)?), IGNORANT, SERVICE),
-        ["pool", "overload", n, "throughput", "ignorant"] => over(&overload(count(n)?), IGNORANT, JOBS),
-        ["pool", "quota", cpus, "service"] => ms(&quota(cpus.parse().ok()?), SERVICE),
-        ["pool", "quota", cpus, "service", "ignorant"] => over(&quota(cpus.parse().ok()?), IGNORANT, SERVICE),
-        ["pool", "quota", cpus, "throughput"] => plain(&quota(cpus.parse().ok()?), JOBS),
-        ["pool", "quota", cpus, "throughput", "ignorant"] => over(&quota(cpus.parse().ok()?), IGNORANT, JOBS),
-        ["pool", "mixed"] => beside(),
-        ["pool", "burst"] => ms(BURST, "ramp_p99_ns"),
-        ["pool", "idle"] => plain(IDLE, "idle_cpu_percent"),
-        ["pool", "control"] => plain(&overload(1), "control_percent"),
-        ["pool", "submit", "outside", "rayon"] => over(SUBMIT_OUTSIDE, RAYON, "ns_per_job"),
-        ["pool", "submit", "inside", "rayon"] => over(SUBMIT_INSIDE, RAYON, "ns_per_job"),
-        _ => return None,
-    })
-}
-
 /// Sweeps go no further.
 const MOST: usize = 64;
 /// What is drawn over something that differs from case to case.
@@ -118,18 +66,19 @@ pub fn draw(report: &Report) -> Charts {
         let panels = panels(FIGURES, |figure| over(report, &places, figure));
         chart(title, (name, false, halves), panels)
     };
-    let neighbours =
-        |amount: Amount, title: &str| over(&|count| plan::neighbours(amount, count), 1.0, title, "processes");
+    let neighbours = |amount: Amount, title: &str| {
+        over(&|count| cases::neighbours(amount, count), 1.0, title, "processes")
+    };
     let threads = "threads, without and with a lock around the computation";
     let quota = "quota: more and less than there are threads";
     those([
-        ("threads", over(&plan::threads, 1.0, threads, "threads")),
-        ("quota", over(&|half| plan::quota(half as f64 / 2.0), 0.5, quota, "quota in CPUs")),
+        ("threads", over(&cases::threads, 1.0, threads, "threads")),
+        ("quota", over(&|half| cases::quota(half as f64 / 2.0), 0.5, quota, "quota in CPUs")),
         ("overload", neighbours(Amount::Overload, "neighbours, each with more than the machine does")),
         ("room", neighbours(Amount::Room, "neighbours, together 60 % of what the machine does")),
-        ("room-latency", cumulative(report, &plan::neighbours(Amount::Room, 2))),
+        ("room-latency", cumulative(report, &cases::neighbours(Amount::Room, 2))),
         ("overcommit", factors(report)),
-        ("burst", cumulative(report, plan::BURST)),
+        ("burst", cumulative(report, cases::BURST)),
     ])
 }
 
@@ -141,10 +90,10 @@ fn halves(value: f64) -> String {
 /// Figure 8: over the factor, a line for each number of processes.
 fn factors(report: &Report) -> Option<Chart> {
     let measured: Vec<String> =
-        report.cases().into_iter().filter(|case| case.starts_with(plan::OVERCOMMIT)).collect();
+        report.cases().into_iter().filter(|case| case.starts_with(cases::OVERCOMMIT)).collect();
     let panels = panels(FIGURES, |figure| {
         lines(&measured, |case| {
-            let of = |name: &String| Some((plan::factor_of(name)?, report.middle(case, name, figure)));
+            let of = |name: &String| Some((cases::factor_of(name)?, report.middle(case, name, figure)));
             report.variants(case).iter().filter_map(of).collect()
         })
     });
@@ -164,7 +113,7 @@ fn cumulative(report: &Report, case: &str) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::plan::{Amount, neighbours};
+    use crate::pool::cases::{Amount, neighbours};
     use report::Machine;
 
     #[test]
@@ -189,40 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn figures_stand_alone_or_over_the_peers_of_the_same_case() {
-        let case = neighbours(Amount::Room, 2);
-        let mut report = Report::new("pool", Machine::default(), 0);
-        for (variant, ns) in [(IGNORANT, 8e6), (FRIENDLY, 5e6), (OWN, 4e6)] {
-            report.add(&case, variant, 0, &[(TOTAL, ns)]);
-        }
-        report.add(MIXED, "manx + ignorant", 0, &[("first_per_s", 75.0), ("second_per_s", 100.0)]);
-        let value = |report: &Report, id: &str| figure(report, id).unwrap().value(report);
-        assert_eq!(value(&report, "pool-room-2-total"), 4.0);
-        assert_eq!(value(&report, "pool-room-2-total-ignorant"), 0.5);
-        assert_eq!(value(&report, "pool-room-2-total-friendlypool"), 0.8);
-        assert_eq!(value(&report, "pool-mixed"), 0.75);
-        assert!(value(&report, "pool-room-4-total").is_nan());
-        crate::pool::conclude(&mut report);
-        let verdict =
-            report.targets.iter().find(|verdict| verdict.id == "pool-room-2-total-ignorant").unwrap();
-        assert_eq!((verdict.measured, verdict.pairs, verdict.interval), (Some(0.5), Some(1), None));
-    }
-
-    #[test]
-    fn every_target_has_a_figure_and_others_have_none() {
-        let others = ["pool-nothing", "pool-room-many-total", "range-w1", "pool-room-2"];
-        crate::verdict::check_ids("pool", figure, &others);
-    }
-
-    #[test]
     fn cases_that_were_measured_are_drawn_and_no_others() {
         let mut report = Report::new("pool", Machine::default(), 0);
         assert!(draw(&report).is_empty());
         for (case, variant) in [
-            (plan::quota(0.5), "ignorant"),
-            (plan::quota(1.5), "ignorant"),
-            (plan::quota(1.5), "manx"),
-            (plan::overcommit(2), "friendlypool x 1.5"),
+            (cases::quota(0.5), "ignorant"),
+            (cases::quota(1.5), "ignorant"),
+            (cases::quota(1.5), "manx"),
+            (cases::overcommit(2), "friendlypool x 1.5"),
         ] {
             report.add(&case, variant, 0, &[("jobs_per_s", 100.0)]);
         }

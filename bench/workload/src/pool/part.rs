@@ -1,8 +1,9 @@
 //! The parts of the experiment, as the user names them.
 
+use super::cases::{self, Amount};
 use super::go;
 use super::group::Limits;
-use super::plan::{self, Amount, Plan, Variant, process};
+use super::plan::{Plan, Variant, process};
 use super::spec::{Kind, Lock, Process, Task};
 use crate::error::Error;
 use crate::harness::Bench;
@@ -56,11 +57,11 @@ impl Plan {
                 .map(|lock| {
                     let task = Task::Serve(self.load(rate_per_s, 0, Duration::ZERO));
                     let process = Process { lock, ..process(Kind::Ignorant, threads, task) };
-                    let name = if lock == Lock::None { plan::NO_LOCK } else { lock.name() };
+                    let name = if lock == Lock::None { cases::NO_LOCK } else { lock.name() };
                     Variant::of(name, vec![process])
                 })
                 .collect();
-            self.compare(bench, &plan::threads(threads), &variants)?;
+            self.compare(bench, &cases::threads(threads), &variants)?;
         }
         Ok(())
     }
@@ -84,19 +85,19 @@ impl Plan {
     pub(super) fn burst(&self, bench: &mut Bench) -> Result<(), Error> {
         let times = (self.time.as_secs_f64() / REST.as_secs_f64()).ceil().max(1.0) as u32;
         let task = Task::Burst { times, rest: REST };
-        self.compare(bench, plan::BURST, &self.each(&task))
+        self.compare(bench, cases::BURST, &self.each(&task))
     }
 
     /// Nothing to do.
     pub(super) fn idle(&self, bench: &mut Bench) -> Result<(), Error> {
         let task = Task::Idle { time: self.time };
-        self.compare(bench, plan::IDLE, &self.each(&task))
+        self.compare(bench, cases::IDLE, &self.each(&task))
     }
 
     /// Jobs that do nothing.
     pub(super) fn submit(&self, bench: &mut Bench) -> Result<(), Error> {
         let jobs = if self.quick { QUICK_JOBS } else { JOBS };
-        for (case, inside) in [(plan::SUBMIT_OUTSIDE, false), (plan::SUBMIT_INSIDE, true)] {
+        for (case, inside) in [(cases::SUBMIT_OUTSIDE, false), (cases::SUBMIT_INSIDE, true)] {
             let task = Task::Submit { jobs, batches: BATCHES, inside };
             self.compare(bench, case, &self.each(&task))?;
         }
@@ -147,7 +148,7 @@ impl Plan {
                         Variant::of(kind.name(), all.collect())
                     })
                     .collect();
-                self.compare(bench, &plan::neighbours(amount, processes), &variants)?;
+                self.compare(bench, &cases::neighbours(amount, processes), &variants)?;
             }
         }
         Ok(())
@@ -168,9 +169,9 @@ impl Plan {
                     process.shape.overcommit = factor;
                     process
                 });
-                variants.push(Variant::of(plan::factor(factor), all.collect()));
+                variants.push(Variant::of(cases::factor(factor), all.collect()));
             }
-            self.compare(bench, &plan::overcommit(processes), &variants)?;
+            self.compare(bench, &cases::overcommit(processes), &variants)?;
         }
         Ok(())
     }
@@ -196,11 +197,11 @@ impl Plan {
                     process(kind, threads, self.overload(index))
                 };
                 let both =
-                    Variant::of(plan::pair(first, second), vec![of(first, 0), of(second, 1)]).told_apart();
+                    Variant::of(cases::pair(first, second), vec![of(first, 0), of(second, 1)]).told_apart();
                 if self.stage.hierarchy.is_ok() { both.within(Limits::default()) } else { both }
             })
             .collect();
-        let strangers = plan::pair(Kind::Manx, Kind::Ignorant);
+        let strangers = cases::pair(Kind::Manx, Kind::Ignorant);
         let apart = variants.iter().find(|variant| variant.name == strangers).map(|variant| Variant {
             name: format!("{strangers}, a group each"),
             ..variant.clone().within_each(Limits::default())
@@ -209,7 +210,7 @@ impl Plan {
         if self.stage.hierarchy.is_err() {
             bench.note("mixed: without control groups the processes share a session instead, unless it is to be one for each");
         }
-        self.compare(bench, plan::MIXED, &variants)
+        self.compare(bench, cases::MIXED, &variants)
     }
 
     /// Quotas, weights or neither, where one of two is idle half of the time: what it leaves, may
@@ -241,7 +242,7 @@ impl Plan {
         if self.stage.hierarchy.is_err() {
             bench.note("sharing: quotas and shares are left out without control groups");
         }
-        self.compare(bench, plan::SHARING, &variants)
+        self.compare(bench, cases::SHARING, &variants)
     }
 }
 
@@ -274,7 +275,7 @@ impl Plan {
             let mut variants = Vec::new();
             for (name, kind, threads) in [
                 (Kind::Ignorant.name(), Kind::Ignorant, self.stage.cpus),
-                (plan::THREADS_AS_QUOTA, Kind::Optimal, whole),
+                (cases::THREADS_AS_QUOTA, Kind::Optimal, whole),
                 (Kind::FriendlyPool.name(), Kind::FriendlyPool, self.stage.cpus),
                 (Kind::Manx.name(), Kind::Manx, self.stage.cpus),
                 (Kind::Rayon.name(), Kind::Rayon, self.stage.cpus),
@@ -289,12 +290,12 @@ impl Plan {
             for (name, program) in &go {
                 let mut process = process(Kind::Go, whole, self.overload(0));
                 process.program.clone_from(program);
-                if *name == plan::GO_MANUAL {
+                if *name == cases::GO_MANUAL {
                     process.environment.insert("GOMAXPROCS".into(), whole.to_string());
                 }
                 variants.push(of(name, process));
             }
-            self.compare(bench, &plan::quota(cpus), &variants)?;
+            self.compare(bench, &cases::quota(cpus), &variants)?;
         }
         Ok(())
     }
@@ -316,7 +317,7 @@ impl Plan {
             }
         };
         let mut ways =
-            vec![(plan::GO_AUTOMATIC, vec![program.clone()]), (plan::GO_MANUAL, vec![program.clone()])];
+            vec![(cases::GO_AUTOMATIC, vec![program.clone()]), (cases::GO_MANUAL, vec![program.clone()])];
         let under: Vec<PathBuf> = vec![self.manx.clone(), "run".into(), "--".into(), program];
         let tried = Command::new(&under[0])
             .args(&under[1..])
@@ -324,12 +325,12 @@ impl Plan {
             .stdin(Stdio::null())
             .output();
         match tried {
-            Ok(output) if output.status.success() => ways.push((plan::GO_MANX_RUN, under)),
+            Ok(output) if output.status.success() => ways.push((cases::GO_MANX_RUN, under)),
             Ok(output) => {
                 let words = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
-                bench.note(format!("{} is left out: {words}", plan::GO_MANX_RUN));
+                bench.note(format!("{} is left out: {words}", cases::GO_MANX_RUN));
             }
-            Err(error) => bench.note(format!("{} is left out: {error}", plan::GO_MANX_RUN)),
+            Err(error) => bench.note(format!("{} is left out: {error}", cases::GO_MANX_RUN)),
         }
         ways
     }

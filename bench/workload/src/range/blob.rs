@@ -27,10 +27,12 @@
 
 pub mod pool;
 
+use super::case::{BLOB, THESIS, blob as case, scaled};
 use super::competitor::{Competitor, Measured};
-use super::plan::{BLOB, Plan, THESIS, Variant, blob as case, expected, names, scaled};
+use super::plan::{Plan, expected, names};
 use super::request::{Dice, Zipfian};
 use super::run::run_apart;
+use super::variant::Variant;
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use crate::machine::one_each;

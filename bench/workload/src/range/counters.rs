@@ -11,8 +11,9 @@
 //! Callgrind runs the command itself as another process, which does nothing but these operations
 //! ([`arguments`], [`run_child`]).
 
+use super::case::{COUNTERS, scaled};
 use super::competitor::{Competitor, Measured, REFERENCE};
-use super::plan::{COUNTERS, Plan, scaled};
+use super::plan::Plan;
 use super::request::{Pattern, Request};
 use super::rocksdb;
 use super::run::run_apart;

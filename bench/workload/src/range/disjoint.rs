@@ -4,11 +4,13 @@
 //! sixteen together. A range is 1 KiB of a region of 512 KiB. Each thread has a slice of the region
 //! and goes through it range by range.
 
+use super::case;
 use super::competitor::Competitor;
-use super::plan::{self, Form, Plan, Timing, Variant};
+use super::plan::{Plan, Timing};
 use super::request::{Pattern, SPACE};
 use super::run::Run;
 use super::strings::{RANGES, Shape};
+use super::variant::{Form, Variant};
 use crate::error::Error;
 use crate::harness::Bench;
 use baselines::range::SkipList;
@@ -29,23 +31,23 @@ impl Plan {
     pub(super) fn single(&self, bench: &mut Bench) -> Result<(), Error> {
         let run = Run { touches: 0, ..self.own(1, 1) };
         let variants = Variant::all();
-        self.compare(bench, plan::SINGLE, &run, Timing::None, &variants)
+        self.compare(bench, case::SINGLE, &run, Timing::None, &variants)
     }
 
     /// W1.
     pub(super) fn w1(&self, bench: &mut Bench) -> Result<(), Error> {
-        self.workload(bench, plan::W1, 1)
+        self.workload(bench, case::W1, 1)
     }
 
     /// W2.
     pub(super) fn w2(&self, bench: &mut Bench) -> Result<(), Error> {
-        self.workload(bench, plan::W2, BATCH)
+        self.workload(bench, case::W2, BATCH)
     }
 
     fn workload(&self, bench: &mut Bench, case: &str, batch: usize) -> Result<(), Error> {
         let variants = Variant::all();
         for &threads in &self.setup.threads {
-            let case = plan::scaled(case, threads);
+            let case = case::scaled(case, threads);
             self.compare(bench, &case, &self.own(threads, batch), Timing::Apart, &variants)?;
         }
         Ok(())
@@ -56,8 +58,8 @@ impl Plan {
         let step = if self.setup.quick { 5 } else { 1 };
         let heights: Vec<Variant> =
             (1..=SkipList::<u64>::HEIGHT_MAX).step_by(step).map(Variant::of_height).collect();
-        for (workload, batch) in [(plan::W1, 1), (plan::W2, BATCH)] {
-            let case = plan::scaled(&plan::heights(workload), self.many());
+        for (workload, batch) in [(case::W1, 1), (case::W2, BATCH)] {
+            let case = case::scaled(&case::heights(workload), self.many());
             self.compare(bench, &case, &self.own(self.many(), batch), Timing::Apart, &heights)?;
         }
         Ok(())
@@ -68,7 +70,7 @@ impl Plan {
         let variants = Variant::all();
         for &threads in self.setup.threads.iter().filter(|&&threads| threads > 1) {
             let run = Run { pattern: Pattern::Own { space: SHARD }, ..self.own(threads, 1) };
-            self.compare(bench, &plan::scaled(plan::SHARD, threads), &run, Timing::Apart, &variants)?;
+            self.compare(bench, &case::scaled(case::SHARD, threads), &run, Timing::Apart, &variants)?;
         }
         Ok(())
     }
@@ -82,9 +84,9 @@ impl Plan {
         let few = |threads: &&usize| **threads <= RANGES;
         for &threads in self.setup.threads.iter().filter(few) {
             let own = self.own(threads, 1);
-            self.compare(bench, &plan::scaled(plan::KEYS, threads), &own, Timing::None, &variants)?;
+            self.compare(bench, &case::scaled(case::KEYS, threads), &own, Timing::None, &variants)?;
             let bare = Run { touches: 0, ..own };
-            let case = plan::scaled(plan::KEYS_BARE, threads);
+            let case = case::scaled(case::KEYS_BARE, threads);
             self.compare(bench, &case, &bare, Timing::None, &variants)?;
         }
         Ok(())

@@ -14,10 +14,12 @@
 
 mod stamp;
 
+use super::case::{FILE, scaled};
 use super::competitor::Measured;
-use super::plan::{FILE, Plan, Variant, expected, names, scaled};
+use super::plan::{Plan, expected, names};
 use super::request::Dice;
 use super::run::run_apart;
+use super::variant::Variant;
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use crate::machine::one_each;

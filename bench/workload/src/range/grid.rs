@@ -20,24 +20,25 @@
 //! In the cells *edges* each thread has one range, which begins where its neighbour's range ends,
 //! at no power of two. These ranges exclude no other thread.
 
+mod cell;
 mod show;
 pub(super) mod standing;
 
+pub(super) use cell::is_cell;
 pub use show::heat;
 pub(super) use show::tables;
 
 use super::competitor::Competitor;
-use super::interfaces::{Owners, Tasks};
-use super::plan::{self, Form, Plan, Timing, Variant, expected, names};
-use super::request::{Pattern, SPACE, THREADS_MAX, WIDTH};
+use super::plan::{Plan, Timing, expected, names};
+use super::request::{Pattern, WIDTH};
 use super::run::{Mode, Run};
+use super::variant::{self, Variant};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
-use manx::range::RawRangeLock;
+use cell::{Cell, GRID};
 use report::figure::{duration, three_digits};
 use report::{Compared, Report};
 use standing::Field;
-use std::fmt;
 use std::time::Duration;
 
 /// Runs of other parts are this many times as long.
@@ -94,7 +95,7 @@ impl Plan {
                 .once(&run, Mode::Count)
                 .map_err(|what| Error::failed(format!("{}: {what}", variant.name)))?;
             field.add(&variant.name, round, found.pairs_per_s, found.slowest_share, &found.thread_pairs);
-            Ok(plan::counted(&found))
+            Ok(variant::counted(&found))
         })
     }
 
@@ -110,109 +111,5 @@ impl Plan {
             least = least.min(1e9 / found.pairs_per_s / f64::from(TOUCHES));
         }
         if least.is_finite() { Ok(least) } else { Err(Error::request("no range was written", "")) }
-    }
-}
-
-/// The prefix of the names of its cases.
-const GRID: &str = "grid";
-const THREADS: [usize; 5] = [2, 4, 8, 16, 32];
-const HOLDS_NS: [u64; 4] = [0, 500, 5_000, 50_000];
-/// How many of a hundred pairs of requests overlap; `None`: they meet at edges.
-const OVERLAPS: [Option<u32>; 5] = [None, Some(1), Some(10), Some(31), Some(100)];
-/// The percentages of requests that read.
-const READERS: [u32; 2] = [0, 90];
-/// The threads of a smoke check.
-const THREADS_QUICK: usize = 8;
-const HOLD_QUICK_NS: u64 = 500;
-/// The cell in which owners and tasks take part: that of `contended`.
-const CONTENDED: (usize, u64, Option<u32>) = (8, 500, Some(31));
-
-/// One combination.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Cell {
-    threads: usize,
-    hold_ns: u64,
-    overlap: Option<u32>,
-    readers_percent: u32,
-}
-
-impl Cell {
-    /// All of them; ranges that meet at edges only are exclusive.
-    fn all() -> impl Iterator<Item = Cell> {
-        READERS.into_iter().flat_map(|readers_percent| {
-            let overlaps =
-                OVERLAPS.into_iter().filter(move |overlap| overlap.is_some() || readers_percent == 0);
-            overlaps.flat_map(move |overlap| {
-                HOLDS_NS.into_iter().flat_map(move |hold_ns| {
-                    THREADS.into_iter().map(move |threads| Cell {
-                        threads,
-                        hold_ns,
-                        overlap,
-                        readers_percent,
-                    })
-                })
-            })
-        })
-    }
-
-    /// Whether a smoke check has it.
-    fn is_quick(&self) -> bool {
-        let overlaps = self.overlap.is_none_or(|percent| percent == 31);
-        self.threads == THREADS_QUICK && self.hold_ns == HOLD_QUICK_NS && overlaps
-    }
-
-    /// The name of its case.
-    fn case(&self) -> String {
-        format!("{GRID}, {} threads, {}, {self}", self.threads, hold(self.hold_ns))
-    }
-
-    fn pattern(&self) -> Pattern {
-        let Some(percent) = self.overlap else { return Pattern::Edges { space: THREADS_MAX * 1024 } };
-        match Pattern::overlapping(percent, SPACE) {
-            Pattern::Window { window, .. } => {
-                Pattern::Window { window, readers_percent: self.readers_percent }
-            }
-            other => other,
-        }
-    }
-
-    fn variants(&self) -> Vec<Variant> {
-        let mut variants = Variant::locks();
-        if (self.threads, self.hold_ns, self.overlap) == CONTENDED {
-            variants
-                .extend([Variant::manx(Owners::NAME, Form::Owners), Variant::manx(Tasks::NAME, Form::Tasks)]);
-        }
-        variants.retain(|variant| self.readers_percent == 0 || variant.competitor.shares());
-        variants
-    }
-}
-
-/// Whether a case is a cell of the grid.
-pub(in crate::range) fn is_cell(case: &str) -> bool {
-    case.split(',').next() == Some(GRID)
-}
-
-/// A hold in words.
-fn hold(ns: u64) -> String {
-    match ns {
-        0 => "no hold".into(),
-        1..1_000 => format!("{ns} ns"),
-        _ => format!("{} µs", ns / 1_000),
-    }
-}
-
-/// An overlap in words.
-fn overlap(percent: Option<u32>) -> String {
-    percent.map_or("edges".into(), |percent| format!("{percent} %"))
-}
-
-/// A share of readers in words.
-fn access(readers_percent: u32) -> String {
-    if readers_percent == 0 { "exclusive".into() } else { format!("{readers_percent} % shared") }
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", overlap(self.overlap), access(self.readers_percent))
     }
 }

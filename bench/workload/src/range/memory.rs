@@ -10,10 +10,12 @@
 //! make a hundred million pairs. The figure is the largest size after any tenth of the pairs, minus
 //! the size after the first tenth.
 
+use super::case;
 use super::competitor::{Competitor, Measured};
-use super::plan::{self, Form, Plan, SMALLEST, Variant, names};
+use super::plan::{Plan, names};
 use super::request::{Pattern, Request, SPACE};
 use super::run::run_apart;
+use super::variant::{Form, SMALLEST, Variant};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use manx::range::{RawRangeLock, Span};
@@ -58,10 +60,10 @@ impl Plan {
         bench.note(format!(
             "{}: {LASTING_THREADS} threads, {pairs} pairs in {PARTS} parts; growth: the process' largest size after a part over that \
              after the first",
-            plan::MEMORY_LASTING
+            case::MEMORY_LASTING
         ));
         let names = LASTING.map(Competitor::name);
-        let case = Case { name: plan::MEMORY_LASTING, variants: &names, expected };
+        let case = Case { name: case::MEMORY_LASTING, variants: &names, expected };
         bench.rounds(case, 1, |at, _| {
             let once = || Ok(Variant::of(LASTING[at]).measure(SPACE as u64, None, Lasting { pairs }));
             // In a process of its own, so that no free memory hides the growth.
@@ -77,12 +79,12 @@ impl Plan {
         bench.note(format!(
             "{}: at rest: the lock and what it allocates when it is made, for {} KiB of keys; growth: of the process, \
              over {THREADS} x {pairs} pairs that follow as many",
-            plan::MEMORY,
+            case::MEMORY,
             SPACE / 1024
         ));
         let mut variants = Variant::locks();
         variants.push(Variant::manx(SMALLEST, Form::Smallest));
-        self.compare_by(bench, plan::MEMORY, &names(&variants), expected, |at| {
+        self.compare_by(bench, case::MEMORY, &names(&variants), expected, |at| {
             let variant = &variants[at];
             let once = || Ok(variant.measure(SPACE as u64, None, Use { pairs }));
             let used = run_apart(variant.competitor.leaks(), once);

@@ -4,10 +4,12 @@
 //! ([`super::request`]). In the cases about the order of waiters, a holder writes its range 64
 //! times, for about half a microsecond.
 
+use super::case;
 use super::competitor::Competitor;
-use super::plan::{self, LONG, Plan, Timing, Variant};
+use super::plan::{LONG, Plan, Timing};
 use super::request::{Pattern, SPACE, WIDTH};
 use super::run::Run;
+use super::variant::Variant;
 use crate::error::Error;
 use crate::harness::Bench;
 use std::time::Duration;
@@ -30,11 +32,11 @@ impl Plan {
     pub(super) fn overlap(&self, bench: &mut Bench) -> Result<(), Error> {
         let overlaps = if self.setup.quick { &OVERLAPS_QUICK[..] } else { &OVERLAPS };
         let threads = self.many();
-        bench.note(format!("{}: {threads} threads, one write for each range", plan::OVERLAP));
+        bench.note(format!("{}: {threads} threads, one write for each range", case::OVERLAP));
         for &percent in overlaps {
             let pattern = Pattern::overlapping(percent, SPACE);
             let run = Run { threads, pattern, batch: 1, touches: 1, whole: None, time: self.setup.time };
-            self.compare(bench, &plan::overlap(percent), &run, Timing::Apart, &Variant::locks())?;
+            self.compare(bench, &case::overlap(percent), &run, Timing::Apart, &Variant::locks())?;
         }
         Ok(())
     }
@@ -50,7 +52,7 @@ impl Plan {
         let variants = Variant::locks();
         let run = self.window(0);
         let run = Run { time: run.time * LONG, ..run };
-        self.compare(bench, plan::CONTENDED, &run, Timing::Within, &variants)
+        self.compare(bench, case::CONTENDED, &run, Timing::Within, &variants)
     }
 
     /// Some threads, or all, only read.
@@ -59,12 +61,12 @@ impl Plan {
             let names = Competitor::locks().filter(|competitor| competitor.shares() == shares);
             names.map(Competitor::name).collect::<Vec<_>>().join(", ")
         };
-        bench.note(format!("{}: without {}, which have no shared ranges", plan::SHARED, names(false)));
+        bench.note(format!("{}: without {}, which have no shared ranges", case::SHARED, names(false)));
         let mut variants = Variant::locks();
         variants.retain(|variant| variant.competitor.shares());
         let readers = if self.setup.quick { &READERS_QUICK[..] } else { &READERS };
         for &percent in readers {
-            self.compare(bench, &plan::shared(percent), &self.window(percent), Timing::Within, &variants)?;
+            self.compare(bench, &case::shared(percent), &self.window(percent), Timing::Within, &variants)?;
         }
         Ok(())
     }
@@ -91,6 +93,6 @@ impl Plan {
         let pattern = Pattern::Widths { space: SPACE };
         let time = self.setup.time * LONG;
         let run = Run { threads: DISJOINT_THREADS, pattern, batch: 1, touches: 1, whole: Some(pause), time };
-        self.compare(bench, plan::WIDTHS, &run, Timing::Within, &Variant::locks())
+        self.compare(bench, case::WIDTHS, &run, Timing::Within, &Variant::locks())
     }
 }

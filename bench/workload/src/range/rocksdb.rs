@@ -133,7 +133,7 @@ impl<W: Which> Loaded<W> {
 
 /// Loads the library at `path` for good.
 fn open(path: &Path) -> Result<Functions, Error> {
-    let remedy = crate::engine::library::of_flag(FLAG).remedy();
+    let remedy = crate::engine::package::of_flag(FLAG).remedy();
     let refused = |words: String| Error::missing(format!("{}: {words}", path.display()), remedy.clone());
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| refused(error.to_string()))?;
     // SAFETY: the library is ours, and its constructors are those of RocksDB, which any program may

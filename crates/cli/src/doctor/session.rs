@@ -82,7 +82,7 @@ pub fn run(
     // Children that it left behind would disturb the next run.
     signal(pid, libc::SIGKILL);
     let (status, used) = collect(pid);
-    let evidence = watched.map_err(|refusal| super::failure(&refusal))?;
+    let evidence = watched.map_err(|refusal| super::refused::failure(&refusal))?;
     let sum = |of: fn(&doctor::evidence::thread::ThreadEvidence) -> u64| {
         evidence.threads.iter().map(of).sum::<u64>() as f64
     };

@@ -1,6 +1,7 @@
 //! What a page reads of `manx bench`: version 1 and 2 of its JSON.
 
-use super::{Latencies, Machine};
+use super::latencies::Latencies;
+use super::machine::Machine;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

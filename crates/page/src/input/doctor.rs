@@ -1,6 +1,7 @@
 //! What a page reads of `manx doctor`.
 
-use super::{Latencies, Machine};
+use super::latencies::Latencies;
+use super::machine::Machine;
 
 read! {
     struct Remedy {

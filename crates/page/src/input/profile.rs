@@ -1,6 +1,6 @@
 //! What a page reads of `manx profile`.
 
-use super::Machine;
+use super::machine::Machine;
 use serde::Deserialize;
 
 /// The version of the program that a run measured.

@@ -1,6 +1,7 @@
 //! What a page reads of `manx stats`.
 
-use super::{Latencies, Machine};
+use super::latencies::Latencies;
+use super::machine::Machine;
 
 read! {
     struct Site {

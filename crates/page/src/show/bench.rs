@@ -6,8 +6,8 @@ use crate::chart::svg::{BAD, GOOD, MUTED};
 use crate::chart::{Chart, Panel, Series, forest};
 use crate::figure::interval;
 use crate::html::{Cell, Grid, Head, Ids, Look, Picture, facts, named};
-use crate::input::Latencies;
 use crate::input::bench::{Ratio, Report, Table};
+use crate::input::latencies::Latencies;
 use maud::{Markup, html};
 
 /// The most rows of one picture of ratios.

@@ -5,7 +5,7 @@ use crate::chart::columns::Columns;
 use crate::chart::svg::{MUTED, PALETTE};
 use crate::chart::{Chart, Panel, Series};
 use crate::html::{Cell, Grid, Ids, Picture};
-use crate::input::Latencies;
+use crate::input::latencies::Latencies;
 use maud::{Markup, html};
 
 /// The most curves of one picture.

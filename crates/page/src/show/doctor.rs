@@ -4,8 +4,8 @@ use super::curves;
 use super::words::{number, percent, time};
 use crate::chart::timeline::{self, STATES, State};
 use crate::html::{Cell, Grid, Ids, Look, Picture, facts, named};
-use crate::input::Latencies;
 use crate::input::doctor::{Evidence, Lock, Report, Timeline, Verdict, Waits};
+use crate::input::latencies::Latencies;
 use maud::{Markup, html};
 
 /// The number of processes of a list that are shown whole.

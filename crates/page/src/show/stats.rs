@@ -3,7 +3,7 @@
 use super::curves::{histogram, percentiles};
 use super::words::{date, size, time};
 use crate::html::{Cell, Grid, Ids, Look, facts, named};
-use crate::input::Latencies;
+use crate::input::latencies::Latencies;
 use crate::input::stats::{Epoch, Stats};
 use maud::{Markup, html};
 

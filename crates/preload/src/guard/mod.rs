@@ -13,7 +13,7 @@
 //! | [`analysis`], [`plan`] | what is to become of each loop of a module, whatever the process |
 //! | [`cache`] | these plans, kept for the next start |
 //! | [`repair`] | writes a module's copies and jumps |
-//! | [`text`], [`code_space`], [`trampoline`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`text`], [`code_space`], [`trampoline`], [`registers`] | writing code, room for copies of loops, and the way from them to us |
 //! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
@@ -31,6 +31,7 @@ pub mod mappings;
 pub mod module_file;
 pub mod perf_map;
 pub mod plan;
+pub mod registers;
 pub mod rendezvous;
 pub mod repair;
 pub mod search;

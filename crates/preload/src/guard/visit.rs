@@ -44,16 +44,16 @@
 //!    wait is over. By then the memory may have been given back, so the kernel reads it, and such a
 //!    read never faults.
 
+use super::registers::Registers;
 use super::site::Site;
-use super::trampoline::Registers;
 use crate::settings::SETTINGS;
 use crate::shortage;
 use crate::thread::{self, Thread};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use manx::wait::{Action, Adaptive};
-use platform::clock::{self, ns_to_ticks};
-use platform::thread as os;
+use platform::clock::ns_to_ticks;
+use platform::{clock, thread as os};
 use spinloop::{Bound, Counter, Kind, Place};
 
 /// The largest bound that a site learns, in rounds: some microseconds, as long as a sleep and a

@@ -1,8 +1,8 @@
 //! The grid as tables and as a picture.
 
+use super::super::competitor::OWN;
+use super::cell::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
 use super::standing::{self, FAIR, Measured, measured};
-use super::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
-use crate::range::competitor::OWN;
 use report::chart::heat::{self, Block, Heat};
 use report::figure::interval;
 use report::sheet::{number, throughput};

@@ -17,9 +17,9 @@
 //! to it is a little too small rather than too large. The least cell is the least of many and is
 //! too small for the same reason.
 
-use super::{Cell, GRID};
+use super::cell::{Cell, GRID};
 use crate::range::competitor::{OWN, peer};
-use crate::range::plan::{Counted, PAIRS};
+use crate::range::variant::{Counted, PAIRS};
 use contend::workers::slowest_share;
 use report::{Compared, Ratio, Report, median};
 use std::collections::BTreeMap;
