@@ -251,6 +251,9 @@ impl<'a, const N: usize> TryFrom<&'a [u8; N]> for Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
+    /// No entries.
+    pub const NONE: Entries<'static> = Entries(b"");
+
     /// Each entry.
     pub fn iter(self) -> impl Iterator<Item = Entry<'a>> {
         self.0.split(|&b| b == b'+').filter_map(|entry| Entry::parse(entry).ok())

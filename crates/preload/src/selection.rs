@@ -59,7 +59,7 @@ impl List {
 /// Whether the library does anything in this process: `MANX=off` is not set, and the executable is
 /// selected.
 pub fn process(options: &Options<'_>) -> bool {
-    process::variable(SWITCH_VARIABLE.as_bytes()) != Some(b"off") && executable(&options.filters)
+    process::variable(SWITCH_VARIABLE.as_bytes()) != Some(b"off") && executable(&options.filters())
 }
 
 fn executable(filters: &Filters<'_>) -> bool {

@@ -3,18 +3,18 @@
 use super::libraries;
 use super::plan::{Plan, Why};
 use super::program::Program;
-use super::settings::Settings;
 use preload_abi::SWITCH_VARIABLE;
+use preload_abi::options::Options;
 use std::fmt::Write as _;
 
 /// What would be done, as text.
-pub(super) fn describe(plan: &Plan, settings: &Settings, program: &Program) -> String {
+pub(super) fn describe(plan: &Plan, options: &Options<'_>, program: &Program) -> String {
     let mut text = String::new();
-    write(plan, settings, program, &mut text).expect("writing to a String");
+    write(plan, options, program, &mut text).expect("writing to a String");
     text
 }
 
-fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) -> std::fmt::Result {
+fn write(plan: &Plan, options: &Options<'_>, program: &Program, out: &mut String) -> std::fmt::Result {
     writeln!(out, "program      {}", program.image().display())?;
     let (_, before) = program.chain.split_last().expect("a chain holds at least the program");
     for script in before {
@@ -55,12 +55,12 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
     if matches!(plan, Plan::Environment { .. } | Plan::Pass { .. }) {
         return Ok(());
     }
-    writeln!(out, "locks        {}", settings.lock().word())?;
+    writeln!(out, "locks        {}", options.lock.word())?;
     if let Some(elf) = &program.elf {
         let preloaded = std::env::var_os(super::environment::PRELOAD_VARIABLE).unwrap_or_default();
         let found = libraries::find(program.image(), elf, &preloaded);
         writeln!(out)?;
-        super::loops::describe(&found, settings, out)?;
+        super::loops::describe(&found, options, out)?;
     }
     Ok(())
 }

@@ -3,10 +3,10 @@
 use super::cpus::ReportedCpus;
 use super::obstacle::{self, Obstacle};
 use super::program::Program;
-use super::settings::Settings;
 use super::{environment, library, variables};
 use command::failure::Failure;
 use preload_abi::SWITCH_VARIABLE;
+use preload_abi::options::Options;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
@@ -37,14 +37,14 @@ pub(super) enum Why {
 }
 
 impl Plan {
-    pub(super) fn make(settings: &Settings, program: &Program) -> Result<Plan, Failure> {
+    pub(super) fn make(options: &Options<'_>, program: &Program) -> Result<Plan, Failure> {
         if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
             return Ok(Plan::Unchanged(Why::SwitchedOff));
         }
-        let selected = program.is_selected(&settings.filters());
+        let selected = program.is_selected(&options.filters());
         // Children inherit the variables, so a program that is not meant gets none.
-        let reported = if selected { ReportedCpus::by(settings) } else { None };
-        let counts = reported.as_ref().map(|cpus| variables::environment(cpus, settings)).unwrap_or_default();
+        let reported = if selected { ReportedCpus::by(options) } else { None };
+        let counts = reported.as_ref().map(|cpus| variables::environment(cpus, options)).unwrap_or_default();
         if let Some(obstacle) = obstacle::find(program) {
             return Ok(match reported {
                 Some(reported) if !counts.is_empty() => {
@@ -54,10 +54,10 @@ impl Plan {
             });
         }
         let mut libraries = vec![library::find()?];
-        if settings.wants_requests() {
+        if options.slo.requests().is_some() {
             libraries.push(library::requests(&libraries[0])?);
         }
-        let mut changes = environment::compose(settings, program, &libraries)?;
+        let mut changes = environment::compose(options, program, &libraries)?;
         if !selected {
             return Ok(Plan::Pass { libraries, changes });
         }
