@@ -264,11 +264,6 @@ impl<'a> Entries<'a> {
         self.0.is_empty()
     }
 
-    /// As they stand in the options string.
-    pub const fn as_bytes(self) -> &'a [u8] {
-        self.0
-    }
-
     fn executables(self) -> impl Iterator<Item = Pattern<'a>> {
         self.iter().filter_map(|entry| match entry {
             Entry::Executable(name) => Some(name),

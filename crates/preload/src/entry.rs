@@ -66,13 +66,12 @@ pub fn wait_until_read() {
 
 fn read_options() -> bool {
     let text = process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b"");
-    let options = Options::parse(text);
-    if !selection::process(&options) {
+    if !selection::process(&Options::parse(text)) {
         return false;
     }
-    selection::keep(&options.filters());
+    settings::keep(text);
+    let options = settings();
     clock::init();
-    settings::keep(options);
     shortage::set(options.short);
     #[cfg(target_arch = "x86_64")]
     crate::lock::spin_lock::prepare();
@@ -92,7 +91,7 @@ fn read_options() -> bool {
         // Targets are for our locks, and for statistics, which count the epochs that end.
         return false;
     }
-    statistics::prepare(&options);
+    statistics::prepare(options);
     // SAFETY: the three functions keep to what may be done around a fork: take and give back
     // latches.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };

@@ -175,39 +175,34 @@ impl Document<'_> {
     /// Reads a value, and writes it as it stands in `MANX_OPTIONS`.
     fn value(&self, setting: &Setting, value: &Located<'_>) -> Result<String, Failure> {
         let form = setting.form;
-        let [no_list, what, help] = expected(form);
-        match (form, value.get_ref()) {
-            (Form::Words(..) | Form::Slos | Form::Entries, DeValue::Array(values)) => {
-                let values = values.iter().map(|value| match value.get_ref() {
-                    DeValue::String(text) => self.read(form, text, value.span()),
-                    _ => Err(self.fault(value.span(), &what, &help)),
-                });
-                Ok(values.collect::<Result<Vec<_>, _>>()?.join("+"))
-            }
-            (Form::Words(..) | Form::Slos | Form::Entries, _) => Err(self.fault(value.span(), no_list, help)),
-            (Form::Switch, DeValue::Boolean(on)) => self.read(form, &on.to_string(), value.span()),
-            (Form::Number | Form::Cpus, DeValue::Integer(number)) => {
-                // One that is too large is none that `read` takes.
-                let number = u64::from_str_radix(number.as_str(), number.radix()).unwrap_or(u64::MAX);
-                self.read(form, &number.to_string(), value.span())
-            }
-            (Form::Thousandths, DeValue::Float(ratio)) => self.read(form, ratio.as_str(), value.span()),
-            (Form::Thousandths, DeValue::Integer(ratio)) => self.read(form, ratio.as_str(), value.span()),
-            (Form::Thousandths, _) => Err(self.fault(value.span(), what + ": not a number", help)),
-            (
-                Form::Word(..) | Form::Microseconds | Form::Cpus | Form::Cores | Form::Stats,
-                DeValue::String(text),
-            ) => self.read(form, text, value.span()),
-            _ => Err(self.fault(value.span(), what, help)),
+        if !matches!(form, Form::Words(..) | Form::Slos | Form::Entries) {
+            return self.item(form, value);
         }
+        let DeValue::Array(values) = value.get_ref() else {
+            let [no_list, _, help] = expected(form);
+            return Err(self.fault(value.span(), no_list, help));
+        };
+        let values: Result<Vec<_>, _> = values.iter().map(|value| self.item(form, value)).collect();
+        Ok(values?.join("+"))
     }
 
-    fn read(&self, form: Form, text: &str, span: Range<usize>) -> Result<String, Failure> {
-        forms::read(form, text).map_err(|why| {
+    /// Reads a value that is no list, or one of a list.
+    fn item(&self, form: Form, value: &Located<'_>) -> Result<String, Failure> {
+        let text = match (form, value.get_ref()) {
+            (Form::Switch, DeValue::Boolean(on)) => Some(on.to_string()),
+            (Form::Thousandths, DeValue::Float(ratio)) => Some(ratio.as_str().to_owned()),
+            (Form::Number | Form::Thousandths | Form::Cpus, DeValue::Integer(number)) => {
+                i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
+            }
+            (Form::Switch | Form::Number | Form::Thousandths, _) => None,
+            (_, value) => value.as_str().map(str::to_owned),
+        };
+        let unfit = if matches!(form, Form::Thousandths) { "not a number" } else { "" };
+        text.ok_or_else(|| unfit.to_owned()).and_then(|text| forms::read(form, &text)).map_err(|why| {
             let [_, what, help] = expected(form);
-            // Their reason is in the help already.
+            // The reason of these is in the help already.
             let is_said = why.is_empty() || matches!(form, Form::Number | Form::Cpus);
-            self.fault(span, if is_said { what } else { format!("{what}: {why}") }, help)
+            self.fault(value.span(), if is_said { what } else { format!("{what}: {why}") }, help)
         })
     }
 

@@ -61,10 +61,10 @@ fn the_nearest_place_wins() {
 
 #[test]
 fn lists_are_replaced_as_a_whole() {
-    let said = flags(&["--not=100%, so", "--not", "sh,libstdc++.so", "--cpus-also=java,affinity"]);
+    let said = flags(&["--not=100% so", "--not", "sh,libstdc++.so", "--cpus-also=java,affinity"]);
     assert_eq!(
         together("only=a,not=b,cpus_also=configured", &said),
-        "guard=on,cpus_also=affinity+java,only=a,not=100%25+so+sh+libstdc%2B%2B.so,pid=9"
+        "guard=on,cpus_also=affinity+java,only=a,not=100%25%20so+sh+libstdc%2B%2B.so,pid=9"
     );
     assert_eq!(together("only=a", ",only="), "guard=on,pid=9", "an empty list in a file takes away what was");
 }
