@@ -14,7 +14,7 @@ pub mod cache;
 pub mod config;
 pub mod cpus;
 pub mod environment;
-pub mod layer;
+pub mod forms;
 pub mod leftovers;
 pub mod libraries;
 pub mod library;
@@ -31,8 +31,10 @@ use command::exec;
 use command::failure::{BROKEN, Failure, NOT_EXECUTABLE, NOT_FOUND, USAGE, exit_codes};
 use command::sigpipe::{Inherited, print};
 use plan::{Plan, Why};
+use preload_abi::options::{Options, Stats};
 use std::ffi::OsString;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 
 /// The arguments of `manx run`.
 #[derive(Debug, clap::Args)]
@@ -40,6 +42,12 @@ use std::io::{self, Write as _};
 pub struct Args {
     #[command(flatten)]
     flags: settings::Flags,
+
+    /// Read settings from this TOML file
+    ///
+    /// See "Settings in a file" below. A flag of the command line wins over the file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 
     /// Write metrics of the program to a file once a second, or serve them at a socket, until it
     /// ends: FILE.prom or unix:PATH
@@ -99,7 +107,7 @@ Environment:
         (NOT_EXECUTABLE, "the program was found but cannot be executed"),
         (NOT_FOUND, "the program was not found"),
     ]);
-    format!("{FILTERS}\n\n{}\n\n{ENVIRONMENT}\n\n{codes}", config::DOCUMENTATION)
+    format!("{FILTERS}\n\n{}\n\n{ENVIRONMENT}\n\n{codes}", config::documentation())
 }
 
 /// Becomes the program.
@@ -107,25 +115,27 @@ Environment:
 /// # Errors
 /// Whatever keeps the program from being run, with its exit code.
 pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
+    let settings = settings::gather(&args.flags, args.config.as_deref())?;
     #[cfg_attr(not(feature = "watch"), expect(unused_mut, reason = "--metrics alone changes them"))]
-    let mut settings = settings::Settings::gather(&args.flags)?;
+    let mut options = Options::parse_all(settings.as_bytes());
     #[cfg(feature = "watch")]
-    if args.metrics.is_some() {
-        settings.keep_counts();
+    if args.metrics.is_some() && options.stats == Stats::Off {
+        // For what looks while the program runs.
+        options.stats = Stats::Live;
     }
     let program = program::Program::find(&args.command[0])?;
-    let plan = Plan::make(&settings, &program)?;
+    let plan = Plan::make(&options, &program)?;
     if args.dry_run {
-        return print(&plan::describe(&plan, &settings, &program)).map(|()| 0);
+        return print(&plan::describe(&plan, &options, &program)).map(|()| 0);
     }
-    if !settings.quiet {
+    if !options.quiet {
         warn(&plan, &program);
     }
     let changes = plan.changes();
-    if matches!(plan, Plan::Preload { .. }) && settings.uses_cache() {
+    if matches!(plan, Plan::Preload { .. }) && options.cache {
         cache::remove_unused();
     }
-    if settings.counts_live() {
+    if options.stats == Stats::Live {
         leftovers::remove();
     }
     #[cfg(feature = "watch")]

@@ -58,7 +58,7 @@ fn the_variable_names_the_library() {
 fn the_library_must_be_of_this_version() {
     let sandbox = Sandbox::new();
     let none = sandbox.library("none.so", "int something_else;");
-    let other = sandbox.library("other.so", "int manx_preload_abi_999;");
+    let other = sandbox.library("other.so", "unsigned manx_preload_abi = 999;");
     let undefined = sandbox.library(
         "undefined.so",
         &format!("extern int {0}; int *use(void) {{ return &{0}; }}", preload_abi::VERSION_SYMBOL),
@@ -108,6 +108,6 @@ fn the_library_that_sees_requests_is_added_if_there_is_a_target_for_them() {
         125,
         &["libmanx_requests.so: the preload library cannot be read: no such file"],
     );
-    sandbox.library("libmanx_requests.so", "int manx_requests_abi_999;");
+    sandbox.library("libmanx_requests.so", "unsigned manx_requests_abi = 999;");
     fails(sandbox.manx().args(slo), 125, &["libmanx_requests.so: speaks version 999"]);
 }

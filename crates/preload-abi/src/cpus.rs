@@ -61,13 +61,12 @@ words! {
     /// One place where the count is told only if it was asked for, because a program may need the
     /// truth of the machine there.
     pub enum Place {
-        /// The affinity mask, for every caller.
+        /// Affinity masks, whoever asks: for programs that count the CPUs in them, and bind no
+        /// thread
         Affinity = 1 => "affinity",
-        /// The number of configured CPUs, by which programs size tables that they index by the
-        /// CPU's number.
+        /// The number of configured CPUs: for programs that have no table for each CPU's number
         Configured = 2 => "configured",
-        /// `JAVA_TOOL_OPTIONS`, because every Java program then says on standard error that it was
-        /// set.
+        /// JAVA_TOOL_OPTIONS: Java then says on standard error that it is set
         Java = 4 => "java",
     }
 }

@@ -251,6 +251,9 @@ impl<'a, const N: usize> TryFrom<&'a [u8; N]> for Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
+    /// No entries.
+    pub const NONE: Entries<'static> = Entries(b"");
+
     /// Each entry.
     pub fn iter(self) -> impl Iterator<Item = Entry<'a>> {
         self.0.split(|&b| b == b'+').filter_map(|entry| Entry::parse(entry).ok())
@@ -259,11 +262,6 @@ impl<'a> Entries<'a> {
     /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0.is_empty()
-    }
-
-    /// As they stand in the options string.
-    pub const fn as_bytes(self) -> &'a [u8] {
-        self.0
     }
 
     fn executables(self) -> impl Iterator<Item = Pattern<'a>> {

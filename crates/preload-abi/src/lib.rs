@@ -15,16 +15,35 @@ pub mod histogram;
 pub mod live;
 pub mod options;
 pub mod render;
+pub mod setting;
 pub mod slo;
-mod words;
+pub mod words;
 
-/// The library exports a symbol of this name. It changes whenever [`options`] or [`live`] change in
-/// a way that an older launcher or library would misread.
-pub const VERSION_SYMBOL: &str = "manx_preload_abi_7";
+/// The version of what launcher and library say to each other: that of the youngest setting that
+/// the library obeys, or [`LIVE_VERSION`].
+pub const VERSION: u32 = {
+    let (mut version, mut index) = (LIVE_VERSION, 0);
+    while index < options::SETTINGS.len() {
+        let since = options::SETTINGS[index].since;
+        version = if since > version { since } else { version };
+        index += 1;
+    }
+    version
+};
 
-/// The library that sees requests exports a symbol of this name. It goes with the preload library
-/// of the same number.
-pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi_7";
+/// The version in which [`live`], or the meaning of a setting, last changed in a way that an older
+/// launcher or library would misread.
+const LIVE_VERSION: u32 = 7;
+
+/// The library exports a symbol of this name: a `u32` that holds its [`VERSION`].
+pub const VERSION_SYMBOL: &str = "manx_preload_abi";
+
+/// The library that sees requests exports a symbol of this name, which holds a
+/// [`REQUESTS_VERSION`].
+pub const REQUESTS_VERSION_SYMBOL: &str = "manx_requests_abi";
+
+/// The version of what the two libraries say to each other.
+pub const REQUESTS_VERSION: u32 = 7;
 
 /// The environment variable that carries [`options::Options`].
 pub const OPTIONS_VARIABLE: &str = "MANX_OPTIONS";

@@ -1,4 +1,11 @@
-//! The options string: `key=value` pairs, separated by commas.
+//! The settings of `manx run`, each said once, and the string that carries them to the library.
+//!
+//! [`SETTINGS`] is the table. An entry of it makes the flag, the key of the file, the key of
+//! `MANX_OPTIONS`, the field of [`Options`] that the launcher and the library obey, and what the
+//! help, the manual page, the completions and `docs/options.md` say: its documentation is the help.
+//! [`Setting`] describes the columns, and [`Form`](crate::setting::Form) the types.
+//!
+//! The string is `key=value` pairs, separated by commas. If a key is there twice, the last counts:
 //!
 //! ```text
 //! MANX_OPTIONS=guard=on,lock=manx,stats=stderr,spins=10,yields=1000
@@ -10,62 +17,196 @@
 //! understanding; the launcher, which may print, refuses bad options before they get here.
 
 use crate::cpus::{Cpus, Places};
-use crate::escape::number;
 pub use crate::escape::{decode, encode};
-use crate::filter::Filters;
+use crate::filter::{Entries, Filters};
+use crate::setting::{Cores, Kind, Microseconds, Number, Obeyed, Section, Setting, Thousandths};
 use crate::slo::Slos;
 use crate::words::words;
+use core::fmt;
+
+/// Makes [`SETTINGS`] and [`Options`] of the entries: help, `name: type = default`, and columns.
+macro_rules! settings {
+    ($(
+        $(#[doc = $help:literal])+
+        $name:ident: $kind:ty = $default:expr, { $($column:ident: $said:expr),+ $(,)? }
+    )+) => {
+        /// Every setting, in the order of the help.
+        pub const SETTINGS: &[Setting] = &[$(Setting {
+            name: stringify!($name),
+            help: concat!($($help, "\n"),+),
+            form: <$kind as Kind>::FORM,
+            read: |options, text| {
+                options.$name = <$kind as Kind>::read(text)?;
+                Some(())
+            },
+            write: |options, out| <$kind as Kind>::write(options.$name, out),
+            is_default: |options| options.$name == Options::DEFAULT.$name,
+            $($column: $said,)+
+            ..Setting::UNSAID
+        }),+];
+
+        /// What the launcher and the library are asked to do.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct Options<'a> {
+            $($(#[doc = $help])+ pub $name: <$kind as Kind>::Value<'a>,)+
+            /// The first key or value that was not understood.
+            pub rejected: Option<&'a [u8]>,
+        }
+
+        impl<'a> Options<'a> {
+            /// What holds where nothing is said.
+            pub const DEFAULT: Options<'a> = Options { $($name: $default,)+ rejected: None };
+        }
+    };
+}
+
+/// The adaptive wait at the loops that the guard repairs.
+const WAITING: Option<Section> = Some(Section { heading: "Waiting", table: "wait" });
+
+settings! {
+    /// How to guard against busy waiting
+    guard: Guard = Guard::On, { key: "guard", value: "HOW", since: 1 }
+
+    /// What the program's mutexes and condition variables become
+    lock: Lock = Lock::Manx, { key: "lock", value: "WHICH", since: 2 }
+
+    /// A latency target, as 2ms or 2ms@p99.9: waits for locks may be as long as it allows, and no
+    /// longer
+    ///
+    /// It is for requests: from the return of a read from a socket to the next write to it, by the
+    /// same thread. For epochs that the program marks itself (manx_epoch_start), put their id
+    /// before it, as in 7=500us@p99; then it replaces what the program says. The percentile is 99
+    /// unless given. May be given several times.
+    slo: Slos<'static> = Slos::NONE,
+    { key: "slo", value: "[ID=]TIME[@pN]", example: r#"["2ms@p99"]"#, obeyed_by: Obeyed::Both, since: 3 }
+
+    /// Which CPUs are fast and which are slow, as big:0-3,little:4-7, or measured [default: as the
+    /// machine says]
+    cores: Cores = "",
+    { key: "cores", value: "CORES", example: r#""big:0""#, obeyed_by: Obeyed::Launcher }
+
+    /// Take threads on slow CPUs RATIO times as long for everything, to measure locks on a machine
+    /// whose CPUs are alike
+    ///
+    /// A thread of a little CPU (see --cores) is held up before each mutex that it locks or
+    /// unlocks, for RATIO - 1 times the CPU time since the last one; with every --lock, glibc too.
+    /// Pin threads to CPUs for it to make sense.
+    dilate: Thousandths = 1000, { key: "dilate", value: "RATIO", since: 4 }
+
+    /// How many CPUs the program is told that it has: auto, a number, or keep
+    ///
+    /// auto is what it really gets, by its affinity, its cpuset and the quotas of its control
+    /// groups. A fraction is rounded down, or as the program's runtime rounds quotas itself. A
+    /// number is that many; keep leaves it what it would be told. It is told where it asks the C
+    /// library, and by variables such as GOMAXPROCS that are not set yet, and never of more CPUs
+    /// than the machine has. See `manx cpus`.
+    cpus: Cpus = Cpus::Auto, { key: "cpus", value: "COUNT", obeyed_by: Obeyed::Both, since: 4 }
+
+    /// Tell it that in these places too, where a program may need to know the machine
+    ///
+    /// Separated by commas.
+    cpus_also: Places = Places::NONE,
+    { key: "cpus-also", value: "WHERE", obeyed_by: Obeyed::Both, since: 4 }
+
+    /// What is meant: executables, libraries, LIBRARY:SYMBOL or LIBRARY:0xOFFSET; all else is left
+    /// alone
+    ///
+    /// See "Filters" below. May be given several times, or with commas between.
+    only: Entries<'static> = Entries::NONE,
+    { key: "only", value: "WHAT", example: r#"["mongod"]"#, obeyed_by: Obeyed::Both, since: 5 }
+
+    /// What is not meant, even if --only names it: written in the same way
+    ///
+    /// See "Filters" below. May be given several times, or with commas between.
+    not: Entries<'static> = Entries::NONE,
+    { key: "not", value: "WHAT", example: r#"["libfoo.so*"]"#, obeyed_by: Obeyed::Both, since: 5 }
+
+    /// Count where threads wait, in loops and for locks: a table on standard error when the program
+    /// exits, or JSON in FILE
+    ///
+    /// While the program runs, `manx stats` shows the same; nothing is lost if it is killed.
+    /// Processes that it starts append their process id to FILE. With `live` nothing is written at
+    /// the end: the counts are for `manx stats` and `manx exporter` while it runs. `stderr`, `live`
+    /// and `off` are not file names here: write ./off.
+    stats: Stats<'static> = Stats::Off,
+    { key: "stats", value: "FILE", example: r#""counts.json""#, obeyed_by: Obeyed::Both, since: 1 }
+
+    /// Do not keep in the user's cache folder what was found in the program and its libraries
+    cache: bool = true, { key: "cache", flag: "no-cache", obeyed_by: Obeyed::Both, since: 6 }
+
+    /// Name the copies in which loops go on in /tmp/perf-PID.map, so that `perf` shows them
+    perf_map: bool = false, { key: "perf-map", since: 6 }
+
+    /// Let the library say on standard error what it could not do
+    verbose: bool = false, { key: "verbose", letter: Some('v'), since: 1 }
+
+    /// Do not warn when the program has to run unchanged
+    quiet: bool = false, { key: "quiet", letter: Some('q'), obeyed_by: Obeyed::Launcher }
+
+    /// Rounds of a busy-wait loop before its thread first yields the CPU
+    spins: Number = 10, { key: "spins", value: "N", unit: "rounds", section: WAITING, since: 1 }
+
+    /// Yields before the first sleep
+    yields: Number = 1000, { key: "yields", value: "N", unit: "yields", section: WAITING, since: 1 }
+
+    /// By how much each sleep is longer than the one before
+    sleep_step_us: Microseconds = 100,
+    { key: "sleep-step", value: "TIME", section: WAITING, formerly: "step_us", since: 8 }
+
+    /// The longest sleep
+    sleep_max_us: Microseconds = 1000,
+    { key: "sleep-max", value: "TIME", section: WAITING, formerly: "ceiling_us", since: 8 }
+
+    /// Say whether CPUs are short, instead of finding out: for tests
+    short: Short = Short::Auto, { key: "short", value: "WHEN", is_hidden: true, since: 6 }
+
+    /// The process that the launcher became. It alone uses the name given by `stats`; other
+    /// processes append their own process id. 0: every process counts as the first.
+    pid: Number = 0, { key: "", since: 1 }
+}
 
 words! {
     /// How the guard against busy waiting works.
-    #[derive(Default)]
-    pub enum Guard {
-        /// Repair busy-wait loops when the program creates its first thread.
-        #[default]
+    pub enum Guard is "a way to guard" {
+        /// Repair busy-wait loops when the program creates its first thread
         On = 0 => "on",
-        /// Touch nothing.
+        /// Leave busy-wait loops alone
         Off = 1 => "off",
-        /// As `On`, but already when the library is loaded (for programs that share memory between
-        /// processes or create threads without the C library).
+        /// Repair them as soon as the program is loaded
         Always = 2 => "always",
     }
 
     /// What the program's mutexes and condition variables become.
-    #[derive(Default)]
-    pub enum Lock {
-        /// Bounded reordering: running threads may overtake sleeping ones, for at most a window.
-        #[default]
+    pub enum Lock is "a lock" {
+        /// Running threads may overtake sleeping ones, for at most a window of time: fast, and no
+        /// thread starves
         Manx = 0 => "manx",
-        /// Any running thread may take a free lock, without a bound; waiting is adaptive.
+        /// Any running thread may take a free lock, without a bound; waiting is adaptive
         Adaptive = 1 => "adaptive",
-        /// The SLO-guided lock for asymmetric cores: as `Manx`, but threads on little cores let
-        /// threads on big cores pass for the window of their epoch.
+        /// As manx, but threads on little cores let those on big ones pass, for as long as their
+        /// epoch's SLO allows
         Asl = 2 => "asl",
-        /// In the order of arrival: a queue of nodes on the waiters' stacks, which spin, then
-        /// sleep.
+        /// In the order of arrival, whatever it costs when threads outnumber CPUs
         Fifo = 3 => "fifo",
-        /// Those of the C library, untouched.
+        /// Leave them to the C library
         Glibc = 4 => "glibc",
     }
 
     /// Whether CPUs are taken to be short: whether waits that spin are to sleep instead.
-    #[derive(Default)]
-    pub enum Short {
-        /// The library finds out, again and again.
-        #[default]
+    pub enum Short is "an answer" {
+        /// The library finds out, again and again
         Auto = 0 => "auto",
-        /// They are, whatever the machine says: for tests.
+        /// They are, whatever the machine says
         Always = 1 => "always",
-        /// They are not: every wait spins as its author wrote.
+        /// They are not: every wait spins as its author wrote
         Never = 2 => "never",
     }
 }
 
 /// Where statistics go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stats<'a> {
     /// None are kept.
-    #[default]
     Off,
     /// A table on standard error when the program exits normally.
     Stderr,
@@ -75,77 +216,31 @@ pub enum Stats<'a> {
     File(&'a [u8]),
 }
 
-/// What [`Options::dilation`] may be.
-pub const DILATIONS: core::ops::RangeInclusive<u32> = 1000..=1_000_000;
-
-/// What the library is asked to do. The waiting numbers are those of `wait`'s adaptive policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options<'a> {
-    /// `guard=on|off|always`
-    pub guard: Guard,
-    /// `lock=manx|adaptive|asl|fifo|glibc`
-    pub lock: Lock,
-    /// `dilate=N`: threads on little CPUs take N thousandths as long as they would, to measure
-    /// locks on unequal cores where there are none. 1000: they are left alone.
-    pub dilation: u32,
-    /// `short=auto|always|never`
-    pub short: Short,
-    /// `slo=…`: latency targets (see [`crate::slo`]).
-    pub slos: Slos<'a>,
-    /// `cpus=auto|keep|N`: how many CPUs the program is told of.
-    pub cpus: Cpus,
-    /// `cpus_also=PLACE+…`: where it is told of them, beyond the counts that it asks for.
-    pub cpus_also: Places,
-    /// `only=…` and `not=…`: which programs, libraries and loops are meant (see [`crate::filter`]).
-    pub filters: Filters<'a>,
-    /// `stats=stderr`, `stats=live` or `stats=FILE`
-    pub stats: Stats<'a>,
-    /// `pid=N`: the process that the launcher became. It alone uses the names given in `stats`;
-    /// other processes append their own process id. 0: every process counts as the first.
-    pub pid: u32,
-    /// `cache=off`: do not keep in the user's cache folder what was found in the program and its
-    /// libraries.
-    pub cache: bool,
-    /// `perf_map=on`: name the copies of loops in `/tmp/perf-PID.map`, for `perf`.
-    pub perf_map: bool,
-    /// `verbose=1`: say on standard error what could not be done.
-    pub verbose: bool,
-    /// `spins=N`: visits of a busy-wait loop before the first yield.
-    pub spins: u32,
-    /// `yields=N`: yields before the first sleep.
-    pub yields: u32,
-    /// `step_us=N`: by how much each sleep is longer than the one before, in microseconds.
-    pub step_us: u32,
-    /// `ceiling_us=N`: the longest sleep, in microseconds.
-    pub ceiling_us: u32,
-    /// The first key or value that was not understood.
-    pub rejected: Option<&'a [u8]>,
-}
-
-impl Default for Options<'_> {
-    fn default() -> Self {
-        Options {
-            guard: Guard::On,
-            lock: Lock::Manx,
-            dilation: 1000,
-            short: Short::Auto,
-            slos: Slos::default(),
-            cpus: Cpus::Auto,
-            cpus_also: Places::NONE,
-            filters: Filters::default(),
-            stats: Stats::Off,
-            pid: 0,
-            cache: true,
-            perf_map: false,
-            verbose: false,
-            spins: 10,
-            yields: 1000,
-            step_us: 100,
-            ceiling_us: 1000,
-            rejected: None,
+impl<'a> Stats<'a> {
+    pub(crate) fn parse(text: &'a [u8]) -> Option<Stats<'a>> {
+        match text {
+            b"" => None,
+            b"off" => Some(Stats::Off),
+            b"stderr" => Some(Stats::Stderr),
+            b"live" => Some(Stats::Live),
+            file => Some(Stats::File(file)),
         }
     }
 }
+
+impl fmt::Display for Stats<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stats::Off => "off",
+            Stats::Stderr => "stderr",
+            Stats::Live => "live",
+            Stats::File(path) => core::str::from_utf8(path).map_err(|_| fmt::Error)?,
+        })
+    }
+}
+
+/// What [`Options::dilate`] may be.
+pub const DILATIONS: core::ops::RangeInclusive<u32> = 1000..=1_000_000;
 
 impl<'a> Options<'a> {
     /// Reads an options string. Never fails: see the module's text.
@@ -157,107 +252,46 @@ impl<'a> Options<'a> {
     /// assert_eq!(Options::parse(b"guard=maybe").rejected, Some(&b"guard=maybe"[..]));
     /// ```
     pub fn parse(text: &'a [u8]) -> Options<'a> {
-        let mut options = Options::default();
+        Options::read(text, |setting| !setting.is_launchers())
+    }
+
+    /// Reads an options string of the launcher, which may hold every setting.
+    pub fn parse_all(text: &'a [u8]) -> Options<'a> {
+        Options::read(text, |_| true)
+    }
+
+    fn read(text: &'a [u8], is_known: fn(&Setting) -> bool) -> Options<'a> {
+        let mut options = Options::DEFAULT;
         for pair in text.split(|&b| b == b',').filter(|p| !p.is_empty()) {
-            if options.set(pair).is_none() && options.rejected.is_none() {
+            if options.set(pair, is_known).is_none() && options.rejected.is_none() {
                 options.rejected = Some(pair);
             }
         }
         options
     }
 
-    fn set(&mut self, pair: &'a [u8]) -> Option<()> {
+    fn set(&mut self, pair: &'a [u8], is_known: fn(&Setting) -> bool) -> Option<()> {
         let at = pair.iter().position(|&b| b == b'=')?;
-        let (key, value) = (&pair[..at], &pair[at + 1..]);
-        match key {
-            b"guard" => self.guard = Guard::from_word(value)?,
-            b"lock" => self.lock = Lock::from_word(value)?,
-            b"dilate" => self.dilation = number(value).filter(|dilation| DILATIONS.contains(dilation))?,
-            b"short" => self.short = Short::from_word(value)?,
-            b"slo" => self.slos = Slos::parse(value)?,
-            b"cpus" => self.cpus = Cpus::from_word(value)?,
-            b"cpus_also" => self.cpus_also = Places::parse(value)?,
-            b"only" => self.filters.only = value.try_into().ok()?,
-            b"not" => self.filters.not = value.try_into().ok()?,
-            b"stats" if value == b"stderr" => self.stats = Stats::Stderr,
-            b"stats" if value == b"live" => self.stats = Stats::Live,
-            b"stats" if value == b"off" => self.stats = Stats::Off,
-            b"stats" if !value.is_empty() => self.stats = Stats::File(value),
-            b"pid" => self.pid = number(value)?,
-            b"cache" => self.cache = switch(value)?,
-            b"perf_map" => self.perf_map = switch(value)?,
-            b"verbose" => self.verbose = switch(value)?,
-            b"spins" => self.spins = number(value)?,
-            b"yields" => self.yields = number(value)?,
-            b"step_us" => self.step_us = number(value)?,
-            b"ceiling_us" => self.ceiling_us = number(value)?,
-            _ => return None,
-        }
-        Some(())
+        let setting = SETTINGS.iter().find(|setting| setting.is_called(&pair[..at]) && is_known(setting))?;
+        (setting.read)(self, &pair[at + 1..])
+    }
+
+    /// Which programs, libraries and loops are meant.
+    pub const fn filters(&self) -> Filters<'a> {
+        Filters { only: self.only, not: self.not }
     }
 }
 
-fn switch(value: &[u8]) -> Option<bool> {
-    match value {
-        b"1" | b"on" => Some(true),
-        b"0" | b"off" => Some(false),
-        _ => None,
-    }
-}
-
-impl core::fmt::Display for Options<'_> {
-    /// The shortest string that [`Options::parse`] reads back as the same options.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let default = Options::default();
-        write!(f, "guard={}", self.guard.word())?;
-        if self.lock != default.lock {
-            write!(f, ",lock={}", self.lock.word())?;
-        }
-        if self.short != default.short {
-            write!(f, ",short={}", self.short.word())?;
-        }
-        if !self.slos.is_empty() {
-            write!(f, ",slo={}", self.slos)?;
-        }
-        if self.cpus != default.cpus {
-            write!(f, ",cpus={}", self.cpus)?;
-        }
-        if !self.cpus_also.is_empty() {
-            write!(f, ",cpus_also={}", self.cpus_also)?;
-        }
-        for (key, entries) in [("only", self.filters.only), ("not", self.filters.not)] {
-            if !entries.is_empty() {
-                write!(f, ",{key}={entries}")?;
-            }
-        }
-        match self.stats {
-            Stats::Off => {}
-            Stats::Stderr => f.write_str(",stats=stderr")?,
-            Stats::Live => f.write_str(",stats=live")?,
-            Stats::File(path) => {
-                f.write_str(",stats=")?;
-                f.write_str(core::str::from_utf8(path).map_err(|_| core::fmt::Error)?)?;
-            }
-        }
-        if !self.cache {
-            f.write_str(",cache=off")?;
-        }
-        if self.perf_map {
-            f.write_str(",perf_map=on")?;
-        }
-        if self.verbose {
-            f.write_str(",verbose=1")?;
-        }
-        for (key, value, usual) in [
-            ("dilate", self.dilation, default.dilation),
-            ("pid", self.pid, default.pid),
-            ("spins", self.spins, default.spins),
-            ("yields", self.yields, default.yields),
-            ("step_us", self.step_us, default.step_us),
-            ("ceiling_us", self.ceiling_us, default.ceiling_us),
-        ] {
-            if value != usual {
-                write!(f, ",{key}={value}")?;
+impl fmt::Display for Options<'_> {
+    /// What [`Options::parse`] reads back as the same options, but for what the launcher alone
+    /// obeys: the first setting, so that the string is never empty, and those that are not at their
+    /// defaults.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, setting) in SETTINGS.iter().enumerate().filter(|(_, setting)| !setting.is_launchers()) {
+            if index == 0 || !(setting.is_default)(self) {
+                let separator = if index == 0 { "" } else { "," };
+                write!(f, "{separator}{}=", setting.name)?;
+                (setting.write)(self, f)?;
             }
         }
         Ok(())
@@ -267,35 +301,83 @@ impl core::fmt::Display for Options<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::VERSION;
+    use crate::setting::Form;
+
+    /// A value that is not the default, as an options string has it.
+    fn other(setting: &Setting) -> String {
+        let default = value(setting, &Options::DEFAULT);
+        match setting.form {
+            Form::Word(words, _) | Form::Words(words, _) => {
+                words.iter().find(|word| word.word != default).expect("a second word").word.to_owned()
+            }
+            Form::Switch => if default == "on" { "off" } else { "on" }.to_owned(),
+            Form::Number | Form::Microseconds | Form::Thousandths => {
+                (default.parse::<u32>().expect("a number") + 1).to_string()
+            }
+            Form::Cpus => "3".to_owned(),
+            Form::Cores => "big:0-3%2Clittle:4-7".to_owned(),
+            Form::Slos => "5:9900+7:6:9990".to_owned(),
+            Form::Entries => "mongod+libstdc%2B%2B.so.6:0x1f".to_owned(),
+            Form::Stats => "/tmp/a%2Cb".to_owned(),
+        }
+    }
+
+    fn value(setting: &Setting, options: &Options<'_>) -> String {
+        let mut text = String::new();
+        (setting.write)(options, &mut text).expect("writing to a String");
+        text
+    }
 
     #[test]
-    fn written_options_are_read_back() {
-        let options = Options {
-            guard: Guard::Always,
-            lock: Lock::Fifo,
-            dilation: 3750,
-            short: Short::Never,
-            slos: Slos::parse(b"5:9900+7:6:9990").unwrap(),
-            cpus: Cpus::Count(3),
-            cpus_also: Places::parse(b"affinity+java").unwrap(),
-            filters: Filters {
-                only: b"mongod+libstdc%2B%2B.so.6".try_into().unwrap(),
-                not: b"libfoo.so:0x1f".try_into().unwrap(),
-            },
-            stats: Stats::File(b"/tmp/a%2Cb"),
-            pid: 7,
-            cache: false,
-            perf_map: true,
-            verbose: true,
-            spins: 0,
-            yields: u32::MAX,
-            ..Options::default()
-        };
-        assert_eq!(Options::parse(options.to_string().as_bytes()), options);
-        assert_eq!(Options::parse(b""), Options::default());
-        for stats in [Stats::Off, Stats::Stderr, Stats::Live] {
-            let options = Options { stats, ..Options::default() };
-            assert_eq!(Options::parse(options.to_string().as_bytes()), options);
+    fn each_option_is_read_and_written() {
+        let pairs: Vec<_> = SETTINGS.iter().map(|s| format!("{}={}", s.name, other(s))).collect();
+        for (setting, pair) in SETTINGS.iter().zip(&pairs) {
+            let formerly = format!("{}={}", setting.formerly, other(setting));
+            let written = Options::parse_all(pair.as_bytes()).to_string();
+            let read = Options::parse_all(pair.as_bytes());
+            assert_eq!((read.rejected, value(setting, &read)), (None, other(setting)), "{pair}");
+            let changed: Vec<_> = SETTINGS.iter().filter(|other| !(other.is_default)(&read)).collect();
+            assert_eq!(changed.iter().map(|changed| changed.name).collect::<Vec<_>>(), [setting.name]);
+            let known = Options::parse(pair.as_bytes());
+            if setting.is_launchers() {
+                assert_eq!(known, Options { rejected: Some(pair.as_bytes()), ..Options::DEFAULT });
+            } else {
+                assert_eq!(known, read);
+                assert_eq!(Options::parse(written.as_bytes()), read);
+            }
+            if !setting.formerly.is_empty() {
+                assert_eq!(Options::parse(formerly.as_bytes()), read);
+            }
+        }
+        let all = pairs.join(",");
+        let read = Options::parse_all(all.as_bytes());
+        let written = read.to_string();
+        let kept = pairs.iter().zip(SETTINGS).filter(|(_, setting)| !setting.is_launchers());
+        assert_eq!(written, kept.map(|(pair, _)| &**pair).collect::<Vec<_>>().join(","));
+        assert_eq!(Options::parse(b""), Options::DEFAULT);
+        assert_eq!(Options::DEFAULT.to_string(), "guard=on");
+    }
+
+    #[test]
+    fn entries_keep_to_the_rules_of_their_columns() {
+        for setting in SETTINGS {
+            let Setting { name, key, form, since, .. } = *setting;
+            let unit = if matches!(form, Form::Microseconds) { "_us" } else { "" };
+            assert!(key.is_empty() || name == key.replace('-', "_") + unit, "{name}: {key}");
+            assert_eq!(since == 0, setting.is_launchers(), "{name}");
+            assert!(since <= VERSION, "{name}");
+            assert_eq!(setting.value.is_empty(), key.is_empty() || matches!(form, Form::Switch), "{name}");
+            let flag = if matches!(form, Form::Switch) && value(setting, &Options::DEFAULT) == "on" {
+                format!("no-{key}")
+            } else {
+                key.to_owned()
+            };
+            assert_eq!(setting.flag(), flag, "{name}");
+            let clashes = SETTINGS.iter().filter(|other| {
+                [other.name, other.formerly].contains(&name) || !key.is_empty() && other.key == key
+            });
+            assert_eq!(clashes.count(), 1, "{name}");
         }
     }
 
@@ -318,29 +400,20 @@ mod tests {
             "spins=4294967296",
             "spins=",
             "nonsense",
+            "=1",
             "stats=",
         ] {
             let options = Options::parse(bad.as_bytes());
-            assert_eq!(options, Options { rejected: Some(bad.as_bytes()), ..Options::default() });
+            assert_eq!(options, Options { rejected: Some(bad.as_bytes()), ..Options::DEFAULT });
         }
     }
 
     #[test]
-    fn every_lock_has_a_word_and_a_number_of_its_own() {
+    fn every_lock_has_a_number_of_its_own() {
         for lock in Lock::ALL {
-            assert_eq!(Lock::from_word(lock.word().as_bytes()), Some(lock));
             assert_eq!(Lock::from_number(lock as u32), Some(lock));
-            let options = Options { lock, ..Options::default() };
-            assert_eq!(Options::parse(options.to_string().as_bytes()).lock, lock);
         }
-        assert_eq!(Lock::from_number(5), None);
-    }
-
-    #[test]
-    fn every_answer_about_cpus_has_a_word() {
-        for short in Short::ALL {
-            assert_eq!(Short::from_word(short.word().as_bytes()), Some(short));
-        }
+        assert_eq!(Lock::from_number(Lock::ALL.len() as u32), None);
     }
 
     #[test]

@@ -60,6 +60,9 @@ impl core::fmt::Display for Slo {
 pub struct Slos<'a>(&'a [u8]);
 
 impl<'a> Slos<'a> {
+    /// No target.
+    pub const NONE: Slos<'static> = Slos(b"");
+
     /// Reads the value of `slo`, unless an entry is malformed, or there are more than [`SLOS_MAX`].
     ///
     /// ```

@@ -1,21 +1,35 @@
-//! Enums whose values each have a number, under which they are stored, and a word, by which options
-//! and statistics name them.
+//! Enums whose values each have a number, under which they are stored, a word, by which options
+//! and statistics name them, and a line of help: their documentation.
 
-/// Defines such enums: `Value = number => "word"`.
+/// A value of such an enum, as users read of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Word {
+    /// The word itself.
+    pub word: &'static str,
+    /// The line of help.
+    pub help: &'static str,
+}
+
+/// Defines such enums: `Value = number => "word"`. An enum with `is "a noun"` is a type of settings,
+/// and a wrong word is no such thing.
 macro_rules! words {
-    ($($(#[$attribute:meta])* pub enum $name:ident {
-        $($(#[$of_value:meta])* $value:ident = $number:literal => $word:literal,)+
+    ($($(#[$attribute:meta])* pub enum $name:ident $(is $noun:literal)? {
+        $($(#[doc = $help:literal])+ $value:ident = $number:literal => $word:literal,)+
     })+) => {$(
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
         pub enum $name {
-            $($(#[$of_value])* $value = $number,)+
+            $($(#[doc = $help])+ $value = $number,)+
         }
 
         impl $name {
             /// Every value, in the order of its number.
             pub const ALL: [$name; [$($number),+].len()] = [$($name::$value),+];
+
+            /// Every value's word and help, in the same order.
+            pub const WORDS: &'static [$crate::words::Word] =
+                &[$($crate::words::Word { word: $word, help: concat!($($help),+).trim_ascii() }),+];
 
             /// The word for it.
             pub const fn word(self) -> &'static str {
@@ -38,6 +52,19 @@ macro_rules! words {
                 }
             }
         }
+
+        $(impl $crate::setting::Kind for $name {
+            type Value<'a> = $name;
+            const FORM: $crate::setting::Form = $crate::setting::Form::Word($name::WORDS, $noun);
+
+            fn read(text: &[u8]) -> Option<$name> {
+                $name::from_word(text)
+            }
+
+            fn write(value: $name, out: &mut dyn core::fmt::Write) -> core::fmt::Result {
+                out.write_str(value.word())
+            }
+        })?
     )+};
 }
 pub(crate) use words;

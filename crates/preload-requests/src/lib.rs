@@ -174,8 +174,8 @@ passed_on! {
     }
 }
 
-/// What `manx run` looks for before it trusts the library: it goes with the library of the same
-/// number.
+/// What `manx run` looks at before it trusts the library: `REQUESTS_VERSION` of `preload-abi`. It
+/// changes with the functions of the preload library that this library calls.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_requests_abi_7: u32 = 1;
+pub static manx_requests_abi: u32 = 7;

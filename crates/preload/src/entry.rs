@@ -3,7 +3,7 @@
 //! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that
 //! the constructor of another library called. It only reads the environment; the guard wakes later.
 
-use crate::settings::{self, SETTINGS};
+use crate::settings::{self, settings};
 use crate::thread::Forking;
 use crate::{ARENA, cpus, guard, process, real, selection, shortage, slo, statistics, thread};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -66,18 +66,17 @@ pub fn wait_until_read() {
 
 fn read_options() -> bool {
     let text = process::variable(OPTIONS_VARIABLE.as_bytes()).unwrap_or(b"");
-    let options = Options::parse(text);
-    if !selection::process(&options) {
+    if !selection::process(&Options::parse(text)) {
         return false;
     }
-    selection::keep(&options.filters);
+    settings::keep(text);
+    let options = settings();
     clock::init();
-    SETTINGS.set(&options, clock::ns_to_ticks);
     shortage::set(options.short);
     #[cfg(target_arch = "x86_64")]
     crate::lock::spin_lock::prepare();
-    slo::set(options.slos);
-    if options.lock == Lock::Asl || options.dilation > 1000 {
+    slo::set(options.slo);
+    if options.lock == Lock::Asl || options.dilate > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.
         manx::cpu::class_of_this_cpu();
     }
@@ -92,11 +91,11 @@ fn read_options() -> bool {
         // Targets are for our locks, and for statistics, which count the epochs that end.
         return false;
     }
-    statistics::prepare(&options);
+    statistics::prepare(options);
     // SAFETY: the three functions keep to what may be done around a fork: take and give back
     // latches.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(after_fork_in_child)) };
-    settings::guard() != Guard::Off
+    options.guard != Guard::Off
 }
 
 /// Blocks signals until [`after_fork`]: a handler that ran on this thread meanwhile, and asked for
@@ -127,7 +126,7 @@ extern "C" fn constructor() {
     real::look_up();
     // Now, for a program may lock itself in before it asks.
     cpus::reported::is_wanted();
-    if start() && settings::guard() == Guard::Always {
+    if start() && settings().guard == Guard::Always {
         guard::wake();
     }
 }
@@ -147,8 +146,8 @@ static CONSTRUCTOR: extern "C" fn() = constructor;
 #[unsafe(link_section = ".fini_array")]
 static DESTRUCTOR: extern "C" fn() = destructor;
 
-/// What `manx run` looks for before it trusts a library: see [`preload_abi::VERSION_SYMBOL`].
+/// What `manx run` looks at before it trusts a library: see [`preload_abi::VERSION_SYMBOL`].
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
-pub static manx_preload_abi_7: u32 = 1;
-const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi_7"));
+pub static manx_preload_abi: u32 = preload_abi::VERSION;
+const _: () = assert!(matches!(preload_abi::VERSION_SYMBOL.as_bytes(), b"manx_preload_abi"));

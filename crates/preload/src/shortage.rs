@@ -39,7 +39,8 @@
 //!    kernel writes: the program may have closed our descriptor and opened another file under its
 //!    number.
 
-use crate::{settings, thread};
+use crate::settings::settings;
+use crate::thread;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use libc::PROC_SUPER_MAGIC;
 use platform::clock::ns_to_ticks;
@@ -90,7 +91,7 @@ pub fn set(short: Short) {
 
 /// Gets ready to count runnable threads. Called when the guard wakes.
 pub fn prepare() {
-    if FILE.load(Ordering::Relaxed) >= 0 || settings::short() != Short::Auto {
+    if FILE.load(Ordering::Relaxed) >= 0 || settings().short != Short::Auto {
         return;
     }
     let Some(online) = online() else { return };
@@ -139,7 +140,7 @@ pub fn look(began_ticks: u64, last_ticks: u64, now_ticks: u64) -> bool {
 
 #[cold]
 fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
-    if settings::short() != Short::Auto {
+    if settings().short != Short::Auto {
         return false;
     }
     let most_ns = if away_ticks >= ns_to_ticks(GAP_NS) && switches_since().involuntary > 0 {
@@ -157,7 +158,7 @@ fn look_slow(away_ticks: u64, spun_ticks: u64, now_ticks: u64) -> bool {
 #[inline]
 pub fn on_wait_begin(left_ticks: u64, now_ticks: u64) {
     let away_ticks = now_ticks.saturating_sub(left_ticks);
-    if away_ticks >= ns_to_ticks(ASK_NS) && settings::short() == Short::Auto {
+    if away_ticks >= ns_to_ticks(ASK_NS) && settings().short == Short::Auto {
         check_gap(away_ticks, now_ticks);
     }
 }

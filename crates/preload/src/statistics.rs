@@ -208,7 +208,7 @@ fn make() -> Option<*mut u8> {
     });
     let Ok(mapped) = made else {
         WANTED.store(false, Ordering::Release);
-        process::say(crate::settings::verbose(), format_args!("the statistics file cannot be made"));
+        process::say(crate::settings::settings().verbose, format_args!("the statistics file cannot be made"));
         return None;
     };
     let header = mapped.cast::<Header>();
@@ -396,7 +396,7 @@ fn report(live: &Live<'_>, owner: bool) {
         return;
     }
     let Ok(report) = File::create_for_user(names.report.as_c_str()) else {
-        process::say(crate::settings::verbose(), format_args!("the statistics cannot be written"));
+        process::say(crate::settings::settings().verbose, format_args!("the statistics cannot be written"));
         return;
     };
     let written = render::json(live, &mut process::Output::new(report.descriptor())).is_ok();

@@ -26,14 +26,15 @@
 //! 2. A thread's row of calls ([`crate::yield_history`]) belongs to the thread. A signal handler
 //!    that yields in the middle of a call may spoil the row, which then begins again.
 
+use crate::settings::settings;
 use crate::yield_history::Step;
-use crate::{settings, shortage, thread};
+use crate::{shortage, thread};
 use platform::{clock, thread as os};
 use preload_abi::options::Guard;
 
 /// Yields, for a call that returns to `place`.
 pub fn yield_from(place: usize) {
-    if settings::guard() == Guard::Off {
+    if settings().guard == Guard::Off {
         os::yield_now();
         return;
     }

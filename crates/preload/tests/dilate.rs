@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{finish, preloaded, program};
+use common::{finish, modes, preloaded, program};
 
 /// Two CPUs that this process may use, unless it has one only.
 fn two_cpus() -> Option<(usize, usize)> {
@@ -27,7 +27,7 @@ fn run(options: &str, arguments: &[&str]) {
 
 #[test]
 fn a_thread_on_a_little_cpu_takes_longer_whatever_the_locks() {
-    for lock in ["manx", "adaptive", "asl", "fifo", "glibc"] {
+    for lock in modes() {
         // Four times as long, give or take what a shared machine does to the work itself.
         run(&format!("guard=off,lock={lock},dilate=4000"), &["2", "100"]);
     }

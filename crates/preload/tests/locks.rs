@@ -8,12 +8,9 @@
 
 mod common;
 
-use common::{finish, folder, library, preloaded, program, program_with, shared_library};
+use common::{finish, folder, library, modes, preloaded, program, program_with, shared_library};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Every value of the option `lock`.
-const MODES: [&str; 5] = ["manx", "adaptive", "asl", "fifo", "glibc"];
 
 /// Runs one probe without Manx and in every mode.
 fn probe(program: &Path, name: &str, arguments: &[PathBuf]) {
@@ -28,7 +25,7 @@ fn probe(program: &Path, name: &str, arguments: &[PathBuf]) {
         command
     };
     finish(&mut command()).holds(&format!("{name} without Manx"));
-    for mode in MODES {
+    for mode in modes() {
         let mut command = command();
         command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", format!("lock={mode}"));
         // Threads on one of the CPUs let those on the others pass.
@@ -211,7 +208,7 @@ fn another_library_that_wraps_the_same_functions() {
         let count = stdout.trim().strip_prefix("asked ").unwrap_or_else(|| panic!("{stdout}"));
         count.parse().expect("a number")
     };
-    for mode in MODES {
+    for mode in modes() {
         for (name, probe, least) in [
             ("lock_exclusion", "exclusion_recursive", 10_000),
             ("lock_cond", "every_item_passes_once", 30_000),
@@ -228,7 +225,7 @@ fn another_library_that_wraps_the_same_functions() {
 #[test]
 fn another_library_whose_constructor_locks_first() {
     let early = || shared_library("lock_early");
-    for mode in MODES {
+    for mode in modes() {
         for libraries in [[early(), library()], [library(), early()]] {
             preloaded_with(&program("lock_codes"), "reinitialised_after_destroy", libraries, mode);
         }
@@ -256,7 +253,7 @@ fn a_library_with_functions_of_c11s_names_keeps_them() {
     let other = shared_library("lock_tiny");
     let rpath = format!("-Wl,-rpath,{}", folder().display());
     let program = program_with("lock_other_c11", &[other.to_str().expect("utf-8"), &rpath]);
-    for mode in MODES {
+    for mode in modes() {
         let mut command = preloaded(&program, &format!("lock={mode}"));
         finish(&mut command).holds(&format!("lock_other_c11 under lock={mode}"));
     }
@@ -264,7 +261,7 @@ fn a_library_with_functions_of_c11s_names_keeps_them() {
 
 #[test]
 fn the_functions_are_ours_in_every_mode() {
-    for mode in MODES {
+    for mode in modes() {
         let outcome = finish(&mut preloaded(program("lock_ours"), &format!("lock={mode}")));
         outcome.succeeded();
         for line in outcome.stdout.lines() {

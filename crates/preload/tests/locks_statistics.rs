@@ -4,14 +4,9 @@
 
 mod common;
 
-use common::{Outcome, finish, preloaded, program, under_manx};
+use common::{Outcome, finish, modes, ours, preloaded, program, under_manx};
 use serde_json::Value;
 use testing::process::Running;
-
-/// The modes in which mutexes are ours, so that their waits can be counted.
-const OURS: [&str; 3] = ["manx", "adaptive", "fifo"];
-/// These, and the one in which they are not.
-const MODES: [&str; 4] = ["manx", "adaptive", "fifo", "glibc"];
 
 /// The addresses of the hot, the warm and the cold mutex.
 fn addresses(stdout: &str) -> [u64; 3] {
@@ -43,7 +38,7 @@ fn is_named(lock: &Value, module: &str, kind: &str, function: &str) {
 
 #[test]
 fn the_hottest_lock_and_the_function_that_waits_for_it_come_first() {
-    for mode in OURS {
+    for mode in ours() {
         let outcome = under_manx("lock_hot", &[], &format!("lock={mode}"));
         let [hot, warm, cold] = addresses(&outcome.succeeded().stdout);
         let locks = locks(&outcome);
@@ -137,7 +132,7 @@ fn a_program_that_is_killed_has_lost_no_lock() {
 
 #[test]
 fn mutexes_of_c11_are_counted_as_what_they_are() {
-    for mode in OURS {
+    for mode in ours() {
         let outcome = under_manx("lock_hot_c11", &[], &format!("lock={mode}"));
         let [plain, recursive, condition] = addresses(&outcome.succeeded().stdout);
         let locks = locks(&outcome);
@@ -153,7 +148,7 @@ fn mutexes_of_c11_are_counted_as_what_they_are() {
 
 #[test]
 fn mutexes_that_keep_the_c_librarys_waiting_are_counted() {
-    for (mode, ours) in MODES.map(|mode| (mode, mode != "glibc")) {
+    for (mode, ours) in modes().map(|mode| (mode, mode != "glibc")) {
         let outcome = under_manx("lock_kept", &[], &format!("lock={mode}"));
         let kept: u64 = outcome.succeeded().stdout.trim().parse().expect("a number");
         assert!(kept > 4);

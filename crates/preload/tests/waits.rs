@@ -22,7 +22,7 @@ fn thousands_of_short_waits_in_a_row_are_not_one_long_wait() {
 #[test]
 fn the_numbers_of_the_options_are_kept() {
     // Straight to sleep: no spin, no yield.
-    let options = "short=always,spins=0,yields=0,step_us=50,ceiling_us=200";
+    let options = "short=always,spins=0,yields=0,sleep_step_us=50,sleep_max_us=200";
     let outcome = under_manx("masked", &["row"], options);
     outcome.succeeded().waited("wait_by_row");
     assert_eq!(outcome.count("wait_by_row", "yields"), 0, "{:#?}", outcome.report);

@@ -5,11 +5,12 @@
 //! as the environment, and the command's exit codes) follows as it is. The table of all exit codes
 //! stands at the end, and not in the section of `manx`.
 //!
-//! The keys of `MANX_OPTIONS` have no definition in words. Their table is [`KEYS`], and a test
-//! holds it against the parser.
+//! The keys of `MANX_OPTIONS` come from the table of settings.
 
 use clap::{Arg, Command};
 use command::failure::{EXIT_CODES, exit_codes};
+use preload_abi::options::{Options, SETTINGS};
+use preload_abi::setting::{Form, Obeyed, Setting};
 
 /// The columns that a paragraph is wrapped to.
 const COLUMNS: usize = 100;
@@ -40,43 +41,39 @@ A value of `MANX_OPTIONS` may hold any byte: write `%`, `,` and whatever is not 
 `%XX`. In lists `+` separates, and a `+` in a name is `%2B`. The library ignores a key or value that
 it does not understand, and `manx run` refuses it.
 
-| key of `MANX_OPTIONS` | default | option | value |
-| --- | --- | --- | --- |
+A key that both obey works in part where there is no `manx run`: no variables tell the program of
+its CPUs, and the library for requests must be named. *Since* is the first version of the library
+that knows the key; `manx run` refuses a library that is older than itself.
+
+| key of `MANX_OPTIONS` | default | option | value | obeyed by | since |
+| --- | --- | --- | --- | --- | --- |
 ";
 
-/// A key of `MANX_OPTIONS`: a value that is not the default, the default, the option of `manx run`,
-/// and how the value is written.
-const KEYS: [[&str; 5]; 17] = [
-    ["guard", "off", "on", "--guard", "the same words"],
-    ["lock", "fifo", "manx", "--lock", "the same words"],
-    [
-        "slo",
-        "2000000:9900",
-        "",
-        "--slo",
-        "bound in ns, `:`, percentile in hundredths; for an epoch its id and `:` before that",
-    ],
-    ["dilate", "3750", "1000", "--dilate", "thousandths"],
-    ["cpus", "2", "auto", "--cpus", "the same words, or a number"],
-    ["cpus_also", "affinity+configured", "", "--cpus-also", "the same words"],
-    ["only", "mongod+libfoo.so", "", "--only", "the same names"],
-    ["not", "libfoo.so:spin", "", "--not", "the same names"],
-    ["stats", "stderr", "off", "--stats", "`off`, `stderr`, `live`, or a file for JSON"],
-    ["cache", "off", "on", "--no-cache", "`on` or `off`"],
-    ["perf_map", "on", "off", "--perf-map", "`on` or `off`"],
-    ["verbose", "on", "off", "--verbose", "`on` or `off`"],
-    ["spins", "20", "10", "--spins", "rounds"],
-    ["yields", "20", "1000", "--yields", "yields"],
-    ["step_us", "20", "100", "--sleep-step", "µs"],
-    ["ceiling_us", "2000", "1000", "--sleep-max", "µs"],
-    [
-        "short",
-        "always",
-        "auto",
-        "",
-        "for tests: `always` or `never` says whether CPUs are short; `auto` finds out",
-    ],
-];
+/// The line of that table for a setting.
+fn key(setting: &Setting) -> String {
+    let Setting { name, formerly, form, since, .. } = *setting;
+    let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
+    let mut default = String::new();
+    (setting.write)(&Options::DEFAULT, &mut default).expect("writing to a String");
+    let option = if setting.is_hidden { String::new() } else { code(&format!("--{}", setting.flag())) };
+    let mut value = match form {
+        Form::Word(words, _) if setting.is_hidden => {
+            let words: Vec<_> = words.iter().map(|word| code(word.word)).collect();
+            format!("for tests: {}", words.join(", "))
+        }
+        _ if !setting.unit.is_empty() => setting.unit.to_owned(),
+        _ => form.in_options().to_owned(),
+    };
+    if !formerly.is_empty() {
+        value.push_str(&format!("; the key may also be `{formerly}`"));
+    }
+    let by = match setting.obeyed_by {
+        Obeyed::Library => "library",
+        Obeyed::Launcher => "`manx run`",
+        Obeyed::Both => "both",
+    };
+    format!("| `{name}` | {} | {option} | {value} | {by} | {since} |\n", code(&default))
+}
 
 /// Writes the page about these commands.
 pub fn page(commands: impl IntoIterator<Item = Command>) -> String {
@@ -86,10 +83,8 @@ pub fn page(commands: impl IntoIterator<Item = Command>) -> String {
         section(&command, &mut page);
     }
     page.push_str(VARIABLES);
-    for [key, _, default, option, value] in KEYS {
-        let code = |text: &str| if text.is_empty() { String::new() } else { format!("`{text}`") };
-        page.push_str(&format!("| `{key}` | {} | {} | {value} |\n", code(default), code(option)));
-    }
+    let carried = SETTINGS.iter().filter(|setting| !setting.key.is_empty() && !setting.is_launchers());
+    page.extend(carried.map(key));
     page.push_str("\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n");
     for (code, meaning) in EXIT_CODES {
         page.push_str(&format!("| {code} | {} |\n", meaning.replace('\n', " ")));
@@ -184,7 +179,6 @@ fn paragraph(lead: &str, text: &str, page: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use preload_abi::options::Options;
     use std::{env, fs};
 
     #[test]
@@ -201,38 +195,6 @@ mod tests {
             "docs/options.md is not what the definitions say: MANX_BLESS=1 cargo test -p xtask-man\n\
              it has and should have: {differs:?}"
         );
-    }
-
-    #[test]
-    fn each_key_is_understood_and_there_are_no_others() {
-        for [key, other, default, ..] in KEYS {
-            let parse = |value: &str| Options::parse(format!("{key}={value}").leak().as_bytes());
-            let parsed = parse(other);
-            assert_eq!(parsed.rejected, None, "{key}={other}");
-            assert_ne!(parsed, Options::default(), "{key}={other}");
-            let usual = if default.is_empty() { Options::default() } else { parse(default) };
-            assert_eq!(usual, Options::default(), "{key}={default}");
-        }
-        let all = KEYS.map(|[key, other, ..]| format!("{key}={other}")).join(",");
-        let mut options = Options::parse(all.as_bytes());
-        // The launcher's own: which process it became.
-        options.pid = 1;
-        let written = options.to_string();
-        let mut keys: Vec<_> = written.split(',').filter_map(|pair| pair.split('=').next()).collect();
-        let mut expected: Vec<_> = KEYS.iter().map(|key| key[0]).chain(["pid"]).collect();
-        keys.sort();
-        expected.sort();
-        assert_eq!(keys, expected);
-    }
-
-    #[test]
-    fn each_option_of_a_key_is_one_of_manx_run() {
-        let manx = cli::command();
-        let run = manx.find_subcommand("run").unwrap();
-        for option in KEYS.map(|key| key[3]).into_iter().filter(|option| !option.is_empty()) {
-            let is_there = run.get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--"));
-            assert!(is_there, "{option}");
-        }
     }
 
     #[test]

@@ -80,17 +80,21 @@ impl Sandbox {
     }
 
     fn stand_in(&self) -> PathBuf {
-        for (name, symbol) in [
-            (preload_abi::REQUESTS_LIBRARY_NAME, preload_abi::REQUESTS_VERSION_SYMBOL),
-            (preload_abi::LIBRARY_NAME, preload_abi::VERSION_SYMBOL),
+        use preload_abi::{
+            LIBRARY_NAME, REQUESTS_LIBRARY_NAME, REQUESTS_VERSION, REQUESTS_VERSION_SYMBOL, VERSION,
+            VERSION_SYMBOL,
+        };
+        for (name, symbol, version) in [
+            (REQUESTS_LIBRARY_NAME, REQUESTS_VERSION_SYMBOL, REQUESTS_VERSION),
+            (LIBRARY_NAME, VERSION_SYMBOL, VERSION),
         ] {
             let (library, source) = (self.path(name), self.path("stand_in.c"));
-            fs::write(&source, format!("int {symbol};")).expect("a written file");
+            fs::write(&source, format!("unsigned {symbol} = {version};")).expect("a written file");
             let mut compiler = Command::new("cc");
             compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
             assert!(compiler.status().expect("a C compiler").success());
         }
-        self.path(preload_abi::LIBRARY_NAME)
+        self.path(LIBRARY_NAME)
     }
 }
 

@@ -1,16 +1,15 @@
 //! Settings in a TOML file: what is long, or the same every time.
 //!
-//! The keys are the flags' names; see [`DOCUMENTATION`]. An error has the line and the column, what
-//! is allowed there, and for a misspelt key the nearest one.
+//! The keys are those of the table of settings; see [`documentation`]. An error has the line and
+//! the column, what is allowed there, and for a misspelt key the nearest one.
 
-use super::layer::{Destination, Layer, parse_cpus, parse_entry};
-use command::cores::{parse_cores, parse_dilation};
-use command::duration::parse_us;
+use super::{forms, settings};
 use command::failure::{Failure, USAGE, reason};
-use command::slo::parse_slo;
-use preload_abi::cpus::{Cpus, Place, Places};
-use preload_abi::options::{Guard, Lock};
-use preload_abi::slo::Slo;
+use preload_abi::cpus::Cpus;
+use preload_abi::options::SETTINGS;
+use preload_abi::setting::{Form, Section, Setting};
+use preload_abi::words::Word;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
@@ -19,61 +18,94 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The section of `--help` and the man page on the file.
-pub const DOCUMENTATION: &str = r#"Settings in a file:
-  --config names a TOML file with any of these keys:
-
-    guard = "on"           # "on", "off" or "always"
-    lock = "manx"          # "manx", "adaptive", "asl", "fifo" or "glibc"
-    slo = ["2ms@p99"]      # as --slo, any number of them
-    cores = "big:0"
-    dilate = 1.0           # as --dilate
-    cpus = "auto"          # "auto", "keep", or a number
-    cpus-also = []         # any of "affinity", "configured" and "java"
-    only = ["mongod"]      # as --only, any number of them
-    not = ["libfoo.so*"]   # as --not, any number of them
-    stats = "counts.json"  # a file, "stderr", "live", or "off"
-    cache = true           # false: as --no-cache
-    perf-map = false
-    verbose = false
-    quiet = false
-
-    [wait]
-    spins = 10
-    yields = 1000
-    sleep-step = "100us"
-    sleep-max = "1ms"
-
-  Except for `slo`, `cores`, `only`, `not` and `stats`, these are the defaults.
+pub fn documentation() -> String {
+    let mut text = "Settings in a file:\n  --config names a TOML file with any of these keys:\n\n".to_owned();
+    let lines = of_section(None).map(|setting| (example(setting), remark(setting))).collect::<Vec<_>>();
+    let remarked = lines.iter().filter(|(_, remark)| !remark.is_empty());
+    let width = remarked.map(|(line, _)| line.len()).max().unwrap_or(0);
+    for (line, remark) in &lines {
+        let line = if remark.is_empty() { line.clone() } else { format!("{line:width$}  # {remark}") };
+        writeln!(text, "    {line}").expect("writing to a String");
+    }
+    for section in sections() {
+        writeln!(text, "\n    [{}]", section.table).expect("writing to a String");
+        for setting in of_section(Some(section)) {
+            writeln!(text, "    {}", example(setting)).expect("writing to a String");
+        }
+    }
+    let others = SETTINGS.iter().filter(|setting| !setting.example.is_empty());
+    let others: Vec<_> = others.map(|setting| format!("`{}`", setting.key)).collect();
+    write!(
+        text,
+        "
+  Except for {}, these are the defaults.
   A path is relative to the current folder. Flags win over the file, and the
-  file wins over MANX_OPTIONS."#;
+  file wins over MANX_OPTIONS.",
+        listed(&others, "and")
+    )
+    .expect("writing to a String");
+    text
+}
+
+/// A setting as a line of a file.
+fn example(setting: &Setting) -> String {
+    let default = forms::default(setting);
+    let value = match setting.form {
+        _ if !setting.example.is_empty() => setting.example.to_owned(),
+        Form::Switch => (default == "on").to_string(),
+        Form::Number => default,
+        Form::Thousandths => format!("{:?}", default.parse::<f64>().expect("a number") / 1000.0),
+        Form::Words(..) | Form::Slos | Form::Entries => "[]".to_owned(),
+        _ => format!("{default:?}"),
+    };
+    format!("{} = {value}", setting.key)
+}
+
+/// What a line of a file may have instead.
+fn remark(setting: &Setting) -> String {
+    let flag = setting.flag();
+    match setting.form {
+        Form::Word(words, _) => listed(&quoted(words), "or"),
+        Form::Words(words, _) => format!("any of {}", listed(&quoted(words), "and")),
+        Form::Slos | Form::Entries => format!("as --{flag}, any number of them"),
+        Form::Thousandths => format!("as --{flag}"),
+        Form::Cpus => r#""auto", "keep", or a number"#.to_owned(),
+        Form::Stats => r#"a file, "stderr", "live", or "off""#.to_owned(),
+        Form::Switch if flag != setting.key => format!("false: as --{flag}"),
+        Form::Switch | Form::Number | Form::Microseconds | Form::Cores => String::new(),
+    }
+}
+
+fn quoted(words: &[Word]) -> Vec<String> {
+    words.iter().map(|word| format!("{:?}", word.word)).collect()
+}
+
+/// `a, b and c`
+fn listed(items: &[String], last: &str) -> String {
+    match items.split_last() {
+        Some((end, before)) if !before.is_empty() => format!("{} {last} {end}", before.join(", ")),
+        _ => items.concat(),
+    }
+}
+
+fn of_section(section: Option<Section>) -> impl Iterator<Item = &'static Setting> {
+    SETTINGS.iter().filter(move |setting| setting.is_in_files() && setting.section == section)
+}
+
+fn sections() -> Vec<Section> {
+    let mut sections: Vec<_> = SETTINGS.iter().filter_map(|setting| setting.section).collect();
+    sections.dedup();
+    sections
+}
 
 /// The longest file that is read; what `/dev/zero` holds does not end.
 const BYTES_MAX: u64 = 1 << 20;
 
-const KEYS: [&str; 15] = [
-    "guard",
-    "lock",
-    "slo",
-    "cores",
-    "dilate",
-    "cpus",
-    "cpus-also",
-    "only",
-    "not",
-    "stats",
-    "cache",
-    "perf-map",
-    "verbose",
-    "quiet",
-    "wait",
-];
-const WAIT_KEYS: [&str; 4] = ["spins", "yields", "sleep-step", "sleep-max"];
-
-/// Reads the settings in `file`.
+/// Reads the settings in `file`, as pairs of `MANX_OPTIONS`.
 ///
 /// # Errors
 /// With code 2 if it cannot be read or understood.
-pub fn read(file: &Path) -> Result<Layer, Failure> {
+pub fn read(file: &Path) -> Result<String, Failure> {
     let refuse = |why: &str| {
         let what = format!("--config: {}: {why}", file.display());
         Failure::new(USAGE, what, "name a TOML file that you may read")
@@ -97,7 +129,7 @@ pub fn read(file: &Path) -> Result<Layer, Failure> {
 }
 
 /// A value, and where it is in the file.
-type Setting<'a> = Spanned<DeValue<'a>>;
+type Located<'a> = Spanned<DeValue<'a>>;
 
 struct Document<'a> {
     file: &'a Path,
@@ -105,175 +137,90 @@ struct Document<'a> {
 }
 
 impl Document<'_> {
-    fn parse(&self) -> Result<Layer, Failure> {
+    fn parse(&self) -> Result<String, Failure> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             self.fault(span, error.message(), "correct the file: see https://toml.io for the syntax")
         })?;
-        let mut layer = Layer::default();
-        for (key, value) in table.get_ref() {
-            match key.get_ref().as_ref() {
-                "guard" => layer.guard = Some(self.guard(value)?),
-                "lock" => layer.lock = Some(self.lock(value)?),
-                "slo" => layer.slos = Some(self.slos(value)?),
-                "cores" => layer.cores = Some(self.cores(value)?),
-                "dilate" => layer.dilation = Some(self.dilation(value)?),
-                "cpus" => layer.cpus = Some(self.cpus(value)?),
-                "cpus-also" => layer.cpus_also = Some(self.cpus_also(value)?),
-                "only" => layer.only = Some(self.filter(value)?),
-                "not" => layer.not = Some(self.filter(value)?),
-                "stats" => layer.stats = Some(self.stats(value)?),
-                "cache" => layer.cache = Some(self.switch(value)?),
-                "perf-map" => layer.perf_map = Some(self.switch(value)?),
-                "verbose" => layer.verbose = Some(self.switch(value)?),
-                "quiet" => layer.quiet = Some(self.switch(value)?),
-                "wait" => self.wait(value, &mut layer)?,
-                unknown => return Err(self.unknown_key(unknown, key.span(), &KEYS, "")),
-            }
-        }
-        Ok(layer)
+        let mut text = String::new();
+        self.section(table.get_ref(), None, &mut text)?;
+        Ok(text)
     }
 
-    fn wait(&self, value: &Setting<'_>, layer: &mut Layer) -> Result<(), Failure> {
-        let DeValue::Table(table) = value.get_ref() else {
-            let help = "write [wait], and its keys below";
-            return Err(self.fault(value.span(), "`wait` is not a table", help));
-        };
+    fn section(
+        &self,
+        table: &DeTable<'_>,
+        section: Option<Section>,
+        text: &mut String,
+    ) -> Result<(), Failure> {
         for (key, value) in table {
-            match key.get_ref().as_ref() {
-                "spins" => layer.spins = Some(self.count(value)?),
-                "yields" => layer.yields = Some(self.count(value)?),
-                "sleep-step" => layer.sleep_step_us = Some(self.duration(value)?),
-                "sleep-max" => layer.sleep_max_us = Some(self.duration(value)?),
-                unknown => return Err(self.unknown_key(unknown, key.span(), &WAIT_KEYS, " in [wait]")),
+            let name = key.get_ref().as_ref();
+            if let Some(setting) = of_section(section).find(|setting| setting.key == name) {
+                settings::push(text, setting, &self.value(setting, value)?);
+            } else if let Some(inner) =
+                sections().into_iter().find(|it| section.is_none() && it.table == name)
+            {
+                let DeValue::Table(table) = value.get_ref() else {
+                    let help = format!("write [{name}], and its keys below");
+                    return Err(self.fault(value.span(), format!("`{name}` is not a table"), help));
+                };
+                self.section(table, Some(inner), text)?;
+            } else {
+                return Err(self.unknown_key(name, key.span(), section));
             }
         }
         Ok(())
     }
 
-    /// Reads a string. The error is `what`, followed by the reason of `read` if it gives one. A
-    /// value that is no string gives `what` alone.
-    fn word<T>(
-        &self,
-        value: &Setting<'_>,
-        read: impl Fn(&str) -> Result<T, String>,
-        what: &str,
-        help: &str,
-    ) -> Result<T, Failure> {
-        let why = match value.get_ref().as_str().map(read) {
-            Some(Ok(parsed)) => return Ok(parsed),
-            Some(Err(why)) if !why.is_empty() => format!(": {why}"),
-            _ => String::new(),
-        };
-        Err(self.fault(value.span(), format!("{what}{why}"), help))
-    }
-
-    /// Reads each string of a list.
-    fn words<T>(
-        &self,
-        value: &Setting<'_>,
-        read: impl Fn(&str) -> Result<T, String>,
-        [no_list, what]: [&str; 2],
-        help: &str,
-    ) -> Result<Vec<T>, Failure> {
+    /// Reads a value, and writes it as it stands in `MANX_OPTIONS`.
+    fn value(&self, setting: &Setting, value: &Located<'_>) -> Result<String, Failure> {
+        let form = setting.form;
+        if !matches!(form, Form::Words(..) | Form::Slos | Form::Entries) {
+            return self.item(form, value);
+        }
         let DeValue::Array(values) = value.get_ref() else {
+            let [no_list, _, help] = expected(form);
             return Err(self.fault(value.span(), no_list, help));
         };
-        values.iter().map(|value| self.word(value, &read, what, help)).collect()
+        let values: Result<Vec<_>, _> = values.iter().map(|value| self.item(form, value)).collect();
+        Ok(values?.join("+"))
     }
 
-    fn guard(&self, value: &Setting<'_>) -> Result<Guard, Failure> {
-        let read = |word: &str| Guard::from_word(word.as_bytes()).ok_or_else(String::new);
-        let help = r#"allowed are "on", "off" and "always", in quotation marks"#;
-        self.word(value, read, "not a way to guard", help)
-    }
-
-    fn lock(&self, value: &Setting<'_>) -> Result<Lock, Failure> {
-        let read = |word: &str| Lock::from_word(word.as_bytes()).ok_or_else(String::new);
-        let help = r#"allowed are "manx", "adaptive", "asl", "fifo" and "glibc", in quotation marks"#;
-        self.word(value, read, "not a lock", help)
-    }
-
-    fn slos(&self, value: &Setting<'_>) -> Result<Vec<Slo>, Failure> {
-        let help = r#"allowed are strings in brackets, as ["2ms@p99", "7=500us"]"#;
-        self.words(value, parse_slo, ["not a list of latency targets", "not a latency target"], help)
-    }
-
-    /// Reads which CPUs are big and which are little.
-    fn cores(&self, value: &Setting<'_>) -> Result<String, Failure> {
-        let help = r#"write as "big:0-3,little:4-7", with the CPUs of this machine"#;
-        self.word(value, parse_cores, "not classes of cores", help)
-    }
-
-    /// Reads the ratio by which little CPUs are to be slower: a number.
-    fn dilation(&self, value: &Setting<'_>) -> Result<u32, Failure> {
-        let ratio = match value.get_ref() {
-            DeValue::Float(ratio) => parse_dilation(ratio.as_str()),
-            DeValue::Integer(ratio) => parse_dilation(ratio.as_str()),
-            _ => Err("not a number".to_owned()),
+    /// Reads a value that is no list, or one of a list.
+    fn item(&self, form: Form, value: &Located<'_>) -> Result<String, Failure> {
+        let text = match (form, value.get_ref()) {
+            (Form::Switch, DeValue::Boolean(on)) => Some(on.to_string()),
+            (Form::Thousandths, DeValue::Float(ratio)) => Some(ratio.as_str().to_owned()),
+            (Form::Number | Form::Thousandths | Form::Cpus, DeValue::Integer(number)) => {
+                i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string())
+            }
+            (Form::Switch | Form::Number | Form::Thousandths, _) => None,
+            (_, value) => value.as_str().map(str::to_owned),
         };
-        let help = "write as 3.75, without quotation marks";
-        ratio.map_err(|why| self.fault(value.span(), format!("not a ratio: {why}"), help))
-    }
-
-    fn cpus(&self, value: &Setting<'_>) -> Result<Cpus, Failure> {
-        let said = match value.get_ref() {
-            DeValue::String(word) => parse_cpus(word).ok(),
-            DeValue::Integer(n) => u32::from_str_radix(n.as_str(), n.radix()).ok().and_then(Cpus::of),
-            _ => None,
-        };
-        said.ok_or_else(|| {
-            let help = format!(r#"allowed are "auto", "keep", and whole numbers from 1 to {}"#, Cpus::MAX);
-            self.fault(value.span(), "not a count of CPUs", help)
+        let unfit = if matches!(form, Form::Thousandths) { "not a number" } else { "" };
+        text.ok_or_else(|| unfit.to_owned()).and_then(|text| forms::read(form, &text)).map_err(|why| {
+            let [_, what, help] = expected(form);
+            // The reason of these is in the help already.
+            let is_said = why.is_empty() || matches!(form, Form::Number | Form::Cpus);
+            self.fault(value.span(), if is_said { what } else { format!("{what}: {why}") }, help)
         })
     }
 
-    fn cpus_also(&self, value: &Setting<'_>) -> Result<Places, Failure> {
-        let help = r#"allowed are "affinity", "configured" and "java", in brackets, as ["java"]"#;
-        let read =
-            |word: &str| Place::ALL.into_iter().find(|place| place.word() == word).ok_or_else(String::new);
-        let places = self.words(value, read, ["not a list of places", "not such a place"], help)?;
-        Ok(places.into_iter().fold(Places::NONE, Places::with))
-    }
-
-    fn filter(&self, value: &Setting<'_>) -> Result<Vec<String>, Failure> {
-        let help = r#"allowed are strings in brackets, as ["mongod", "libfoo.so.1", "libbar.so*:spin", "libbar.so:0x1a2b"]"#;
-        self.words(value, parse_entry, ["not a list of names", "not such a name"], help)
-    }
-
-    fn stats(&self, value: &Setting<'_>) -> Result<Destination, Failure> {
-        let read = |word: &str| match word {
-            "" => Err(String::new()),
-            _ => Ok(Destination::from_word(word.as_ref())),
+    fn unknown_key(&self, key: &str, span: Range<usize>, section: Option<Section>) -> Failure {
+        let (place, inner) = match section {
+            Some(section) => (format!(" in [{}]", section.table), Vec::new()),
+            None => (String::new(), sections()),
         };
-        let help = r#"allowed are a file's path, "stderr", "live" and "off", in quotation marks"#;
-        self.word(value, read, "not a destination for statistics", help)
-    }
-
-    fn switch(&self, value: &Setting<'_>) -> Result<bool, Failure> {
-        let help = "allowed are true and false, without quotation marks";
-        value.get_ref().as_bool().ok_or_else(|| self.fault(value.span(), "neither true nor false", help))
-    }
-
-    fn count(&self, value: &Setting<'_>) -> Result<u32, Failure> {
-        let number = value.get_ref().as_integer();
-        let number = number.and_then(|n| u32::from_str_radix(n.as_str(), n.radix()).ok());
-        let help = || format!("allowed are whole numbers from 0 to {}", u32::MAX);
-        number.ok_or_else(|| self.fault(value.span(), "not a count", help()))
-    }
-
-    fn duration(&self, value: &Setting<'_>) -> Result<u32, Failure> {
-        let help = r#"allowed are a number and its unit in quotation marks, as "100us" or "1ms""#;
-        self.word(value, parse_us, "not a duration", help)
-    }
-
-    fn unknown_key(&self, key: &str, span: Range<usize>, known: &[&str], place: &str) -> Failure {
+        let tables = inner.iter().map(|section| section.table);
+        let known: Vec<_> = of_section(section).map(|setting| setting.key).chain(tables).collect();
         let mut help = format!("the keys{place} are {}", known.join(", "));
         let likeness = |candidate: &&&str| (strsim::jaro_winkler(key, candidate) * 1e6) as u64;
         if let Some(nearest) = known.iter().max_by_key(likeness).filter(|n| likeness(n) > 700_000) {
             help.insert_str(0, &format!("the nearest key is `{nearest}`\n"));
-        } else if WAIT_KEYS.contains(&key) {
-            help.insert_str(0, &format!("`{key}` belongs below [wait]\n"));
+        } else if let Some(section) =
+            inner.iter().find(|section| of_section(Some(**section)).any(|setting| setting.key == key))
+        {
+            help.insert_str(0, &format!("`{key}` belongs below [{}]\n", section.table));
         }
         self.fault(span, format!("there is no key `{key}`{place}"), help)
     }
@@ -286,59 +233,93 @@ impl Document<'_> {
     }
 }
 
+/// What is said of a value that is not what is expected: of what is no list, of the value, and what
+/// to write.
+fn expected(form: Form) -> [String; 3] {
+    let (no_list, what, help) = match form {
+        Form::Word(words, noun) => {
+            let help = format!("allowed are {}, in quotation marks", listed(&quoted(words), "and"));
+            return [String::new(), format!("not {noun}"), help];
+        }
+        Form::Words(words, noun) => {
+            let words = quoted(words);
+            let example = words.last().cloned().unwrap_or_default();
+            let help = format!("allowed are {}, in brackets, as [{example}]", listed(&words, "and"));
+            return [format!("not a list of {noun}s"), format!("not such a {noun}"), help];
+        }
+        Form::Number => {
+            let help = format!("allowed are whole numbers from 0 to {}", u32::MAX);
+            return [String::new(), "not a count".to_owned(), help];
+        }
+        Form::Cpus => {
+            let help = format!(r#"allowed are "auto", "keep", and whole numbers from 1 to {}"#, Cpus::MAX);
+            return [String::new(), "not a count of CPUs".to_owned(), help];
+        }
+        Form::Switch => ("", "neither true nor false", "allowed are true and false, without quotation marks"),
+        Form::Microseconds => (
+            "",
+            "not a duration",
+            r#"allowed are a number and its unit in quotation marks, as "100us" or "1ms""#,
+        ),
+        Form::Thousandths => ("", "not a ratio", "write as 3.75, without quotation marks"),
+        Form::Cores => {
+            ("", "not classes of cores", r#"write as "big:0-3,little:4-7", with the CPUs of this machine"#)
+        }
+        Form::Slos => (
+            "not a list of latency targets",
+            "not a latency target",
+            r#"allowed are strings in brackets, as ["2ms@p99", "7=500us"]"#,
+        ),
+        Form::Entries => (
+            "not a list of names",
+            "not such a name",
+            r#"allowed are strings in brackets, as ["mongod", "libfoo.so.1", "libbar.so*:spin", "libbar.so:0x1a2b"]"#,
+        ),
+        Form::Stats => (
+            "",
+            "not a destination for statistics",
+            r#"allowed are a file's path, "stderr", "live" and "off", in quotation marks"#,
+        ),
+    };
+    [no_list, what, help].map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use preload_abi::options::Options;
 
-    fn parse(text: &str) -> Result<Layer, Failure> {
+    fn parse(text: &str) -> Result<String, Failure> {
         Document { file: Path::new("m.toml"), text }.parse()
     }
 
     #[test]
-    fn the_documented_file_is_the_defaults() {
-        let example: String = DOCUMENTATION
-            .lines()
-            .filter(|l| l.starts_with("    "))
-            .fold(String::new(), |all, l| all + l + "\n");
-        let layer = parse(&example).expect("the documented file");
-        let default = preload_abi::options::Options::default();
-        let here = std::env::current_dir().expect("a current folder");
-        assert_eq!(
-            layer,
-            Layer {
-                guard: Some(default.guard),
-                lock: Some(default.lock),
-                slos: Some(vec![parse_slo("2ms@p99").expect("a target")]),
-                cores: Some("big:0".to_owned()),
-                dilation: Some(1000),
-                short: None,
-                cpus: Some(default.cpus),
-                cpus_also: Some(default.cpus_also),
-                only: Some(vec!["mongod".to_owned()]),
-                not: Some(vec!["libfoo.so*".to_owned()]),
-                stats: Some(Destination::File(here.join("counts.json"))),
-                spins: Some(default.spins),
-                yields: Some(default.yields),
-                sleep_step_us: Some(default.step_us),
-                sleep_max_us: Some(default.ceiling_us),
-                cache: Some(default.cache),
-                perf_map: Some(default.perf_map),
-                verbose: Some(default.verbose),
-                quiet: Some(false),
-            }
-        );
-        assert!(KEYS.iter().chain(&WAIT_KEYS).all(|key| example.contains(key)));
-        assert_eq!(parse("").expect("an empty file"), Layer::default());
+    fn the_documented_file_has_each_key_and_its_default() {
+        let documentation = documentation();
+        let lines = documentation.lines().filter(|line| line.starts_with("    "));
+        let example = lines.fold(String::new(), |all, line| all + line + "\n");
+        let text = parse(&example).expect("the documented file");
+        let read = Options::parse_all(text.as_bytes());
+        assert_eq!(read.rejected, None);
+        for setting in SETTINGS {
+            let is_there = text.contains(&format!(",{}=", setting.name));
+            assert_eq!(is_there, setting.is_in_files() || setting.name == "pid", "{}", setting.name);
+            assert_eq!((setting.is_default)(&read), setting.example.is_empty(), "{}", setting.name);
+        }
+        assert_eq!(parse("").expect("an empty file"), "");
     }
 
     #[test]
     fn counts_of_cpus_are_numbers_or_words() {
-        let said = |text: &str| parse(text).expect(text);
-        assert_eq!(said("cpus = 0x10").cpus, Some(Cpus::Count(16)));
-        assert_eq!(said("cpus = \"3\"").cpus, Some(Cpus::Count(3)));
-        assert_eq!(said("cpus = \"keep\"").cpus, Some(Cpus::Keep));
-        let both = said("cpus-also = [\"java\", \"affinity\"]").cpus_also;
-        assert_eq!(both, Some(Places::NONE.with(Place::Java).with(Place::Affinity)));
+        for (text, pair) in [
+            ("cpus = 0x10", ",cpus=16"),
+            ("cpus = \"3\"", ",cpus=3"),
+            ("cpus = \"keep\"", ",cpus=keep"),
+            ("cpus-also = [\"java\", \"affinity\"]", ",cpus_also=java+affinity"),
+            ("wait.spins = 0x10", ",spins=16"),
+        ] {
+            assert_eq!(parse(text).expect(text), pair);
+        }
     }
 
     #[test]

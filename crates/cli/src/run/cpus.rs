@@ -1,9 +1,9 @@
 //! The number of CPUs that is reported to the program: by the preload library while it runs, and by
 //! variables when it starts (`variables.rs`).
 
-use super::settings::Settings;
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
 use preload_abi::cpus::Cpus;
+use preload_abi::options::Options;
 
 /// The number of CPUs that is reported to the program.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +17,8 @@ pub struct ReportedCpus {
 impl ReportedCpus {
     /// The number by the settings and the budget of this process, which becomes the program; `None`
     /// if nothing is reported.
-    pub fn by(settings: &Settings) -> Option<ReportedCpus> {
-        match settings.cpus() {
+    pub fn by(options: &Options<'_>) -> Option<ReportedCpus> {
+        match options.cpus {
             Cpus::Keep => None,
             said => Some(ReportedCpus::of(said, CpuBudget::now())),
         }

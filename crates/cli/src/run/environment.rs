@@ -7,9 +7,10 @@
 //! A sanitizer's runtime refuses to work if anything is preloaded before it: if the program needs
 //! one as a library, it is preloaded too, as the very first.
 
+use super::forms::decoded;
 use super::program::Program;
-use super::settings::Settings;
 use command::failure::{BROKEN, Failure};
+use preload_abi::options::Options;
 use preload_abi::{CORES_VARIABLE, LIBRARY_NAME, OPTIONS_VARIABLE, REQUESTS_LIBRARY_NAME};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -23,7 +24,7 @@ pub const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 /// # Errors
 /// If a library's path cannot stand in `LD_PRELOAD`.
 pub fn compose(
-    settings: &Settings,
+    options: &Options<'_>,
     program: &Program,
     libraries: &[PathBuf],
 ) -> Result<Vec<(&'static str, OsString)>, Failure> {
@@ -40,9 +41,10 @@ pub fn compose(
     let sanitizer = needed.map(String::as_str).find(|name| is_sanitizer(name));
     let mut variables = vec![
         (PRELOAD_VARIABLE, preload(&existing, sanitizer, libraries)),
-        (OPTIONS_VARIABLE, settings.to_options(std::process::id()).into()),
+        (OPTIONS_VARIABLE, options.to_string().into()),
     ];
-    variables.extend(settings.cores.as_ref().map(|cores| (CORES_VARIABLE, cores.into())));
+    let cores = decoded(options.cores.as_bytes()).filter(|cores| !cores.is_empty());
+    variables.extend(cores.map(|cores| (CORES_VARIABLE, cores)));
     Ok(variables)
 }
 

@@ -6,8 +6,10 @@
 //! and is needed only if there is a target for them.
 
 use command::failure::{BROKEN, Failure, reason};
-use object::{Object as _, ObjectSymbol as _};
-use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, REQUESTS_VERSION_SYMBOL, VERSION_SYMBOL};
+use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
+use preload_abi::{
+    LIBRARY_NAME, REQUESTS_LIBRARY_NAME, REQUESTS_VERSION, REQUESTS_VERSION_SYMBOL, VERSION, VERSION_SYMBOL,
+};
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the library.
@@ -25,7 +27,7 @@ pub fn find() -> Result<PathBuf, Failure> {
         }
         None => beside()?,
     };
-    check(&path, VERSION_SYMBOL)?;
+    check(&path, VERSION_SYMBOL, VERSION)?;
     Ok(path)
 }
 
@@ -35,7 +37,7 @@ pub fn find() -> Result<PathBuf, Failure> {
 /// If it is not there, or it is of another version.
 pub fn requests(preload: &Path) -> Result<PathBuf, Failure> {
     let path = preload.with_file_name(REQUESTS_LIBRARY_NAME);
-    check(&path, REQUESTS_VERSION_SYMBOL)?;
+    check(&path, REQUESTS_VERSION_SYMBOL, REQUESTS_VERSION)?;
     Ok(path)
 }
 
@@ -59,8 +61,8 @@ fn beside() -> Result<PathBuf, Failure> {
     }
 }
 
-/// Checks that a library exports this version symbol: a name that ends with a number.
-fn check(path: &Path, symbol: &str) -> Result<(), Failure> {
+/// Checks that a library exports a symbol of this name which holds this version.
+fn check(path: &Path, symbol: &str, version: u32) -> Result<(), Failure> {
     let broken = |what: &str| {
         Failure::new(
             BROKEN,
@@ -74,19 +76,17 @@ fn check(path: &Path, symbol: &str) -> Result<(), Failure> {
         .map_err(|error| broken(&format!("the preload library cannot be read: {}", reason(&error))))?;
     let bytes = object::ReadCache::new(file);
     let file = object::File::parse(&bytes).map_err(|_| broken("not a shared library"))?;
-    let wanted = symbol.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let prefix = symbol.trim_end_matches(wanted);
-    let versions: Vec<&str> = file
+    let address = file
         .dynamic_symbols()
-        .filter(|symbol| symbol.is_definition())
-        .filter_map(|symbol| symbol.name().ok()?.strip_prefix(prefix))
-        .collect();
-    if versions.contains(&wanted) {
-        return Ok(());
-    }
-    match versions.first() {
+        .find(|found| found.is_definition() && found.name() == Ok(symbol))
+        .map(|found| found.address());
+    let held = address.and_then(|address| {
+        file.sections().find_map(|section| section.data_range(address, 4).ok()??.try_into().ok())
+    });
+    match held.map(u32::from_ne_bytes) {
+        Some(found) if found == version => Ok(()),
         Some(found) => Err(broken(&format!(
-            "speaks version {found} of the launcher's language, this manx speaks {wanted}"
+            "speaks version {found} of the launcher's language, this manx speaks {version}"
         ))),
         None => Err(broken("not Manx's preload library, or of a version too old to say so")),
     }

@@ -3,10 +3,9 @@
 //! The same analysis as the preload library's, on files instead of mapped memory.
 
 use super::libraries::Libraries;
-use super::settings::Settings;
 use elf_loops::{Code, Symbols};
 use preload_abi::filter::{Filters, NOT_MEANT, Place};
-use preload_abi::options::Guard;
+use preload_abi::options::{Guard, Options};
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{Counter, Finder, Finding, Jump, JumpSite, Kind, Loop, Seed};
 use std::fmt::Write;
@@ -20,8 +19,8 @@ struct Line {
 }
 
 /// Writes what the guard would do about the loops in `libraries`.
-pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write) -> std::fmt::Result {
-    if settings.guard() == Guard::Off {
+pub fn describe(libraries: &Libraries, options: &Options<'_>, out: &mut impl Write) -> std::fmt::Result {
+    if options.guard == Guard::Off {
         return writeln!(out, "no loop is repaired: the guard is off");
     }
     let (mut lines, mut files, mut bytes) = (Vec::new(), 0, 0);
@@ -35,11 +34,11 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
         if is_left_alone(name.as_bytes()) || [LIBRARY_NAME, REQUESTS_LIBRARY_NAME].contains(&&*name) {
             continue;
         }
-        if !settings.filters().module(name.as_bytes()) {
+        if !options.filters().module(name.as_bytes()) {
             unmeant.push(name.into_owned());
             continue;
         }
-        match std::fs::read(file).ok().and_then(|data| search(&name, &data, settings, &mut lines)) {
+        match std::fs::read(file).ok().and_then(|data| search(&name, &data, options, &mut lines)) {
             Some(searched) => {
                 files += 1;
                 bytes += searched;
@@ -78,12 +77,12 @@ pub fn describe(libraries: &Libraries, settings: &Settings, out: &mut impl Write
 }
 
 /// Searches one file and returns the size of its text; `None` if it cannot be understood.
-fn search(name: &str, data: &[u8], settings: &Settings, lines: &mut Vec<Line>) -> Option<usize> {
+fn search(name: &str, data: &[u8], options: &Options<'_>, lines: &mut Vec<Line>) -> Option<usize> {
     let code = Code::parse(data)?;
     let symbols = Symbols::read(data);
     let mut all = code.seeds();
     all.extend(symbols.polling().map(|start| (Seed::Poll, start)));
-    lines.extend(code.find(|finder| judge(finder, &all, name, &symbols, settings)));
+    lines.extend(code.find(|finder| judge(finder, &all, name, &symbols, options)));
     Some(code.text_bytes())
 }
 
@@ -93,14 +92,14 @@ fn judge(
     all: &[(Seed, u64)],
     name: &str,
     symbols: &Symbols,
-    settings: &Settings,
+    options: &Options<'_>,
 ) -> Vec<Line> {
     let mut found = Vec::new();
     for &(seed, address) in all {
         let fate = match finder.analyse(address, seed) {
             Finding::Nothing => continue,
             Finding::Leave(reason) => format!("left alone: {}", reason.words()),
-            Finding::Wait(_) if !are_selected(symbols, &settings.filters(), name, address) => {
+            Finding::Wait(_) if !are_selected(symbols, &options.filters(), name, address) => {
                 format!("left alone: {NOT_MEANT}")
             }
             Finding::Wait(wait) => {

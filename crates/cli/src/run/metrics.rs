@@ -42,12 +42,12 @@ pub enum Destination {
 pub fn parse(text: &str) -> Result<Destination, String> {
     if text.starts_with("unix:") {
         return match parse_address(text)? {
-            Address::Unix(path) => Ok(Destination::Socket(super::layer::absolute(path))),
+            Address::Unix(path) => Ok(Destination::Socket(super::forms::absolute(path))),
             Address::Tcp(_) => unreachable!("it begins with unix:"),
         };
     }
     let path = parse_text_file(text).map_err(|why| format!("{why}; a socket is written unix:PATH"))?;
-    Ok(Destination::File(super::layer::absolute(path)))
+    Ok(Destination::File(super::forms::absolute(path)))
 }
 
 /// Starts the helper for this process, and returns when it has begun.

@@ -3,10 +3,10 @@
 use super::cpus::ReportedCpus;
 use super::obstacle::{self, Obstacle};
 use super::program::Program;
-use super::settings::Settings;
 use super::{environment, libraries, library, variables};
 use command::failure::Failure;
 use preload_abi::SWITCH_VARIABLE;
+use preload_abi::options::Options;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -38,14 +38,14 @@ pub(super) enum Why {
 }
 
 impl Plan {
-    pub(super) fn make(settings: &Settings, program: &Program) -> Result<Plan, Failure> {
+    pub(super) fn make(options: &Options<'_>, program: &Program) -> Result<Plan, Failure> {
         if std::env::var_os(SWITCH_VARIABLE).as_deref() == Some(OsStr::new("off")) {
             return Ok(Plan::Unchanged(Why::SwitchedOff));
         }
-        let selected = program.is_selected(&settings.filters());
+        let selected = program.is_selected(&options.filters());
         // Children inherit the variables, so a program that is not meant gets none.
-        let reported = if selected { ReportedCpus::by(settings) } else { None };
-        let counts = reported.as_ref().map(|cpus| variables::environment(cpus, settings)).unwrap_or_default();
+        let reported = if selected { ReportedCpus::by(options) } else { None };
+        let counts = reported.as_ref().map(|cpus| variables::environment(cpus, options)).unwrap_or_default();
         if let Some(obstacle) = obstacle::find(program) {
             return Ok(match reported {
                 Some(reported) if !counts.is_empty() => {
@@ -55,10 +55,10 @@ impl Plan {
             });
         }
         let mut libraries = vec![library::find()?];
-        if settings.wants_requests() {
+        if options.slo.requests().is_some() {
             libraries.push(library::requests(&libraries[0])?);
         }
-        let mut changes = environment::compose(settings, program, &libraries)?;
+        let mut changes = environment::compose(options, program, &libraries)?;
         if !selected {
             return Ok(Plan::Pass { libraries, changes });
         }
@@ -95,13 +95,13 @@ impl Plan {
 }
 
 /// What would be done, as text.
-pub(super) fn describe(plan: &Plan, settings: &Settings, program: &Program) -> String {
+pub(super) fn describe(plan: &Plan, options: &Options<'_>, program: &Program) -> String {
     let mut text = String::new();
-    write(plan, settings, program, &mut text).expect("writing to a String");
+    write(plan, options, program, &mut text).expect("writing to a String");
     text
 }
 
-fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) -> std::fmt::Result {
+fn write(plan: &Plan, options: &Options<'_>, program: &Program, out: &mut String) -> std::fmt::Result {
     writeln!(out, "program      {}", program.image().display())?;
     let (_, before) = program.chain.split_last().expect("a chain holds at least the program");
     for script in before {
@@ -142,12 +142,12 @@ fn write(plan: &Plan, settings: &Settings, program: &Program, out: &mut String) 
     if matches!(plan, Plan::Environment { .. } | Plan::Pass { .. }) {
         return Ok(());
     }
-    writeln!(out, "locks        {}", settings.lock().word())?;
+    writeln!(out, "locks        {}", options.lock.word())?;
     if let Some(elf) = &program.elf {
         let preloaded = std::env::var_os(super::environment::PRELOAD_VARIABLE).unwrap_or_default();
         let found = libraries::find(program.image(), elf, &preloaded);
         writeln!(out)?;
-        super::loops::describe(&found, settings, out)?;
+        super::loops::describe(&found, options, out)?;
     }
     Ok(())
 }

@@ -30,9 +30,9 @@
 //! | `VECLIB_MAXIMUM_THREADS` | Apple's library does not exist on Linux |
 
 use super::cpus::{ReportedCpus, allowed, online};
-use super::settings::Settings;
 use manx::cpu::{CpuBudget, Rounding};
 use preload_abi::cpus::Place;
+use preload_abi::options::Options;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 
@@ -338,8 +338,8 @@ impl Rule {
 }
 
 /// The variables for the program of these settings, by this process's environment.
-pub fn environment(reported: &ReportedCpus, settings: &Settings) -> Vec<(&'static str, OsString)> {
-    changes(reported, &|name| std::env::var_os(name), settings.cpus_also().has(Place::Java))
+pub fn environment(reported: &ReportedCpus, options: &Options<'_>) -> Vec<(&'static str, OsString)> {
+    changes(reported, &|name| std::env::var_os(name), options.cpus_also.has(Place::Java))
 }
 
 /// The variables to set; `present` returns the values that are set already.

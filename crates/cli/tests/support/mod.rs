@@ -69,9 +69,9 @@ impl Sandbox {
         if path.exists() {
             return path;
         }
-        let requests = format!("int {};", preload_abi::REQUESTS_VERSION_SYMBOL);
+        let requests = with_version(preload_abi::REQUESTS_VERSION_SYMBOL, preload_abi::REQUESTS_VERSION);
         self.library(preload_abi::REQUESTS_LIBRARY_NAME, &requests);
-        let source = format!("int {};", preload_abi::VERSION_SYMBOL);
+        let source = with_version(preload_abi::VERSION_SYMBOL, preload_abi::VERSION);
         self.library(preload_abi::LIBRARY_NAME, &source)
     }
 
@@ -81,6 +81,11 @@ impl Sandbox {
         command.env("MANX_PRELOAD", self.stand_in()).current_dir(self.folder.path());
         command
     }
+}
+
+/// The source of a library of this version.
+fn with_version(symbol: &str, version: u32) -> String {
+    format!("unsigned {symbol} = {version};")
 }
 
 /// A command without variables of Manx's or the loader's.

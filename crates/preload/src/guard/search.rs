@@ -31,7 +31,8 @@ use super::text::Text;
 use super::{analysis, cache, module_file, perf_map};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
-use crate::{selection, settings, statistics};
+use crate::settings::settings;
+use crate::{selection, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::ffi::CString;
@@ -139,7 +140,7 @@ impl Search {
     pub fn search_new(&mut self, generation: Generation, text: &Text, runs: Runs) {
         self.known.iter_mut().for_each(|known| known.seen = false);
         let folder: LazyCell<Option<cache::Folder>> =
-            LazyCell::new(|| settings::cache().then(cache::Folder::open).flatten());
+            LazyCell::new(|| settings().cache.then(cache::Folder::open).flatten());
         modules::each(&mut |module| {
             self.examine(&module, text, runs, &folder);
             true
@@ -236,7 +237,7 @@ impl Search {
             leave(module, site.pivot.load(Ordering::Relaxed), reason);
             self.spare.push(site);
         }
-        if settings::perf_map() {
+        if settings().perf_map {
             for repair in &repairs {
                 let pivot = repair.site.pivot.load(Ordering::Relaxed);
                 perf_map::note(&mut self.perf_lines, repair.copy(), module, pivot);
@@ -298,7 +299,7 @@ fn leave(module: &Module<'_>, pivot: usize, reason: &str) {
     let name = if name.is_empty() { "the program" } else { name };
     let offset = pivot.wrapping_sub(module.bias);
     crate::process::say(
-        settings::verbose(),
+        settings().verbose,
         format_args!("{name}: the busy-wait loop at {offset:#x} is left alone: {reason}"),
     );
     statistics::left(module, pivot, reason);

@@ -46,7 +46,7 @@
 
 use super::registers::Registers;
 use super::site::Site;
-use crate::settings::SETTINGS;
+use crate::settings::settings;
 use crate::shortage;
 use crate::thread::{self, Thread};
 use core::sync::atomic::Ordering;
@@ -61,6 +61,10 @@ use spinloop::{Bound, Counter, Kind, Place};
 pub const SPINS_MAX: u32 = 512;
 /// A wait that ended within this number of yields might have been spun.
 const FEW_YIELDS: u32 = 8;
+/// A yield that took this long let another thread run.
+const SLOW_YIELD_NS: u64 = 20_000;
+/// The longest wait that spinning would have been right for: a few times the cost of a yield.
+const SHORT_WAIT_NS: u64 = 10_000;
 /// A thread that is back at its loop within this time did not block.
 const BACK_NS: u64 = 5_000;
 /// After this number of such returns in a row the loop is taken for a loop that does not block.
@@ -139,9 +143,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
                 now,
                 Adaptive::of_ns(
                     bound(site),
-                    SETTINGS.yields.load(Ordering::Relaxed),
-                    SETTINGS.step_ns.load(Ordering::Relaxed),
-                    SETTINGS.ceiling_ns.load(Ordering::Relaxed),
+                    settings().yields,
+                    u64::from(settings().sleep_step_us) * 1000,
+                    u64::from(settings().sleep_max_us) * 1000,
                 ),
             ),
             Kind::Hint => adapt(site, thread, now, HINT),
@@ -374,7 +378,7 @@ fn begin(thread: &Thread, site: &Site, now: u64) {
 /// Rounds before the first yield at this site.
 pub fn bound(site: &Site) -> u32 {
     match site.spins.load(Ordering::Relaxed) {
-        0 => SETTINGS.spins.load(Ordering::Relaxed),
+        0 => settings().spins,
         learnt => learnt,
     }
 }
@@ -396,7 +400,7 @@ fn yield_once(site: &Site, thread: &Thread, before: u64) -> u64 {
     count(site, thread);
     os::yield_now();
     let after = clock::ticks();
-    if after.wrapping_sub(before) > SETTINGS.slow_yield_ticks.load(Ordering::Relaxed) {
+    if after.wrapping_sub(before) > ns_to_ticks(SLOW_YIELD_NS) {
         thread.flags.set(thread.flags.get() | OTHERS_RAN);
     }
     thread.yields.set(thread.yields.get().saturating_add(1));
@@ -436,7 +440,7 @@ fn learn(site: &Site, thread: &Thread) {
     let (bound, round) = (bound(site), thread.short_round.get().saturating_sub(1));
     let lasted = thread.left_ticks.get().wrapping_sub(thread.began_ticks.get());
     if thread.flags.get() & OTHERS_RAN != 0 {
-        let floor = SETTINGS.spins.load(Ordering::Relaxed);
+        let floor = settings().spins;
         if bound > floor {
             site.set_spins((bound / 2).max(floor));
         }
@@ -444,7 +448,7 @@ fn learn(site: &Site, thread: &Thread) {
         && round >= bound
         && round - bound < FEW_YIELDS
         && bound < SPINS_MAX
-        && lasted < SETTINGS.short_wait_ticks.load(Ordering::Relaxed)
+        && lasted < ns_to_ticks(SHORT_WAIT_NS)
     {
         site.set_spins((bound * 2).clamp(1, SPINS_MAX));
     }

@@ -18,9 +18,8 @@
 //! What is not seen: the memory and the caches are as fast as ever, and a thread that takes no
 //! locks is not slowed.
 
-use crate::settings::SETTINGS;
+use crate::settings::settings;
 use core::cell::Cell;
-use core::sync::atomic::Ordering;
 use manx::cpu::{Class, class_of_this_cpu};
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::cpu;
@@ -66,8 +65,7 @@ impl Drop for Call<'_> {
 
 /// Whether threads on little CPUs are to be slowed. Known once the options have been read.
 pub(super) fn is_wanted() -> bool {
-    // Relaxed: the number is all there is to see.
-    SETTINGS.dilation.load(Ordering::Relaxed) > 1000
+    settings().dilate > 1000
 }
 
 /// Does what the program has called for. Before that the calling thread, whose `past` this is, pays
@@ -93,8 +91,7 @@ fn pay(past: &DilationState) -> u64 {
         refresh(past);
         past.ran_ns.get().saturating_sub(before_ns).min(passed_ns)
     };
-    // Relaxed: the number is all there is to see.
-    let thousandths = u64::from(SETTINGS.dilation.load(Ordering::Relaxed));
+    let thousandths = u64::from(settings().dilate);
     let burnt_ns = ran_ns * thousandths.saturating_sub(1000) / 1000;
     past.since_ns.set(past.since_ns.get() + burnt_ns);
     // A handler that interrupts this and locks is not charged for it.

@@ -10,7 +10,7 @@
 //! it. So calls that are not stretched pay nothing for it.
 
 use super::dilate;
-use crate::settings::SETTINGS;
+use crate::settings::settings;
 use crate::thread;
 use core::sync::atomic::{AtomicU32, Ordering};
 use preload_abi::options::Lock;
@@ -77,7 +77,7 @@ fn decide() -> Lock {
     if !crate::entry::read() {
         return Lock::Glibc;
     }
-    let lock = SETTINGS.lock();
+    let lock = settings().lock;
     if !dilate::is_wanted() {
         MODE.store(lock as u32, Ordering::Relaxed);
     }

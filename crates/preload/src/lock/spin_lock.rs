@@ -57,7 +57,8 @@
 //! # Memory orderings
 //! Acquire to take the lock, release to give it back. Reservations are hints, and relaxed.
 
-use crate::{settings, shortage, thread};
+use crate::settings::settings;
+use crate::{shortage, thread};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 use libc::EBUSY;
@@ -194,7 +195,7 @@ fn end_turn() {
 fn are_too_many(cpus: usize) -> bool {
     // 0 CPUs: the number is not known.
     let waiting = usize::try_from(WAITING.load(Ordering::Relaxed)).unwrap_or(0);
-    cpus != 0 && waiting >= cpus && settings::short() == Short::Auto
+    cpus != 0 && waiting >= cpus && settings().short == Short::Auto
 }
 
 #[inline(always)]
@@ -298,7 +299,7 @@ impl Waiter<'_> {
     /// Does what a waiter does between two bouts of spinning: reserves the lock if this thread is
     /// starving, and sleeps if CPUs are short.
     fn look_around(&mut self) {
-        if settings::guard() == Guard::Off {
+        if settings().guard == Guard::Off {
             return;
         }
         let now_ticks = clock::ticks();

@@ -6,11 +6,22 @@
 
 pub mod machine;
 
+use preload_abi::options::Lock;
 use std::ffi::OsStr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use testing::process;
+
+/// The values of the option `lock`.
+pub fn modes() -> impl Iterator<Item = &'static str> {
+    Lock::ALL.into_iter().map(Lock::word)
+}
+
+/// Those under which mutexes are ours.
+pub fn ours() -> impl Iterator<Item = &'static str> {
+    modes().filter(|mode| *mode != Lock::Glibc.word())
+}
 
 /// The ways into a loop's copy, as the programs' `loops.h` names its loops.
 pub const WAYS: [&str; 3] = ["whole", "row", "short"];

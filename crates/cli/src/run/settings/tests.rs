@@ -1,106 +1,96 @@
 //! The settings, put together from texts.
 
 use super::*;
+use clap::FromArgMatches as _;
 
-fn from(text: &str) -> Settings {
-    Settings::from_environment(text.as_bytes()).expect(text)
+/// What `MANX_OPTIONS` becomes in the process 9, if it was this, and a file and the flags say these
+/// pairs.
+fn together(environment: &str, pairs: &str) -> String {
+    let text = from_environment(environment.as_bytes()).expect(environment) + pairs;
+    Options::parse_all(with_pid(text, 9).as_bytes()).to_string()
+}
+
+/// What these flags say.
+fn flags(arguments: &[&str]) -> String {
+    let command = <Flags as clap::Args>::augment_args(Command::new("manx").no_binary_name(true));
+    let matches = command.try_get_matches_from(arguments).unwrap_or_else(|error| panic!("{error}"));
+    Flags::from_arg_matches(&matches).expect("flags").0
 }
 
 #[test]
-fn a_layer_changes_only_what_it_says() {
-    let mut settings = from("guard=always,spins=3,yields=4,stats=stderr");
-    settings.overlay(Layer { spins: Some(7), sleep_max_us: Some(2000), ..Layer::default() });
-    assert_eq!(settings.to_options(9), "guard=always,stats=stderr,pid=9,spins=7,yields=4,ceiling_us=2000");
-    settings.overlay(Layer { stats: Some(Destination::Nowhere), ..Layer::default() });
-    assert_eq!(settings.to_options(0), "guard=always,spins=7,yields=4,ceiling_us=2000");
-}
-
-#[test]
-fn options_survive_being_read_and_written() {
-    for text in [
-        "guard=on",
-        "guard=always,short=never,stats=/tmp/a%2Cb%20c,verbose=1",
-        "guard=off,step_us=5",
-        "guard=on,lock=fifo",
-        "guard=on,lock=glibc,dilate=3750",
-        "guard=on,short=always",
-        "guard=on,lock=asl,slo=2000000:9900+7:500000:9990",
-        "guard=on,cpus=3,cpus_also=affinity+java",
-        "guard=on,cpus=keep",
-        "guard=on,only=mongod+libstdc%2B%2B.so*,not=libfoo.so:spin+libfoo.so:0x1f",
-    ] {
-        assert_eq!(from(text).to_options(0), text);
+fn each_setting_has_a_flag_and_a_place_in_the_environment() {
+    for setting in SETTINGS.iter().filter(|setting| !setting.key.is_empty()) {
+        let value = match setting.form {
+            Form::Word(words, _) | Form::Words(words, _) => Some(words[words.len() - 1].word),
+            Form::Switch => None,
+            Form::Number => Some("7"),
+            Form::Microseconds => Some("7ms"),
+            Form::Thousandths => Some("3.75"),
+            Form::Cpus => Some("3"),
+            Form::Cores => Some("big:0"),
+            Form::Slos => Some("7=2ms@p99.9"),
+            Form::Entries => Some("libfoo.so:spin"),
+            Form::Stats => Some("live"),
+        };
+        let flag = setting.flag();
+        let said = flags(&[&value.map_or(format!("--{flag}"), |value| format!("--{flag}={value}"))]);
+        let read = Options::parse_all(said.as_bytes());
+        assert_eq!(read.rejected, None, "{said}");
+        let changed = SETTINGS.iter().filter(|setting| !(setting.is_default)(&read));
+        assert_eq!(changed.map(|setting| setting.name).collect::<Vec<_>>(), [setting.name], "{said}");
+        if !setting.is_launchers() {
+            let passed_on = together("", &said);
+            assert_eq!(together(&passed_on, ""), passed_on, "what an outer `manx run` says stays");
+            assert!(passed_on.contains(&format!("{}=", setting.name)), "{passed_on}");
+        }
     }
+    assert_eq!(flags(&[]), "");
 }
 
 #[test]
-fn filters_are_written_as_the_library_reads_them() {
-    assert_eq!(parse_entry("libstdc++.so.6:0x1F").as_deref(), Ok("libstdc%2B%2B.so.6:0x1F"));
-    let mut settings = from("only=a,not=b");
-    let entries = |text: &str| Some(vec![parse_entry(text).expect(text), "sh".to_owned()]);
-    settings.overlay(Layer { not: entries("100%, so"), ..Layer::default() });
-    assert_eq!(settings.to_options(0), "guard=on,only=a,not=100%25%2C%20so+sh");
-    assert!(!settings.filters().executable(&[b"a", b"100%, so"]) && settings.filters().executable(&[b"a"]));
-    settings.overlay(Layer { only: Some(Vec::new()), ..Layer::default() });
-    assert!(
-        settings.filters().executable(&[b"c"]),
-        "an empty list in a file takes away what was said before"
+fn the_nearest_place_wins() {
+    let environment = "guard=always,spins=3,step_us=4,stats=stderr";
+    let said = flags(&["--spins=7", "--sleep-max=2ms"]);
+    assert_eq!(
+        together(environment, &said),
+        "guard=always,stats=stderr,spins=7,sleep_step_us=4,sleep_max_us=2000,pid=9"
     );
+    assert_eq!(together("spins=3", ",spins=5,spins=10"), "guard=on,pid=9");
+    assert_eq!(together("stats=stderr", &flags(&["--stats=off"])), "guard=on,pid=9");
+}
+
+#[test]
+fn lists_are_replaced_as_a_whole() {
+    let said = flags(&["--not=100% so", "--not", "sh,libstdc++.so", "--cpus-also=java,affinity"]);
+    assert_eq!(
+        together("only=a,not=b,cpus_also=configured", &said),
+        "guard=on,cpus_also=affinity+java,only=a,not=100%25%20so+sh+libstdc%2B%2B.so,pid=9"
+    );
+    assert_eq!(together("only=a", ",only="), "guard=on,pid=9", "an empty list in a file takes away what was");
 }
 
 #[test]
 fn an_outer_process_number_stays_with_its_file_only() {
-    assert_eq!(from("pid=77").to_options(5), "guard=on,pid=5");
+    assert_eq!(together("pid=77", ""), "guard=on,pid=9");
     // Unless its file for statistics does, which two processes must not both write.
-    let mut nested = from("stats=/tmp/a,pid=77");
-    assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/a,pid=77");
-    nested.overlay(Layer { stats: Some(Destination::File("/tmp/b".into())), ..Layer::default() });
-    assert_eq!(nested.to_options(5), "guard=on,stats=/tmp/b,pid=5");
+    assert_eq!(together("stats=/tmp/a,pid=77", ""), "guard=on,stats=/tmp/a,pid=77");
+    assert_eq!(together("stats=/tmp/a,pid=77", &flags(&["--stats=/tmp/b"])), "guard=on,stats=/tmp/b,pid=9");
 }
 
 #[test]
 fn bad_options_in_the_environment_are_refused() {
-    for bad in [
-        "gaurd=on",
-        "only=a++b",
-        "not=/bin/true",
-        "cpus=0",
-        "cpus_also=all",
-        "lock=fair",
-        "spins=many",
-        "stats=/tmp/%zz",
-    ] {
-        let failure = Settings::from_environment(bad.as_bytes()).expect_err(bad);
+    for bad in ["gaurd=on", "quiet=on", "only=a++b", "cpus=0", "lock=fair", "spins=many", "stats=/tmp/%zz"] {
+        let failure = from_environment(bad.as_bytes()).expect_err(bad);
         assert_eq!(failure.code, USAGE);
         assert!(failure.what.starts_with("MANX_OPTIONS: `"), "{failure}");
     }
 }
 
 #[test]
-fn ratios_are_read_to_a_thousandth() {
-    assert_eq!(parse_dilation("3.75"), Ok(3750));
-    assert_eq!(parse_dilation("1"), Ok(1000));
-    for bad in ["0.9", "1001", "x", "", "NaN", "inf", "-2"] {
-        assert!(parse_dilation(bad).is_err_and(|help| help.contains("1 to 1000")), "{bad}");
-    }
-}
-
-#[test]
-fn words_and_files_are_told_apart() {
-    assert_eq!(Destination::from_word("off".as_ref()), Destination::Nowhere);
-    assert_eq!(Destination::from_word("stderr".as_ref()), Destination::Stderr);
-    let here = std::env::current_dir().expect("a current folder");
-    assert_eq!(Destination::from_word("./off".as_ref()), Destination::File(here.join("off")));
-}
-
-#[test]
-fn counts_of_cpus_come_from_the_nearest_place() {
-    let mut settings = from("cpus=3,cpus_also=java");
-    assert_eq!((settings.cpus(), settings.cpus_also().has(Place::Java)), (Cpus::Count(3), true));
-    settings.overlay(Layer { cpus: Some(Cpus::Auto), ..Layer::default() });
-    assert_eq!(settings.to_options(0), "guard=on,cpus_also=java");
-    assert_eq!(parse_cpus("2"), Ok(Cpus::Count(2)));
-    for bad in ["0", "two", "", "-1", "1.5", "8193"] {
-        assert!(parse_cpus(bad).is_err_and(|help| help.contains("`keep`")), "{bad}");
-    }
+fn too_many_are_refused_together() {
+    let many = |name: &str, value: &str, count| format!("{name}={}", vec![value; count].join("+"));
+    let slos = many("slo", "1:9900", 65);
+    assert_eq!(refusal(&slos).what, "--slo: 65 targets, of 64 that there may be");
+    assert_eq!(refusal(&many("not", "libfoo.so", 300)).what, "--not: the list is too long");
+    assert_eq!(Options::parse(slos.as_bytes()).rejected, Some(slos.as_bytes()));
 }
