@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use std::time::Duration;
+use testing::until;
 
 /// Keys are blocks.
 const SMALL: Options = Options::new().block_log2(0);
@@ -196,4 +197,45 @@ fn a_key_that_panics_breaks_nothing() {
             }
         }
     }
+}
+
+thread_local! {
+    /// How often this thread has looked where a key is.
+    static LOOKS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Watched(u64);
+
+impl Key for Watched {
+    const EXACT: bool = true;
+
+    fn position(&self) -> u64 {
+        LOOKS.set(LOOKS.get() + 1);
+        self.0
+    }
+}
+
+/// Each of them holds a key of its own, which no other thread wants: none can close a circle.
+#[test]
+fn a_crowd_that_waits_for_one_key_does_not_search_all_its_waits() {
+    const CROWD: u64 = 40;
+    let lock = RangeLock::<Watched, 4, 2>::with(SMALL.detecting_deadlocks());
+    let take = |key: u64| lock.lock(Watched(key)..Watched(key + 1)).unwrap();
+    let held = take(0);
+    let looks: u64 = thread::scope(|scope| {
+        let mut crowd = Vec::new();
+        for number in 1..=CROWD {
+            crowd.push(scope.spawn(move || {
+                let _own = take(number);
+                drop(take(0));
+                LOOKS.get()
+            }));
+            until("it waits", || lock.dump().waiting.len() as u64 == number);
+        }
+        drop(held);
+        crowd.into_iter().map(|waiter| waiter.join().unwrap()).sum()
+    });
+    // With each search that went along all waits the sum would grow with the fifth power.
+    assert!(looks < 40 * CROWD.pow(3), "{looks}");
 }

@@ -3,6 +3,7 @@
 use manx::txn::durable::{Durable, DurableOptions};
 use manx::txn::{Batch, Bounds, Data, DataError, Entry, Error, Isolation, Options, Recovered, Store, Value};
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -150,6 +151,14 @@ fn a_copy_that_is_cut_off_is_not_there() {
     let store = Store::open(Options::default(), Box::new(Failing)).expect("recovered");
     let error = store.backup(folder.path().join("copy")).expect_err("cut off");
     assert_eq!(error, Error::Data(DataError::new("a page is damaged")));
+    // The program may break it off, too.
+    let mut copied = Vec::new();
+    let error = store.backup_with(folder.path().join("copy"), |so_far| {
+        copied.push(so_far.entries);
+        if copied.len() == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert!(error.expect_err("broken off").to_string().contains("broken off"));
+    assert!(0 < copied[0] && copied[0] < copied[1] && copied[1] < 3_000, "{copied:?}");
     assert!(names(folder.path()).is_empty());
 }
 

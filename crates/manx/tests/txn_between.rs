@@ -9,8 +9,9 @@ mod texts;
 
 use Isolation::Snapshot;
 use cleaning::{alive, alone, collects, leaves_no_garbage};
-use manx::txn::{Isolation, Session, Value};
-use std::sync::{Arc, Weak};
+use manx::txn::{Isolation, Session, Transaction, Value};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
 use texts::{get, keys, put, stores};
 
 /// Writes a number that the key has not had yet.
@@ -20,6 +21,11 @@ fn put_number(session: &mut Session, key: &[u8], values: &mut Vec<Weak<[u8]>>) {
     let mut it = session.begin(Snapshot).unwrap();
     it.put_shared(key, value).unwrap();
     it.commit().unwrap();
+}
+
+/// All entries that a transaction sees.
+fn all(it: &mut Transaction<'_>) -> Vec<(Value, Value)> {
+    it.scan::<[u8], _>(..).collect::<Result<_, _>>().unwrap()
 }
 
 #[test]
@@ -57,6 +63,45 @@ fn a_hot_key_has_a_version_for_each_snapshot_in_use_and_the_newest() {
         }
         drop(readers);
         assert!(collects(&store, || alive(&values) <= 1));
+        assert!(leaves_no_garbage(&store), "{:?}", store.stats());
+    }
+}
+
+/// Sessions come and go, the values are of many sizes, and all threads write all keys.
+#[test]
+fn what_threads_write_over_is_freed_but_for_what_long_readers_see() {
+    const KEYS: usize = 20;
+    const WRITERS: usize = 4;
+    let name = |number: usize| [b'k', (number % KEYS) as u8];
+    for store in stores(Default::default) {
+        let values = Mutex::new(Vec::new());
+        let write = |number: usize| {
+            let value: Value = vec![number as u8; 1 + (number * 7_919) % 50_000].into();
+            values.lock().unwrap().push(Arc::downgrade(&value));
+            store.run(Snapshot, |it| it.put_shared(&name(number), value.clone())).unwrap();
+        };
+        (0..KEYS).for_each(write);
+        let mut sessions: Vec<_> = (0..3).map(|_| store.session().unwrap()).collect();
+        let mut readers = Vec::new();
+        for session in &mut sessions {
+            let mut reader = session.begin(Snapshot).unwrap();
+            // A copy, so that this list keeps no value in memory.
+            let seen: Vec<_> = all(&mut reader).into_iter().map(|(_, value)| value.to_vec()).collect();
+            readers.push((reader, seen));
+            thread::scope(|scope| {
+                for writer in 0..WRITERS {
+                    scope.spawn(move || (0..500).for_each(|number| write(number + writer * KEYS / WRITERS)));
+                }
+            });
+            let needed = KEYS * (readers.len() + 1);
+            let alive = || alive(&values.lock().unwrap());
+            assert!(collects(&store, || alive() <= needed), "{} of {needed}", alive());
+        }
+        for (mut reader, seen) in readers {
+            assert!(all(&mut reader).iter().map(|(_, value)| &value[..]).eq(&seen), "all is as it was");
+        }
+        let alive = || alive(&values.lock().unwrap());
+        assert!(collects(&store, || alive() <= KEYS), "{} of {KEYS}", alive());
         assert!(leaves_no_garbage(&store), "{:?}", store.stats());
     }
 }

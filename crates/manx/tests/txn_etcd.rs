@@ -12,12 +12,13 @@ use remote::{
     QUICK, a_large_batch_is_one, all, apply, get, it_goes_on_when_there_is_room, owners_wait_or_fence,
     readers_find_out, silence_ends_it, some,
 };
+use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
-use testing::etcd::{Cluster, Setting};
+use testing::etcd::{Cluster, Setting, Tls};
 use testing::process::is_installed;
-use testing::{eventually, until};
+use testing::{LONG, eventually, make_certificates, until};
 
 /// The address of a store in the cluster.
 fn address(cluster: &Cluster, prefix: &str) -> Address {
@@ -58,7 +59,8 @@ fn a_server_waits_for_the_one_before_or_fences_it() {
 #[test]
 fn a_server_that_waits_knows_all_entries() {
     let Some(mut cluster) = Cluster::start(3) else { return };
-    let first = open(&cluster, "followed", QUICK);
+    // No other server takes it over however slowly this one goes on.
+    let first = open(&cluster, "followed", QUICK.lease_s(600));
     let owner = first.recover().expect("taken over");
     let many: Vec<Change> = (0..3000).map(|number| put(&format!("{number:04}"), "1")).collect();
     apply(&first, owner, 1, &many).expect("applied");
@@ -193,14 +195,57 @@ fn without_room_in_etcd_reads_go_on_and_writes_do_when_there_is_room() {
 #[test]
 fn what_is_no_store_is_told() {
     let Some(cluster) = Cluster::start(1) else { return };
-    let error = |text: &str| {
-        let quick = QUICK.patience(Duration::from_secs(1));
-        etcd::open(&text.parse().expect("an address"), quick).expect_err("refused").to_string()
+    let error = |text: &str, patience: Duration| {
+        let opened = etcd::open(&text.parse().expect("an address"), QUICK.patience(patience));
+        opened.expect_err("refused").to_string()
     };
-    let none = error("etcd://127.0.0.1:1/x");
+    let none = error("etcd://127.0.0.1:1/x", Duration::from_secs(1));
     assert!(none.contains("127.0.0.1:1: ") && none.contains("refused"), "{none}");
-    let user = error(&format!("etcd://me:secret@{}/x", cluster.endpoints()[0]));
+    let user = error(&format!("etcd://me:secret@{}/x", cluster.endpoints()[0]), LONG);
     assert!(user.contains("authentication is not enabled") && !user.contains("secret"), "{user}");
     let it = open(&cluster, "a", QUICK);
     assert!(it.append(Batch::default()).expect_err("refused").to_string().contains("recover"));
+}
+
+#[test]
+fn members_are_reached_by_tls_and_as_a_user() {
+    if !is_installed("etcdctl", "version") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    if !make_certificates(folder.path()) {
+        return;
+    }
+    let Some(cluster) =
+        Cluster::start_with(1, Setting { tls: Some(Tls::of(folder.path())), ..Setting::default() })
+    else {
+        return;
+    };
+    cluster.demand_user(Some(folder.path()), "app", "open sesame", "shop//");
+    let read = |name: &str| fs::read(folder.path().join(name)).expect("a certificate");
+    let place = |prefix: &str| -> Address {
+        let text = format!("etcds://app@{}/{prefix}", cluster.endpoints()[0]);
+        text.parse::<Address>().expect("an address").with_identity(read("client.pem"), read("client.key"))
+    };
+    let known = place("shop").with_ca(read("ca.pem"));
+    let it = etcd::open(&known.clone().with_password("open sesame"), QUICK).expect("opened");
+    let owner = it.recover().expect("taken over");
+    apply(&it, owner, 1, &[put("tea", "1")]).expect("applied");
+    assert_eq!(get(&it, "tea"), some("1"));
+
+    let refused = |address: &Address, patience: Duration| {
+        let opened = etcd::open(address, QUICK.patience(patience)).and_then(|it| it.recover());
+        opened.expect_err("refused").to_string()
+    };
+    let wrong = refused(&known.with_password("abracadabra"), LONG);
+    assert!(wrong.contains("invalid user ID or password") && !wrong.contains("abracadabra"), "{wrong}");
+    let elsewhere = refused(&place("other").with_ca(read("ca.pem")).with_password("open sesame"), LONG);
+    assert!(elsewhere.contains("permission denied"), "{elsewhere}");
+    // Another member may have another certificate, so it goes on for as long as it may.
+    let stranger = place("shop").with_ca(read("client.pem")).with_password("open sesame");
+    let mut patience = Duration::from_millis(500);
+    until("the certificate is refused", || {
+        patience *= 2;
+        refused(&stranger, patience).contains("certificate")
+    });
 }

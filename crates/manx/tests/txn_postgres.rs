@@ -14,11 +14,12 @@ use remote::{
     readers_find_out, silence_ends_it, some,
 };
 use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 use testing::postgres::{Access, Postgres};
-use testing::{Direction, Proxy, Stop, can_mount, until};
+use testing::{Direction, Proxy, Stop, can_mount, make_certificates, until};
 
 /// For a server that is started again meanwhile.
 const PATIENT: RemoteOptions = QUICK.patience(testing::LONG);
@@ -320,8 +321,10 @@ fn what_is_no_store_is_told() {
         return;
     };
     let hasty = QUICK.patience(Duration::from_millis(500));
-    let error = |address: &Address| postgres::open(address, hasty).expect_err("refused").to_string();
-    let none = error(&address("postgres://me@127.0.0.1:1/x"));
+    let none = postgres::open(&address("postgres://me@127.0.0.1:1/x"), hasty);
+    let none = none.expect_err("nobody is there").to_string();
+    // A refusal comes at once.
+    let error = |address: &Address| postgres::open(address, PATIENT).expect_err("refused").to_string();
     assert!(none.starts_with("postgres://me@127.0.0.1:1/x: ") && none.contains("refused"), "{none}");
     let known = address(&server.address()).with_password("secret");
     let wrong = error(&known.clone().with_password("guess"));
@@ -346,7 +349,7 @@ fn what_is_no_store_is_told() {
     for (setting, is_fine) in [("off", false), ("on", true)] {
         server.sql(&format!("ALTER SYSTEM SET fsync = {setting}"));
         server.sql("SELECT pg_reload_conf()");
-        until(setting, || match postgres::open(&known, hasty) {
+        until(setting, || match postgres::open(&known, PATIENT) {
             Ok(_) => is_fine,
             Err(error) => error.to_string().contains("fsync is off") && !is_fine,
         });
@@ -355,4 +358,28 @@ fn what_is_no_store_is_told() {
     assert!(error(&known).contains("another version"));
     server.sql("DELETE FROM manx_record");
     assert!(error(&known).contains("its record is gone"));
+}
+
+#[test]
+fn the_server_is_reached_by_tls_and_with_a_password() {
+    let [folder, strangers] = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+    if !make_certificates(folder.path()) || !make_certificates(strangers.path()) {
+        return;
+    }
+    let identity = (folder.path().join("member.pem"), folder.path().join("member.key"));
+    let access = Access { password: Some("open sesame"), identity: Some((&identity.0, &identity.1)) };
+    let Some(server) = Postgres::start_with(access) else { return };
+    let trusting = |authority: &Path| {
+        let ca = fs::read(authority.join("ca.pem")).expect("a certificate");
+        address(&server.address()).with_password("open sesame").with_ca(ca)
+    };
+    let it = postgres::open(&trusting(folder.path()), QUICK).expect("opened");
+    let owner = it.recover().expect("taken over");
+    apply(&it, owner, 1, &[put("tea", "1")]).expect("applied");
+    assert_eq!(get(&it, "tea"), some("1"));
+    let is_secure = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+        WHERE application_name = 'manx'";
+    assert_eq!(server.sql(is_secure), "t");
+    let stranger = postgres::open(&trusting(strangers.path()), PATIENT).expect_err("refused").to_string();
+    assert!(stranger.contains("invalid peer certificate"), "{stranger}");
 }

@@ -477,6 +477,27 @@ fn a_failed_read_of_the_base_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_panic_below_rolls_its_transaction_back_and_holds_up_no_other() {
+    let store = Store::open(Options::default(), Box::new(Map::default())).unwrap();
+    for round in 0..20_u8 {
+        thread::scope(|scope| {
+            let fatal = scope.spawn(|| {
+                store.run(Serializable, |it| {
+                    it.put(b"key", b"lost")?;
+                    it.get(b"panic")
+                })
+            });
+            fatal.join().expect_err("the component panics");
+        });
+        // Neither the key nor its range is held any more.
+        store.run(Serializable, |it| it.put(b"key", &[round])).unwrap();
+        let seen = store.run(Serializable, |it| it.get(b"key")).unwrap();
+        assert_eq!(seen.as_deref(), Some(&[round][..]));
+    }
+    assert!(leaves_no_garbage(&store), "{:?}", store.stats());
+}
+
+#[test]
 fn values_that_a_transaction_overwrites_are_freed_before_it_ends() {
     let store = Store::in_memory(Options::default());
     let mut session = store.session().unwrap();

@@ -36,7 +36,7 @@ const KINDS: [(&str, &[&str]); 20] = [
     ("bench/*/tests", &["rs", "md", "toml", "trycmd", "txt"]),
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
-    ("crates/*/examples", &["rs", "c", "cpp", "go", "mod", "sum"]),
+    ("crates/*/examples", &["rs", "c", "cpp"]),
     ("bench/engines", &["c", "cpp", "go", "h", "md"]),
     ("bench/workload/victims", &["c", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),

@@ -13,8 +13,6 @@ pub(crate) const LEASE_KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 /// The same.
 pub(crate) const WATCH: &str = "/etcdserverpb.Watch/Watch";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
-pub(crate) const LOCK: &str = "/v3lockpb.Lock/Lock";
-pub(crate) const UNLOCK: &str = "/v3lockpb.Lock/Unlock";
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ResponseHeader {
@@ -267,27 +265,6 @@ pub(crate) struct AuthenticateRequest {
 pub(crate) struct AuthenticateResponse {
     #[prost(string, tag = "2")]
     pub(crate) token: String,
-}
-
-/// A name to lock, until it is unlocked or the lease ends.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct LockRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(crate) name: Vec<u8>,
-    #[prost(int64, tag = "2")]
-    pub(crate) lease: i64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct LockResponse {
-    #[prost(bytes = "vec", tag = "2")]
-    pub(crate) key: Vec<u8>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct UnlockRequest {
-    #[prost(bytes = "vec", tag = "1")]
-    pub(crate) key: Vec<u8>,
 }
 
 /// The end of the range of all keys with this prefix.

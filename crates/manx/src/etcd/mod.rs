@@ -5,7 +5,7 @@
 //! | `address.rs` | which members there are, how they are reached, and the prefix of the keys |
 //! | `client.rs` | calls, which are repeated at another member until an answer comes |
 //! | `messages.rs` | the messages of its protocol |
-//! | `plain.rs` | transactions and locks as they are, for comparison |
+//! | `plain.rs` | single calls, for tests |
 //!
 //! The messages are written by hand: there are few, and crates that generate them from etcd's own
 //! files need a compiler (`protoc`) wherever the project is built.
@@ -20,6 +20,6 @@ mod plain;
 
 pub use crate::address_error::AddressError;
 pub use address::Address;
-// For the examples `etcd_commits` and `range_cluster`, and for tests.
+// For tests.
 #[doc(hidden)]
 pub use plain::Plain;

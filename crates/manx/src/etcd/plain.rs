@@ -1,11 +1,8 @@
-//! Transactions and locks of etcd as they are: what a store and a range lock are compared with.
+//! Single calls of etcd, by which tests do what another client may do.
 
 use super::address::Address;
 use super::client::{Client, SILENCE};
-use super::messages::{
-    LEASE_GRANT, LEASE_REVOKE, LOCK, LeaseGrantRequest, LeaseRequest, LeaseResponse, LockRequest,
-    LockResponse, Nothing, Op, TXN, TxnRequest, TxnResponse, UNLOCK, UnlockRequest,
-};
+use super::messages::{LEASE_REVOKE, LeaseRequest, Nothing, Op, TXN, TxnRequest, TxnResponse};
 use prost::Message;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,38 +28,12 @@ impl Plain {
         self.call::<_, TxnResponse>(TXN, &request).await.map(drop)
     }
 
-    /// Makes a lease.
-    ///
-    /// # Errors
-    /// What etcd says.
-    pub async fn grant(&self, ttl_s: i64) -> Result<i64, String> {
-        let request = LeaseGrantRequest { ttl_s, id: 0 };
-        self.call(LEASE_GRANT, &request).await.map(|lease: LeaseResponse| lease.id)
-    }
-
     /// Ends a lease.
     ///
     /// # Errors
     /// What etcd says.
     pub async fn revoke(&self, lease: i64) -> Result<(), String> {
         self.call::<_, Nothing>(LEASE_REVOKE, &LeaseRequest { id: lease }).await.map(drop)
-    }
-
-    /// Takes etcd's lock of this name. Returns the key that [`Plain::unlock`] takes.
-    ///
-    /// # Errors
-    /// What etcd says.
-    pub async fn lock(&self, name: &[u8], lease: i64) -> Result<Vec<u8>, String> {
-        let request = LockRequest { name: name.to_vec(), lease };
-        self.call(LOCK, &request).await.map(|locked: LockResponse| locked.key)
-    }
-
-    /// Gives a lock back.
-    ///
-    /// # Errors
-    /// What etcd says.
-    pub async fn unlock(&self, key: Vec<u8>) -> Result<(), String> {
-        self.call::<_, Nothing>(UNLOCK, &UnlockRequest { key }).await.map(drop)
     }
 
     async fn call<Q, R>(&self, path: &'static str, request: &Q) -> Result<R, String>

@@ -38,9 +38,16 @@ pub(super) fn before<'r, K: Key, const SHARDS: usize, const SLOTS: usize>(
 ) -> impl Iterator<Item = &'r Node<K>> + use<'r, K, SHARDS, SLOTS> {
     let waiters = list.nodes();
     let holds = request.holder.is_known() || !request.own.is_empty();
+    // Each way to the asker ends with a waiter for what the asker holds. Without such a waiter none
+    // is stuck, and the walks, whose cost grows with the square of the crowd, are left out.
+    let mut is_wanted = None;
     waiters.clone().take_while(move |node| !ptr::eq(*node, until)).filter(move |node| {
+        let mut any_stuck = || {
+            let wants_its = |waiter: &Node<K>| table.waits_for(&waiter.request(), &request);
+            *is_wanted.get_or_insert_with(|| holds && waiters.clone().any(wants_its))
+        };
         node.request().conflicts_with(&request)
-            && !(holds && Walk::new(table, waiters.clone(), Some(&request)).reaches_goal(node))
+            && !(any_stuck() && Walk::new(table, waiters.clone(), Some(&request)).reaches_goal(node))
     })
 }
 

@@ -4,7 +4,7 @@ use manx::txn::{Batch, Bounds, Change, Data, DataError, Entry, Outcome, Recovere
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-/// In memory. A batch with a key `poison` fails.
+/// In memory. A batch with a key `poison` fails, and a read of the key `panic` panics.
 #[derive(Default, Clone)]
 pub struct Map(pub Arc<Mutex<BTreeMap<Value, Value>>>, Arc<Mutex<Known>>);
 
@@ -33,6 +33,7 @@ impl Data for Map {
     }
 
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Value>>, DataError> {
+        assert!(keys.iter().all(|key| *key != b"panic"), "this key is read");
         let map = self.0.lock().unwrap();
         Ok(keys.iter().map(|key| map.get(*key).cloned()).collect())
     }

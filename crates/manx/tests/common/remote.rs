@@ -102,9 +102,12 @@ pub fn owners_wait_or_fence(open: impl Fn(RemoteOptions) -> Remote, name: &'stat
     eventually("it is fenced", || second.get(b"a").err().filter(|error| error.outcome() == Outcome::Fenced));
 }
 
-/// A transaction that only reads finds out that another server has taken the store.
+/// A transaction that only reads finds out that another server has taken the store, and the program
+/// is told.
 pub fn readers_find_out(open: impl Fn(RemoteOptions) -> Remote) {
-    let store = Store::open(Options::new(), Box::new(open(QUICK))).expect("opened");
+    static LOST: Mutex<Vec<DataError>> = Mutex::new(Vec::new());
+    let told = QUICK.when_lost(|error| LOST.lock().expect("no panic").push(error.clone()));
+    let store = Store::open(Options::new(), Box::new(open(told))).expect("opened");
     store.run(Isolation::Snapshot, |it| it.put(b"a", b"1")).expect("committed");
     // An old snapshot keeps the versions of `a` in memory: no read of it asks the component.
     let mut old = store.session().expect("a session");
@@ -116,12 +119,17 @@ pub fn readers_find_out(open: impl Fn(RemoteOptions) -> Remote) {
     apply(&next, owner, owner.last_id + 1, &[put("a", "3")]).expect("applied");
     eventually("it is told", || store.run(Isolation::Snapshot, |it| it.get(b"a")).err());
     old.commit().expect_err("lost");
+    until("the program is told", || !LOST.lock().expect("no panic").is_empty());
+    let lost = LOST.lock().expect("no panic");
+    assert!(matches!(&lost[..], [why] if why.to_string().contains("taken it over")), "{lost:?}");
 }
 
-/// After a commit without an answer nothing is changed any more. The other side does not answer
-/// between `stop` and `go_on`.
+/// After a commit without an answer nothing is changed any more, and the program is told. The other
+/// side does not answer between `stop` and `go_on`.
 pub fn silence_ends_it(open: impl Fn(RemoteOptions) -> Remote, stop: impl FnOnce(), go_on: impl FnOnce()) {
-    let it = open(QUICK.patience(Duration::from_secs(2)));
+    static IS_LOST: AtomicBool = AtomicBool::new(false);
+    let told = QUICK.when_lost(|_| IS_LOST.store(true, Ordering::SeqCst));
+    let it = open(told.patience(Duration::from_secs(2)));
     let owner = it.recover().expect("taken over");
     apply(&it, owner, 1, &[put("a", "1")]).expect("applied");
     stop();
@@ -130,6 +138,7 @@ pub fn silence_ends_it(open: impl Fn(RemoteOptions) -> Remote, stop: impl FnOnce
     let error = it.apply(batch).expect_err("no answer");
     assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
     assert!(error.to_string().contains("start again"), "{error}");
+    until("the program is told", || IS_LOST.load(Ordering::SeqCst));
     assert_eq!(it.append(batch).expect_err("still unknown").outcome(), Outcome::Unknown);
     assert_eq!(apply(&it, owner, 3, &[put("b", "1")]).expect_err("broken").outcome(), Outcome::NotApplied);
     get(&it, "a").expect_err("it may not be there");
