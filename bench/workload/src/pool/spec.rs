@@ -197,30 +197,6 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_survives_json() {
-        let load = Load {
-            rate_per_s: 1200.0,
-            poisson: true,
-            phase: 0.25,
-            pause: Some(Duration::from_millis(500)),
-            time: Duration::from_secs(5),
-            drain: Duration::ZERO,
-        };
-        let process = Process {
-            kind: Kind::Go,
-            shape: Shape::default(),
-            lock: Lock::ParkingLot,
-            task: Task::Serve(load),
-            groups: vec!["/a/b".into()],
-            program: vec!["x".into()],
-            environment: [("GOMAXPROCS".to_owned(), "1".to_owned())].into(),
-        };
-        let crowd = Crowd { processes: vec![process], sessions: true };
-        let text = serde_json::to_string(&crowd).unwrap();
-        assert_eq!(serde_json::from_str::<Crowd>(&text).unwrap(), crowd);
-    }
-
-    #[test]
     fn every_kind_is_listed_where_it_is_declared_under_a_name_of_its_own() {
         for (at, kind) in Kind::ALL.iter().enumerate() {
             assert_eq!(*kind as usize, at);
