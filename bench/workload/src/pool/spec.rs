@@ -160,10 +160,11 @@ contention::named! {
     pub enum Kind {
         /// A thread for each CPU at one channel, whatever else runs there.
         Ignorant = "ignorant",
-        /// The same with the CPUs divided by the number of processes: the choice of a user that knew
-        /// that number.
+        /// The same with the CPUs divided by the number of processes: the choice of a user that
+        /// knew that number.
         Optimal = "optimal",
-        /// The paper's friendlypool: this process' part of the CPU time of all, looked at each tick.
+        /// The paper's friendlypool: this process' part of the CPU time of all, looked at each
+        /// tick.
         FriendlyPool = "friendlypool",
         /// Manx's, as it comes.
         Manx = "manx",
