@@ -1,7 +1,7 @@
 //! Locks side by side: the competitors, what a run does, and how runs are interleaved.
 //!
 //! Each run is a process of its own, so that no lock meets what another one left behind. It prints
-//! one line of JSON, an [`outcome::Outcome`]. The parent runs every competitor once in a round, in
+//! one line of JSON, an [`round::Outcome`]. The parent runs every competitor once in a round, in
 //! turn, then begins the next round.
 
 pub mod command;

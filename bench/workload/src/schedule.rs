@@ -8,10 +8,10 @@
 //! one, of the distributions as multiples of their medians, with the ratio of the medians beside
 //! it: how the shapes differ, and how far one is shifted.
 //!
-//! Where the kernel's tracer can be used (`tracer.rs`), each pattern is run once more under it: how
-//! long the kernel says that threads wait for a CPU, and what the simulated timeline says. The
-//! tracer costs time itself: how much is seen by comparing the threads' own times with those of the
-//! run without it.
+//! Where the kernel's tracer can be used, each pattern is run once more under it: how long the
+//! kernel says that threads wait for a CPU, and what the simulated timeline says. The tracer costs
+//! time itself: how much is seen by comparing the threads' own times with those of the run without
+//! it.
 
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};

@@ -1,8 +1,8 @@
 //! `manx top`: a live view of how the processes of a host wait.
 //!
 //! What is read is in [`crate::processes`]. `state` is what the screen shows, `view` draws it,
-//! `keys` says what keys do, `screen` takes the terminal and gives it back. Where there is no
-//! terminal, `plain` writes the same as tables or as JSON.
+//! `input` reads keys and says what they do, `screen` takes the terminal and gives it back. Where
+//! there is no terminal, the same is written as tables or as JSON.
 
 mod columns;
 mod input;

@@ -9,9 +9,9 @@
 //! YIELD is what PAUSE is on x86-64; because it does nothing on most cores, ISB has taken its place
 //! in many programs. Any four bytes can be replaced by a [`branch`] in one store.
 
+use crate::instruction::{Effect, Flow, Instruction, Place, Registers};
 use alloc::vec;
 use alloc::vec::Vec;
-use crate::instruction::{Effect, Flow, Instruction, Place, Registers};
 
 /// `yield`.
 pub const YIELD: u32 = 0xd503_203f;

@@ -23,14 +23,14 @@
 //! queue lock's node on the waiter's stack). What the loop does write is a variable: its value is
 //! followed to the writes. An atomic read-modify-write always counts as memory.
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::vec::Vec;
-use core::cell::OnceCell;
 use crate::frame;
 use crate::graph::Edge;
 use crate::instruction::{Effect, Flow, Place, Registers};
 use crate::machine::Machine;
 use crate::rounds::Rounds;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 /// What a value is kept in.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -21,10 +21,6 @@
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait
 //! passes it in every round, and that is all that is known.
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
-use core::ops::Range;
-use crate::{each_round, exits, poll, short};
 use crate::blocking::{self, Blocks};
 use crate::counter::Counter;
 use crate::dead::Dead;
@@ -41,6 +37,10 @@ use crate::route::{self, Route};
 use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX, Seed};
 use crate::unwind::Unwind;
 use crate::verdict::{Finding, Kind, Loop, Reason};
+use crate::{each_round, exits, poll, short};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// The largest function that holds a PAUSE without a loop and is a hint itself.
 const HINT_BYTES_MAX: u64 = 512;

@@ -8,8 +8,6 @@
 //!
 //! 1. Every part was decoded from its start without a flaw, and parts do not overlap.
 
-use alloc::vec::Vec;
-use core::ops::Range;
 use crate::dominators::Dominators;
 use crate::graph::Graph;
 use crate::image::{Image, Text};
@@ -17,6 +15,8 @@ use crate::instruction::{Flow, Instruction};
 use crate::machine::Machine;
 use crate::unwind::Unwind;
 use crate::verdict::Reason;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// All parts of a function together.
 const BYTES_MAX: u64 = 1 << 20;

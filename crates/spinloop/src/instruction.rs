@@ -1,8 +1,8 @@
 //! The place and the control flow of an instruction of either machine.
 
+use crate::image::Image;
 use alloc::vec::Vec;
 use core::ops::{BitAnd, BitOr, BitOrAssign, Not};
-use crate::image::Image;
 
 /// Where execution goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,14 +16,14 @@
 //!    jump table refers to ([`Dead::is_referenced`]).
 //! 2. The replaced instructions belong to the loop, and their copy is complete.
 
-use alloc::vec::Vec;
-use core::ops::Range;
 use crate::dead::Dead;
 use crate::function::{Function, Source, overlap};
 use crate::graph::index_of;
 use crate::instruction::{Flow, Instruction};
 use crate::route::{self, Route};
 use crate::verdict::Loop;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 /// A `jmp rel32`.
 const NEAR_BYTES: u64 = 5;

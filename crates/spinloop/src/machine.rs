@@ -1,8 +1,8 @@
 //! Which processor's instructions a module holds, and the decoder of each.
 
-use alloc::vec::Vec;
-use crate::{aarch64, x86};
 use crate::instruction::{Effect, Instruction};
+use crate::{aarch64, x86};
+use alloc::vec::Vec;
 
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,10 @@
 //! result stay the same. It is not certain that the caller waits. A thread that calls often enough,
 //! with nothing to do in between, is assumed to wait. A mistake costs only time.
 
-use core::ffi::CStr;
 use crate::image::Image;
 use crate::instruction::Instruction;
 use crate::route::ENDBR64;
+use core::ffi::CStr;
 
 /// Functions by which threads poll. Each module that exports one has its own.
 pub const POLLING: [&CStr; 1] = [

@@ -9,11 +9,11 @@
 //! 1. Reserved bytes are dead ([`crate::dead`]) and belong to one route only: neither routes nor
 //!    the pieces of one overlap.
 
-use alloc::vec::Vec;
-use core::ops::Range;
 use crate::dead::Dead;
 use crate::function::overlap;
 use crate::x86::decoder;
+use alloc::vec::Vec;
+use core::ops::Range;
 use iced_x86::{Instruction, Mnemonic};
 
 const SHORT_BYTES: u64 = 2;

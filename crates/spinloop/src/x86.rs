@@ -8,9 +8,12 @@
 //!   increments by compare-and-swap would seem to count;
 //! - `xor r, r` and its like read nothing.
 
-use alloc::vec::Vec;
 use crate::instruction::{Effect, Flow, Instruction, Place, Registers};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, RflagsBits};
+use alloc::vec::Vec;
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+    RflagsBits,
+};
 
 /// A decoder for code at `address`.
 pub(crate) fn decoder(bytes: &[u8], address: u64) -> Decoder<'_> {

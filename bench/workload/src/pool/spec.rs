@@ -160,10 +160,11 @@ contention::named! {
     pub enum Kind {
         /// A thread for each CPU at one channel, whatever else runs there.
         Ignorant = "ignorant",
-        /// The same with the CPUs divided by the number of processes: the choice of a user that knew
-        /// that number.
+        /// The same with the CPUs divided by the number of processes: the choice of a user that
+        /// knew that number.
         Optimal = "optimal",
-        /// The paper's friendlypool: this process' part of the CPU time of all, looked at each tick.
+        /// The paper's friendlypool: this process' part of the CPU time of all, looked at each
+        /// tick.
         FriendlyPool = "friendlypool",
         /// Manx's, as it comes.
         Manx = "manx",
@@ -194,30 +195,6 @@ mod tests {
         let sum = Outcome::sum(&[outcome(5), outcome(7)]);
         assert_eq!((sum.value("done"), sum.value("other")), (12.0, 0.0));
         assert_eq!((sum.histograms["total"].count(), sum.histograms["total"].summary().max_ns), (2, 7));
-    }
-
-    #[test]
-    fn a_crowd_survives_json() {
-        let load = Load {
-            rate_per_s: 1200.0,
-            poisson: true,
-            phase: 0.25,
-            pause: Some(Duration::from_millis(500)),
-            time: Duration::from_secs(5),
-            drain: Duration::ZERO,
-        };
-        let process = Process {
-            kind: Kind::Go,
-            shape: Shape::default(),
-            lock: Lock::ParkingLot,
-            task: Task::Serve(load),
-            groups: vec!["/a/b".into()],
-            program: vec!["x".into()],
-            environment: [("GOMAXPROCS".to_owned(), "1".to_owned())].into(),
-        };
-        let crowd = Crowd { processes: vec![process], sessions: true };
-        let text = serde_json::to_string(&crowd).unwrap();
-        assert_eq!(serde_json::from_str::<Crowd>(&text).unwrap(), crowd);
     }
 
     #[test]

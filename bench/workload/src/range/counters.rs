@@ -6,7 +6,7 @@
 //! outside of the kernel. A thread's start and end are in there, too, so two runs are made, of few
 //! and of many operations, and their difference is what counts. Where there are no such counters
 //! (most virtual machines have none), callgrind counts the instructions of one thread, if Valgrind
-//! is there (`callgrind`). What was not counted has no figure.
+//! is there. What was not counted has no figure.
 //!
 //! Callgrind runs the command itself as another process, which does nothing but these operations
 //! ([`arguments`], [`run_child`]).

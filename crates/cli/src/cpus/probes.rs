@@ -6,7 +6,7 @@
 //!
 //! | runtime | how it is asked |
 //! | --- | --- |
-//! | C, C++, Rust, OpenMP | by this command itself: `ask.rs` |
+//! | C, C++, Rust, OpenMP | by this command itself |
 //! | Java | the first lines of its log say how many CPUs are available, which is what `availableProcessors` returns |
 //! | Go | the trace of its scheduler says what `GOMAXPROCS` is, and any Go program writes it: the `go` command itself |
 
