@@ -75,7 +75,7 @@ fn read_options() -> bool {
     SETTINGS.set(&options, clock::ns_to_ticks);
     shortage::set(options.short);
     #[cfg(target_arch = "x86_64")]
-    crate::lock::spin_lock::prepare();
+    crate::spin_lock::prepare();
     slo::set(options.slos);
     if options.lock == Lock::Asl || options.dilation > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.

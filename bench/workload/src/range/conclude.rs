@@ -1,8 +1,9 @@
 //! What the runs mean: a table for each case, notes, and the targets.
 
 use super::case::{BLOB, COUNTERS, FILE, MEMORY, MEMORY_LASTING, WIDTHS};
+use super::cell::is_cell;
 use super::competitor::REFERENCE;
-use super::grid::{self, is_cell};
+use super::grid;
 use super::judge;
 use crate::verdict;
 use report::cell::size;

@@ -26,11 +26,11 @@
 use super::code_space::CodeSpace;
 use super::plan::{self, Plan, Verdict};
 use super::repair::{Job, Repair, Repairer};
-use super::site::Site;
 use super::text::Text;
 use super::{analysis, cache, module_file, perf_map};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
+use crate::site::Site;
 use crate::{selection, settings, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
