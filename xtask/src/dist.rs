@@ -30,9 +30,9 @@ use std::process::Command;
 
 use crate::glibc::{is_newer, versions};
 use crate::install::Built;
-use crate::install::put::put;
 use crate::outcome::Result;
 use crate::process::{capture, root};
+use crate::put::put;
 use crate::steps::Verdict;
 use crate::workspace::{LIBRARIES, MANX, Workspace};
 use crate::{build, install, libmanx, man};

@@ -12,8 +12,6 @@
 //! `DESTDIR` goes before the prefix, as packagers expect. A file is written beside its place and
 //! renamed into it, so that a program that has the old library mapped keeps it whole.
 
-pub mod put;
-
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +19,9 @@ use std::process::Command;
 
 use crate::outcome::Result;
 use crate::process::capture;
+use crate::put::put;
 use crate::workspace::{BENCH, COMMANDS, LIBRARIES, Workspace};
 use crate::{build, libmanx, man};
-use put::put;
 
 /// Builds and installs below `prefix`, and below `DESTDIR` if that is set; `manx-bench` only if
 /// `bench` says so.

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::install::put::put;
 use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
+use crate::put::put;
 use crate::workspace::{Workspace, root};
 
 /// The shared library's name: it changes when programs that were linked before would break.

@@ -20,6 +20,7 @@ mod libmanx;
 mod man;
 mod outcome;
 mod process;
+mod put;
 mod setup;
 mod soak;
 mod steps;

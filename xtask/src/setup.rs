@@ -1,8 +1,10 @@
 //! `cargo xtask setup`: the Debian packages that tests and engines need, and nothing else.
 //!
 //! The command and the library themselves need cargo and a C compiler for linking, no package. What
-//! is looked for is the thing itself (a program in PATH, a header), so that a machine of another
-//! kind, where somebody installed it by hand, needs nothing; only the remedy speaks of Debian.
+//! is looked for is the thing itself (a program in PATH, a header, a library), so that a machine of
+//! another kind, where somebody installed it by hand, needs nothing; only the remedy speaks of
+//! Debian. Where several packages can stand behind one name (`mpirun`, `libopenblas.so`), the one
+//! that is needed is looked for and used by a name of its own, whichever the system prefers.
 //! Without the rights to install, the list of what is missing is printed, and the steps that need
 //! it say that they are left out.
 
@@ -22,7 +24,7 @@ use crate::process::{capture, run as run_command};
 
 /// Something that tests, engines or the demo use.
 struct Need {
-    /// The program or the header that shows that it is there.
+    /// The program, header or library that shows that it is there.
     sign: Sign,
     /// The Debian package that has it.
     package: &'static str,
@@ -35,6 +37,9 @@ struct Need {
 enum Sign {
     Program(&'static str),
     Header(&'static str),
+    Library(&'static str),
+    /// A program of Open MPI
+    OpenMpi(&'static str),
 }
 
 const fn program(name: &'static str, package: &'static str, purpose: &'static str) -> Need {
@@ -69,8 +74,8 @@ const NEEDS: &[Need] = &[
     header("rocksdb/c.h", "librocksdb-dev"),
     program("g++", "g++", "builds C++ programs that must run unchanged, and a competitor"),
     Need {
-        sign: Sign::Header("x86_64-linux-gnu/cblas.h"),
-        package: "libopenblas-dev",
+        sign: Sign::Library("libopenblas.so"),
+        package: "libopenblas-pthread-dev",
         purpose: "a library whose threads wait busily",
         demo: false,
     },
@@ -236,6 +241,9 @@ impl Drop for NoServices {
     }
 }
 
+/// Where Debian has the OpenBLAS whose threads wait busily.
+const OPENBLAS: &str = "/usr/lib/x86_64-linux-gnu/openblas-pthread";
+
 impl Sign {
     fn is_there(&self) -> bool {
         match self {
@@ -244,6 +252,12 @@ impl Sign {
                 let folders = ["/usr/include", "/usr/local/include", "/usr/include/x86_64-linux-gnu"].iter();
                 folders.map(Path::new).any(|folder| folder.join(name).is_file())
             }
+            Sign::Library(name) => {
+                // Not the folder in which Debian's `libopenblas.so` is any of three libraries.
+                let folders = [OPENBLAS, "/usr/local/lib", "/usr/lib64", "/usr/lib"].iter();
+                folders.map(Path::new).any(|folder| folder.join(name).is_file())
+            }
+            Sign::OpenMpi(name) => open_mpi(name).is_ok(),
         }
     }
 }
@@ -257,6 +271,24 @@ pub fn find(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).chain(servers).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
+/// The program of Open MPI of this name, `mpirun` or `mpicc`, also where the system prefers another
+/// MPI.
+///
+/// # Errors
+/// If there is none; the error names the program that is in its place.
+pub fn open_mpi(name: &str) -> Result<PathBuf> {
+    if let Some(own) = find(&format!("{name}.openmpi")) {
+        return Ok(own);
+    }
+    let file = find(name).ok_or_else(|| format!("{name} is not installed"))?;
+    let says =
+        capture(Command::new(&file).arg(if name == "mpicc" { "--showme:version" } else { "--version" }));
+    if says.is_ok_and(|says| says.contains("Open MPI")) {
+        return Ok(file);
+    }
+    Err(format!("{} is not Open MPI's, and there is no {name}.openmpi", file.display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,6 +298,10 @@ mod tests {
         assert!(Sign::Program("sh").is_there());
         assert!(!Sign::Program("no-such-program-of-manx").is_there());
         assert!(!Sign::Header("no-such-header-of-manx.h").is_there());
+        assert!(!Sign::Library("libno-such-library-of-manx.so").is_there());
+        assert!(!Sign::OpenMpi("no-such-program-of-manx").is_there());
+        // It is there, and is not Open MPI's.
+        assert!(open_mpi("sh").unwrap_err().contains("/sh is not Open MPI's"));
     }
 
     #[test]

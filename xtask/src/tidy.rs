@@ -16,6 +16,7 @@ mod links;
 mod manifests;
 mod modules;
 mod places;
+mod public;
 mod safety;
 mod slim;
 mod syscalls;
@@ -60,6 +61,7 @@ pub fn run() -> Result {
     findings.extend(links::check(&tree));
     findings.extend(arrows::check(&tree, &workspace.packages));
     findings.extend(circles::check(&tree));
+    findings.extend(public::check(&tree));
     findings.extend(dependencies::check(&tree)?);
     let (found, left_out) = library::check(&workspace.release(), &tree);
     findings.extend(found);

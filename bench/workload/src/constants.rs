@@ -81,6 +81,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// [`Error::Interrupted`], or a lock that does not exclude.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
+    bench.in_virtual_time();
     let version = |varied: &Varied| {
         varied.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
     };

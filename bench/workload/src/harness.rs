@@ -7,7 +7,8 @@
 //!    over ([`report::resolution`]). A ratio to which the last round added no pair is not waited
 //!    for: one of its versions has failed.
 //! 3. A round is begun only if the budget allows for all of it; the first one is always tried
-//!    unless the budget is spent.
+//!    unless the budget is spent. Runs in virtual time have no budget and no time that is over:
+//!    what is run follows from counts, so that the same seed gives the same result everywhere.
 //! 4. The report has the runs of a round in the order of the variants, whatever was drawn: tables
 //!    are read from it.
 //! 5. What was measured stays in the report, whatever happens later. What programs print,
@@ -25,6 +26,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Rounds whose outputs are kept.
 pub const OUTPUTS: usize = 100;
+
+/// The most rounds of a case in virtual time.
+const VIRTUAL_PAIRS_MAX: usize = 20;
 
 /// Shows how far an experiment is.
 pub trait Progress {
@@ -142,6 +146,16 @@ impl<'a> Bench<'a> {
         self.report.notes.retain(|note| Some(note) != known.as_ref());
         (self.report.seed, self.order) = (Some(seed), Order::new(seed));
         self.note(words(seed));
+    }
+
+    /// Lets the clock decide nothing any more (Invariant 3).
+    pub fn in_virtual_time(&mut self) {
+        self.budget = None;
+        // No time at all means the fewest rounds, whatever the clock says.
+        if !self.resolution.limit.is_zero() {
+            self.resolution.limit = Duration::MAX;
+            self.resolution.pairs_max.get_or_insert(VIRTUAL_PAIRS_MAX);
+        }
     }
 
     /// Something that the reader must know; said once.

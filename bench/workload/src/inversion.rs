@@ -35,7 +35,7 @@ pub const PAIR: &str = "2 threads, no think time";
 /// Second by second.
 pub const TIMELINE: &str = "40 threads, think 300 µs, 4 boosted in the middle third";
 /// The thread counts of figure 4.
-pub const SWEEP: [usize; 4] = [8, 20, 40, 80];
+const SWEEP: [usize; 4] = [8, 20, 40, 80];
 
 /// With its source repaired.
 pub const FIXED: &str = "fixed";

@@ -55,9 +55,10 @@ impl Place {
         self.machine.as_ref()
     }
 
-    /// Says in the report where the runs are made.
+    /// Says in the report where the runs are made. On a simulated machine they are in virtual time.
     pub fn describe(&self, bench: &mut Bench) {
         let Some(machine) = &self.machine else { return };
+        bench.in_virtual_time();
         bench.report.machine = report::Machine {
             processor: format!("{}, simulated", self.name),
             cpus: machine.cpus().len(),

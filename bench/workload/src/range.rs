@@ -14,7 +14,8 @@
 //! | [`request`], `region` | what threads ask for, and the memory in which that lies |
 //! | [`run`], `worker` | a run, here or in a process of its own; what its threads do |
 //! | `disjoint`, `strings`, `overlapping`, `memory` | the parts of the experiment |
-//! | `grid`, `interfaces` | throughput over threads, holds, overlap and access; owners and tasks |
+//! | `grid`, `cell`, `standing` | throughput over threads, holds, overlap and access: its cells, and how locks stand in one |
+//! | `interfaces` | owners and tasks |
 //! | [`blob`], [`mod@file`] | large objects in an area that all share; writes to one file |
 //! | [`counters`] | cycles, instructions and misses, where they are counted |
 //! | [`rocksdb`] | RocksDB's lock manager and its tree of ranges, compiled and loaded at run time |
@@ -23,6 +24,7 @@
 
 pub mod blob;
 mod case;
+mod cell;
 pub mod competitor;
 mod conclude;
 pub mod counters;
@@ -38,6 +40,7 @@ mod region;
 pub mod request;
 pub mod rocksdb;
 pub mod run;
+mod standing;
 mod strings;
 mod variant;
 mod worker;

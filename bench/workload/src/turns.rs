@@ -10,7 +10,6 @@
 //! 4. A missing package leaves out the programs that need it, with a note that names it. A failure
 //!    of Manx, or of a program as it is, is the experiment's failure; one of a rival is not.
 
-use crate::engines::Version;
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use report::{Compared, Report};
@@ -25,12 +24,6 @@ pub(crate) struct Entrant<'a> {
     pub is_plain: bool,
     /// A failure is the experiment's
     pub is_ours: bool,
-}
-
-impl<'a> From<&'a Version> for Entrant<'a> {
-    fn from(version: &'a Version) -> Entrant<'a> {
-        Entrant { name: &version.name, is_plain: version.is_plain(), is_ours: version.is_ours() }
-    }
 }
 
 /// Makes each program ready and lets `compare` measure it. A program that is not installed is noted

@@ -8,7 +8,7 @@ use crate::evidence::Evidence;
 use serde::Serialize;
 
 /// Less than this is no finding.
-pub const SEVERITY_MIN: f64 = 0.1;
+const SEVERITY_MIN: f64 = 0.1;
 /// Less than this part of all that the threads did is none either.
 pub const PART_MIN: f64 = 0.05;
 /// With fewer looks a verdict is doubtful.

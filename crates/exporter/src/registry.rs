@@ -81,7 +81,7 @@ impl Totals {
     }
 
     /// Adds to all counters.
-    pub fn add_all(&mut self, more: &Totals) {
+    fn add_all(&mut self, more: &Totals) {
         self.0.iter_mut().zip(more.0).for_each(|(value, more)| *value = value.saturating_add(more));
     }
 

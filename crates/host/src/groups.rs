@@ -18,7 +18,7 @@ pub const GROUPS_MAX: usize = 500;
 /// How old a budget may be, in seconds.
 pub const BUDGET_S: u64 = 30;
 /// For how long groups without a process are kept, in seconds: processes come and go.
-pub const KEPT_S: u64 = 300;
+const KEPT_S: u64 = 300;
 /// How much longer the pause is than what was before it.
 pub const PAUSE_FACTOR: u64 = 1000;
 

@@ -22,7 +22,7 @@ pub const BUCKETS_PER_DOUBLING: usize = 1 << SCHEMA;
 /// The first bucket ends at 2^-20 s, which is 954 ns.
 pub const FIRST_EXPONENT: i32 = -20;
 /// The last bucket but one ends at 2^6 s.
-pub const LAST_EXPONENT: i32 = 6;
+const LAST_EXPONENT: i32 = 6;
 /// The number of buckets. The last one has no end.
 pub const BUCKETS: usize = (LAST_EXPONENT - FIRST_EXPONENT) as usize * BUCKETS_PER_DOUBLING + 2;
 

@@ -74,7 +74,7 @@ fn read_options() -> bool {
     clock::init();
     shortage::set(options.short);
     #[cfg(target_arch = "x86_64")]
-    crate::lock::spin_lock::prepare();
+    crate::spin_lock::prepare();
     slo::set(options.slo);
     if options.lock == Lock::Asl || options.dilate > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.

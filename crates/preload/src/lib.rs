@@ -17,13 +17,13 @@
 //! | [`entry`] | start, end, fork |
 //! | [`selection`] | which programs, modules and loops are meant at all |
 //! | [`exports`] | the functions of the C library that the program calls through us |
-//! | [`guard`] | finding and repairing busy-wait loops |
-//! | [`lock`] | the program's mutexes, spin locks and condition variables |
+//! | [`guard`], [`site`] | finding and repairing busy-wait loops; what is known of one |
+//! | [`lock`], [`spin_lock`], [`dilate`] | the program's mutexes and condition variables; its spin locks; slowed threads |
 //! | [`yields`], [`yield_history`] | loops of `sched_yield` |
 //! | [`cpus`] | the number of CPUs that is reported to the program |
 //! | [`slo`] | the program's latency targets |
 //! | [`statistics`] | the live file and the report |
-//! | [`elf`] | modules and symbols |
+//! | [`elf`], [`holder`] | modules and symbols; the module that holds an address |
 //! | [`real`] | the C library's functions behind ours |
 //! | [`shortage`] | whether CPUs are short |
 //! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`scratch`], [`stack`], [`compat`] | what the others stand on |
@@ -37,12 +37,16 @@ mod caller;
 pub mod compat;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod cpus;
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
+pub mod dilate;
 pub mod elf;
 #[cfg(not(test))]
 pub mod entry;
 #[cfg(not(test))]
 pub mod exports;
 pub mod guard;
+pub mod holder;
 pub mod latch;
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
@@ -55,7 +59,11 @@ pub mod scratch;
 pub mod selection;
 pub mod settings;
 pub mod shortage;
+pub mod site;
 pub mod slo;
+#[cfg(target_arch = "x86_64")]
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
+pub mod spin_lock;
 pub mod stack;
 pub mod statistics;
 pub mod thread;

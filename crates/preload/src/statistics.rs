@@ -25,8 +25,8 @@
 //!    seen (acquire).
 
 use crate::elf::modules::Module;
-use crate::guard::site::Site;
 use crate::process::{self, Path};
+use crate::site::Site;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::ffi::CStr;

@@ -79,7 +79,7 @@ pub struct Thread {
     pub epochs: manx::slo::Thread,
     /// What the thread did since its last call, if it is dilated: behind all that hot paths use.
     #[cfg(target_arch = "x86_64")]
-    pub past: crate::lock::dilate::DilationState,
+    pub past: crate::dilate::DilationState,
 }
 
 /// The state of a thread while it forks.

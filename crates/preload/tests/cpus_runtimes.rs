@@ -114,7 +114,9 @@ fn find() -> Vec<Runtime> {
         #include <dlfcn.h>
         #include <stdio.h>
         int main(void) {
-            void *library = dlopen("libopenblas.so.0", RTLD_NOW);
+            // Whichever the system prefers: one of the others has no threads.
+            void *library = dlopen("/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0", RTLD_NOW);
+            if (library == NULL) library = dlopen("libopenblas.so.0", RTLD_NOW);
             int (*threads)(void) = library ? (int (*)(void))dlsym(library, "openblas_get_num_threads") : NULL;
             if (threads == NULL) return 77;
             printf("%d\n", threads());

@@ -35,10 +35,10 @@ const NEEDS: &[Need] = &[
     need(Sign::Program("gcc"), "gcc", "compiles the drivers"),
     need(Sign::Program("cmake"), "cmake", "builds ggml"),
     need(Sign::Program("g++"), "g++", "builds ggml"),
-    need(Sign::Program("mpirun"), "openmpi-bin", "the victim openmpi"),
-    need(Sign::Program("mpicc"), "libopenmpi-dev", "the victim openmpi"),
+    need(Sign::OpenMpi("mpirun"), "openmpi-bin", "the victim openmpi"),
+    need(Sign::OpenMpi("mpicc"), "libopenmpi-dev", "the victim openmpi"),
     need(Sign::Program("redis-server"), "redis-server", "the victim redis"),
-    need(Sign::Header("cblas.h"), "libopenblas-pthread-dev", "the victim openblas"),
+    need(Sign::Library("libopenblas.so"), "libopenblas-pthread-dev", "the victim openblas"),
 ];
 
 /// Sets up what can be.

@@ -7,12 +7,12 @@
 //! bench victims` and prints the checksums that it came to.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::outcome::Result;
 use crate::process::capture;
-use crate::setup::find;
+use crate::setup::{find, open_mpi};
 use crate::workspace::root;
 
 /// What every script begins with.
@@ -28,7 +28,7 @@ enum Need {
     Program(&'static str),
     /// A C source of the benchmarks, and the flags to compile it with
     Source(&'static str, &'static [&'static str]),
-    /// The same by Open MPI's compiler
+    /// The same by Open MPI's compiler, for its `mpirun`
     Mpi(&'static str),
     /// The same with ggml
     Ggml(&'static str),
@@ -64,6 +64,15 @@ const fn entry(name: &'static str, needs: &'static [Need], script: &'static str)
     Entry { name, needs, script }
 }
 
+/// Debian's OpenBLAS with threads of its own, also where the system prefers another one; elsewhere,
+/// where there are no such folders, the library of this name.
+const OPENBLAS: &[&str] = &[
+    "-I/usr/include/x86_64-linux-gnu/openblas-pthread",
+    "-L/usr/lib/x86_64-linux-gnu/openblas-pthread",
+    "-Wl,-rpath=/usr/lib/x86_64-linux-gnu/openblas-pthread",
+    "-lopenblas",
+];
+
 const ENTRIES: &[Entry] = &[
     entry("gang", &[Source("gang", &["-fopenmp"])], r#"drive "$BIN/gang" --operations=200 --threads=4"#),
     entry(
@@ -73,16 +82,16 @@ const ENTRIES: &[Entry] = &[
     ),
     entry(
         "openblas",
-        &[Source("product_openblas", &["-lopenblas"])],
+        &[Source("product_openblas", OPENBLAS)],
         r#"drive "$BIN/product_openblas" --operations=1000"#,
     ),
     entry("ggml", &[Ggml("graph_ggml")], r#"drive "$BIN/graph_ggml" --operations=50 --threads=$MANY"#),
     entry(
         "openmpi",
-        &[Program("mpirun"), Mpi("ring_mpi")],
+        &[Mpi("ring_mpi")],
         r#"
         [ "$(id -u)" = 0 ] && root=--allow-run-as-root
-        drive mpirun $root --host localhost:2 -n 2 "$BIN/ring_mpi" --operations=10"#,
+        drive $(command -v mpirun.openmpi || echo mpirun) $root --host localhost:2 -n 2 "$BIN/ring_mpi" --operations=10"#,
     ),
     entry(
         "redis",
@@ -309,8 +318,11 @@ impl Need {
         match *self {
             Program(name) => find(name).map(drop).ok_or_else(|| format!("{name} is not installed")),
             Environment => beside(target.join("victims/env/made").exists(), "there is no Python environment"),
-            Source(name, flags) => compile("cc", name, &mut Command::new("cc"), flags, bin),
-            Mpi(name) => compile("mpicc", name, &mut Command::new("mpicc"), &[], bin),
+            Source(name, flags) => compile(&cc()?, name, flags, bin),
+            Mpi(name) => {
+                open_mpi("mpirun")?;
+                compile(&open_mpi("mpicc")?, name, &[], bin)
+            }
             Ggml(name) => {
                 beside(ggml.join("made").exists(), "ggml is not built")?;
                 let lib = |name: &str| ggml.join("lib").join(name).display().to_string();
@@ -321,26 +333,33 @@ impl Need {
                 let mut flags = vec![include.as_str()];
                 flags.extend(libs.iter().map(String::as_str));
                 flags.push("-lstdc++");
-                compile("cc", name, &mut Command::new("cc"), &flags, bin)
+                compile(&cc()?, name, &flags, bin)
             }
         }
     }
 }
 
-fn compile(compiler: &str, name: &str, command: &mut Command, flags: &[&str], bin: &Path) -> Result {
-    find(compiler).ok_or_else(|| format!("{compiler} is not installed"))?;
+fn cc() -> Result<PathBuf> {
+    find("cc").ok_or_else(|| "cc is not installed".into())
+}
+
+fn compile(compiler: &Path, name: &str, flags: &[&str], bin: &Path) -> Result {
     let folders = ["bench/workload/victims", "bench/engines"].map(|folder| root().join(folder));
     let file = format!("{name}.c");
     let source = folders.iter().map(|folder| folder.join(&file)).find(|source| source.exists());
     let source = source.ok_or_else(|| format!("there is no {file}"))?;
+    let mut command = Command::new(compiler);
     command.args(["-std=gnu11", "-O2", "-pthread"]);
     for folder in &folders {
         command.arg("-I").arg(folder);
     }
     command.arg(source).arg("-o").arg(bin.join(name)).args(flags).args(["-lm", "-ldl"]);
-    let refused =
-        |_| format!("{file} does not compile here with `{}`: is its library installed?", flags.join(" "));
-    capture(command).map(drop).map_err(refused)
+    let refused = |why: String| {
+        let mut lines = why.lines().filter(|line| line.contains("error") || line.contains("cannot find"));
+        let why = lines.next().unwrap_or_default();
+        format!("{file} does not compile here with {} {}: {why}", compiler.display(), flags.join(" "))
+    };
+    capture(&mut command).map(drop).map_err(refused)
 }
 
 #[cfg(test)]

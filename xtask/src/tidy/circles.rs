@@ -1,28 +1,84 @@
-//! No file uses a file that uses it, however long the way round.
+//! No file uses a file that uses it, however long the way round; and no module, with all that lies
+//! below it, uses a module beside it that uses it.
 //!
 //! Files that need each other can only be read together. Then they are one file; or a part of one,
 //! which both need, belongs in a file below both. Which file uses which is read from the paths in
-//! the source (`modules.rs`).
+//! the source (`modules.rs`), and from the `#include` of files in C and C++.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::Finding;
+use super::links::resolve;
 use super::modules::{self, Ties};
 use super::tree::Tree;
 
-/// Finds the circles between files of one package.
+/// Finds the circles between files of one target of cargo, and between files in C and C++.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let roots = tree.files.iter().map(|file| &*file.path).filter(|path| is_root(path));
-    let found = |root| {
+    let mut found = findings(&includes(tree));
+    for root in roots {
         let ties = modules::ties(tree, root);
-        circles(&ties).iter().map(|circle| finding(circle, &ties)).collect::<Vec<_>>()
-    };
-    roots.flat_map(found).collect()
+        let files = findings(&ties);
+        // A circle of files may be one of modules, too.
+        found.extend(if files.is_empty() { findings(&by_module(&ties)) } else { files });
+    }
+    found
 }
 
-/// Whether a package begins with this file.
+/// Which file in C or C++ includes which one.
+fn includes(tree: &Tree) -> Ties {
+    let mut ties = Ties::new();
+    for file in tree.files.iter().filter(|file| ["c", "cpp", "h", "hpp"].contains(&file.extension())) {
+        for (line, text) in file.lines() {
+            let Some(name) = text.trim().strip_prefix("#include \"").and_then(|rest| rest.split('"').next())
+            else {
+                continue;
+            };
+            if let Some(used) = resolve(&file.path, name) {
+                ties.entry((file.path.clone(), used)).or_default().insert((line, name.into()));
+            }
+        }
+    }
+    ties
+}
+
+/// Whether cargo takes this file for the root of a library, a program, a test or an example.
 fn is_root(path: &str) -> bool {
-    ["src/lib.rs", "src/main.rs"].iter().any(|root| path.ends_with(&format!("/{root}")))
+    const KINDS: [&str; 3] = ["benches", "examples", "tests"];
+    let mut parts = path.rsplit('/');
+    match (parts.next(), parts.next()) {
+        (Some("main.rs"), _) | (Some("lib.rs"), Some("src")) => true,
+        (Some(name), Some(folder)) => name.ends_with(".rs") && KINDS.contains(&folder),
+        _ => false,
+    }
+}
+
+fn findings(ties: &Ties) -> Vec<Finding> {
+    circles(ties).iter().map(|circle| finding(circle, ties)).collect()
+}
+
+/// The ties between modules that lie side by side, each with all that lies below it: for each file
+/// that uses another, the first. A module may use what lies below it, and be used by that.
+fn by_module(ties: &Ties) -> Ties {
+    let mut modules = Ties::new();
+    for ((user, used), lines) in ties {
+        let (user_parts, used_parts) = (parts(user), parts(used));
+        let same = user_parts.iter().zip(&used_parts).take_while(|(user, used)| user == used).count();
+        if user_parts.len() > same && used_parts.len() > same {
+            let (line, path) = &lines.first().expect("a tie has a line");
+            let module = |parts: &[&str]| parts[..=same].join("/");
+            let tie = (*line, format!("{path}` of `{user}"));
+            modules.entry((module(&user_parts), module(&used_parts))).or_default().insert(tie);
+        }
+    }
+    modules
+}
+
+/// The folders and the name of a module; those of its folder for a `mod.rs` and a package's root.
+fn parts(file: &str) -> Vec<&str> {
+    let mut parts: Vec<&str> = file.trim_end_matches(".rs").split('/').collect();
+    parts.pop_if(|name| ["lib", "main", "mod"].contains(name));
+    parts
 }
 
 /// The files of each circle.
@@ -60,7 +116,8 @@ fn reach<'a>(uses: &BTreeMap<&'a str, BTreeSet<&'a str>>, file: &'a str) -> BTre
 
 fn finding(circle: &BTreeSet<&str>, ties: &Ties) -> Finding {
     let inside = ties.iter().filter(|((user, used), _)| circle.contains(&**user) && circle.contains(&**used));
-    let mut what = format!("a circle of {} files", circle.len());
+    let are_files = circle.iter().all(|path| path.contains('.'));
+    let mut what = format!("a circle of {} {}", circle.len(), if are_files { "files" } else { "modules" });
     let mut first = None;
     for ((user, used), ties) in inside {
         first.get_or_insert((user, ties.first().map_or(0, |(line, _)| *line)));
@@ -126,6 +183,85 @@ mod tests {
         let found = found(&used);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].contains("a circle of 3 files"), "{found:?}");
+    }
+
+    #[test]
+    fn a_name_of_both_a_module_and_an_item_leads_to_the_item_at_the_end_of_a_path() {
+        let by_facade = found(&[
+            ("lib.rs", "mod collection; mod reply;\n"),
+            ("collection.rs", "mod copy;\npub use copy::copy;\n"),
+            ("collection/copy.rs", "use crate::reply::Reply; pub fn copy() -> Reply { Reply }\n"),
+            ("reply.rs", "use crate::collection; pub struct Reply; fn f() { collection::copy(); }\n"),
+        ]);
+        assert_eq!(by_facade.len(), 1, "{by_facade:?}");
+        assert!(by_facade[0].contains("collection/copy.rs"), "{by_facade:?}");
+        assert!(by_facade[0].contains("in line 1 `collection::copy`"), "{by_facade:?}");
+        let by_use = found(&[
+            ("lib.rs", "mod copy; mod reply; pub use copy::copy;\n"),
+            ("copy.rs", "use crate::reply::Reply; pub fn copy() -> Reply { Reply } pub fn other() {}\n"),
+            ("reply.rs", "use crate::copy; pub struct Reply; fn f() { copy(); copy::other(); }\n"),
+        ]);
+        assert_eq!(by_use.len(), 1, "{by_use:?}");
+        assert!(by_use[0].contains("in line 1 `copy`, 1 `copy::other`, 1 `crate::copy`"), "{by_use:?}");
+        let by_glob = found(&[
+            ("lib.rs", "mod copy; mod reply; pub use copy::copy;\n"),
+            ("copy.rs", "use crate::reply::Reply; pub fn copy() -> Reply { Reply }\n"),
+            ("reply.rs", "use super::*; pub struct Reply; fn f() { copy(); }\n"),
+        ]);
+        assert_eq!(by_glob.len(), 1, "{by_glob:?}");
+    }
+
+    #[test]
+    fn a_module_and_one_beside_it_that_use_files_of_each_other_are_found() {
+        let files = [
+            ("lib.rs", "mod engines; mod turns;\n"),
+            ("engines.rs", "mod version; pub use version::Version; fn f() { crate::turns::take(); }\n"),
+            ("engines/version.rs", "pub struct Version;\n"),
+            ("turns.rs", "use crate::engines::Version; pub fn take() {}\n"),
+        ];
+        let circle = found(&files);
+        assert_eq!(circle.len(), 1, "{circle:?}");
+        assert!(circle[0].starts_with("crates/a/src/engines:1: a circle of 2 modules"), "{circle:?}");
+        assert!(
+            circle[0].contains("in line 1 `crate::engines::Version` of `crates/a/src/turns.rs`"),
+            "{circle:?}"
+        );
+        let mut mended = files;
+        mended[3].1 = "pub fn take() {}\n";
+        assert_eq!(found(&mended), Vec::<String>::new());
+    }
+
+    #[test]
+    fn modules_that_bring_in_all_of_each_other_end_the_search_and_tests_are_searched() {
+        let glob = "use super::*; pub use super::b::*; pub use super::c::*; pub use super::d::*;";
+        let all = |own: &str| format!("{glob} pub fn {own}() {{ unknown(); }}");
+        let file = |name: &str, text: &str| made_up(&format!("crates/a/{name}"), text);
+        let mut files = vec![file("tests/t.rs", "mod b; mod c; mod d; use b::*; use c::*; use d::*;")];
+        files.extend(["b", "c", "d"].map(|name| file(&format!("tests/{name}.rs"), &all(name))));
+        assert_eq!(check(&Tree::of(files)), []);
+        let found = check(&Tree::of(vec![
+            file("tests/t/main.rs", "mod common; const TEXT: u8 = 0; fn f() { common::run(); }"),
+            file("tests/t/common.rs", "use crate::TEXT; pub fn run() {}"),
+        ]));
+        assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    #[test]
+    fn headers_that_include_each_other_are_found() {
+        let header = |name: &str, includes: &str| made_up(&format!("bench/engines/{name}"), includes);
+        let tree = |last: &str| {
+            Tree::of(vec![
+                header("store.c", "#include \"engine.h\"\n"),
+                header("engine.h", "#include <time.h>\n#include \"../engines/ledger.h\"\n"),
+                header("ledger.h", last),
+            ])
+        };
+        let found = check(&tree("// Fine.\n#include \"engine.h\"\n"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        let text = found[0].to_string();
+        assert!(text.contains("a circle of 2 files") && !text.contains("store.c"), "{text}");
+        assert!(text.contains("ledger.h uses bench/engines/engine.h in line 2 `engine.h`"), "{text}");
+        assert_eq!(check(&tree("#include <stdio.h>\n")), []);
     }
 
     #[test]

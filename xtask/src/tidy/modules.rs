@@ -13,9 +13,6 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 use super::tree::Tree;
 
-/// A chain of re-exports longer than this leads nowhere.
-const CHAIN_MAX: usize = 16;
-
 /// The words behind which a name is defined.
 const DEFINES: [&str; 8] = ["const", "enum", "fn", "static", "struct", "trait", "type", "union"];
 
@@ -54,6 +51,17 @@ enum End {
     Module(usize),
     /// Something that this module defines.
     Item(usize),
+}
+
+/// The names that are being looked up, each for the one before it: a name that leads back to itself
+/// leads nowhere.
+type Chain = Vec<(usize, String, Wants)>;
+
+/// What a name is asked for, where it may be the name of both.
+#[derive(Clone, Copy, PartialEq)]
+enum Wants {
+    Module,
+    Item,
 }
 
 struct Package<'a> {
@@ -167,7 +175,9 @@ impl Package<'_> {
         let mut ties = Ties::new();
         for (number, module) in self.modules.iter().enumerate() {
             for (line, path) in &module.paths {
-                let Some(End::Item(end)) = self.resolve(number, path, 0) else { continue };
+                let Some(End::Item(end)) = self.resolve(number, path, Wants::Item, &mut Vec::new()) else {
+                    continue;
+                };
                 let (user, used) = (&module.file, &self.modules[end].file);
                 if user != used {
                     let tie = (*line, path.join("::"));
@@ -178,51 +188,62 @@ impl Package<'_> {
         ties
     }
 
-    /// Where a path leads that is written in this module; none out of the package.
-    fn resolve(&self, module: usize, path: &[String], chain: usize) -> Option<End> {
+    /// Where a path leads that is written in this module; none out of the package. Its last name
+    /// may be both an item and a module, as `copy` behind `pub use copy::copy`: `wants` says which.
+    fn resolve(&self, module: usize, path: &[String], wants: Wants, chain: &mut Chain) -> Option<End> {
         let (first, mut rest) = path.split_first()?;
+        let wants = |behind: &[String]| if behind.is_empty() { wants } else { Wants::Module };
         let mut end = match &**first {
             "crate" => End::Module(0),
             "self" => End::Module(module),
             "super" => End::Module(self.modules[module].parent?),
-            name => self.look_up(module, name, rest.is_empty(), chain)?,
+            name => self.look_up(module, name, wants(rest), chain)?,
         };
         while let (End::Module(at), Some((name, further))) = (&end, rest.split_first()) {
             end = match &**name {
                 "super" => End::Module(self.modules[*at].parent?),
                 // What no `use` or definition shows is made by a macro of that module.
-                name => self.look_up(*at, name, further.is_empty(), chain).unwrap_or(End::Item(*at)),
+                name => self.look_up(*at, name, wants(further), chain).unwrap_or(End::Item(*at)),
             };
             rest = further;
         }
         Some(end)
     }
 
-    /// What a module means by a name; a definition goes before a module if no path follows.
-    fn look_up(&self, module: usize, name: &str, last: bool, chain: usize) -> Option<End> {
-        let here = &self.modules[module];
-        if last && here.items.contains(name) {
-            return Some(End::Item(module));
-        }
-        if let Some(&child) = here.children.get(name) {
-            return Some(End::Module(child));
-        }
-        if here.items.contains(name) {
-            return Some(End::Item(module));
-        }
-        if chain == CHAIN_MAX {
+    /// What a module means by a name: what it defines or brings in by this name, else by `*`.
+    fn look_up(&self, module: usize, name: &str, wants: Wants, chain: &mut Chain) -> Option<End> {
+        let asked = (module, name.to_owned(), wants);
+        if chain.contains(&asked) {
             return None;
         }
-        let named = here.names.iter().filter(|(known, _)| known == name);
-        // A crate may have the name that it is brought in by, as in `use libc;`.
-        let mut found = named.filter(|(_, path)| path.len() > 1 || path[0] != name);
-        if let Some((_, path)) = found.next() {
-            return self.resolve(module, path, chain + 1);
+        chain.push(asked);
+        let end = self.named(module, name, wants, chain).or_else(|| self.by_glob(module, name, wants, chain));
+        chain.pop();
+        end
+    }
+
+    /// What a module defines or brings in by this name: what is wanted, else what there is.
+    fn named(&self, module: usize, name: &str, wants: Wants, chain: &mut Chain) -> Option<End> {
+        let here = &self.modules[module];
+        let item = here.items.contains(name).then_some(End::Item(module));
+        let child = here.children.get(name).map(|&child| End::Module(child));
+        let brought = here.names.iter().filter(|(known, _)| known == name);
+        let brought = brought.filter_map(|(_, path)| self.resolve(module, path, wants, chain));
+        let mut other = None;
+        for end in item.into_iter().chain(child).chain(brought) {
+            if matches!(end, End::Item(_)) == (wants == Wants::Item) {
+                return Some(end);
+            }
+            other.get_or_insert(end);
         }
-        let globs = here.names.iter().filter(|(known, _)| known == "*");
-        globs.into_iter().find_map(|(_, path)| match self.resolve(module, path, chain + 1)? {
-            End::Module(from) if from != module => self.look_up(from, name, last, chain + 1),
-            _ => None,
+        other
+    }
+
+    fn by_glob(&self, module: usize, name: &str, wants: Wants, chain: &mut Chain) -> Option<End> {
+        let globs = self.modules[module].names.iter().filter(|(known, _)| known == "*");
+        globs.into_iter().find_map(|(_, path)| match self.resolve(module, path, Wants::Module, chain)? {
+            End::Module(from) => self.look_up(from, name, wants, chain),
+            End::Item(_) => None,
         })
     }
 }

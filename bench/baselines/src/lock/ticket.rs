@@ -42,27 +42,7 @@ impl Ticket {
     platform::const_fn! {
         /// A free lock.
         pub const fn new() -> Self {
-            Ticket::beginning_with(0)
-        }
-    }
-
-    platform::const_fn! {
-        /// A free lock whose first number is this one, to try how numbers wrap around.
-        ///
-        /// ```
-        /// use baselines::lock::Ticket;
-        /// use manx::lock::RawLock;
-        ///
-        /// let lock = Ticket::beginning_with(u32::MAX);
-        /// for _ in 0..3 {
-        ///     lock.lock();
-        ///     // SAFETY: held by this thread.
-        ///     unsafe { lock.unlock(()) };
-        /// }
-        /// assert!(!lock.is_locked());
-        /// ```
-        pub const fn beginning_with(number: u32) -> Self {
-            Ticket { next: AtomicU32::new(number), called: AtomicU32::new(number) }
+            Ticket { next: AtomicU32::new(0), called: AtomicU32::new(0) }
         }
     }
 
@@ -112,5 +92,21 @@ unsafe impl RawLock for Ticket {
 unsafe impl Fifo for Ticket {
     fn last_in_line(&self) -> usize {
         self.next.load(Ordering::Relaxed) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap_around() {
+        let lock = Ticket { next: AtomicU32::new(u32::MAX), called: AtomicU32::new(u32::MAX) };
+        for _ in 0..3 {
+            lock.lock();
+            // SAFETY: held by this thread.
+            unsafe { lock.unlock(()) };
+        }
+        assert!(!lock.is_locked());
     }
 }

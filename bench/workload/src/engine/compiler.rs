@@ -65,11 +65,6 @@ impl Compiler {
         Compiler { command: command.into(), cpp: "c++".into(), cache: cache.into() }
     }
 
-    /// Another compiler for C++.
-    pub fn with_cpp(self, command: impl Into<OsString>) -> Compiler {
-        Compiler { cpp: command.into(), ..self }
-    }
-
     /// Another compiler for C.
     pub fn with_c(self, command: impl Into<OsString>) -> Compiler {
         Compiler { command: command.into(), ..self }
@@ -270,7 +265,7 @@ mod tests {
     #[test]
     fn a_missing_compiler_for_cpp_says_so_too() {
         let folder = tempfile::tempdir().unwrap();
-        let compiler = Compiler::new("cc", folder.path()).with_cpp("/no/such/c++");
+        let compiler = Compiler { cpp: "/no/such/c++".into(), ..Compiler::new("cc", folder.path()) };
         let error = compiler.library("rocksdb_ranges", &[]).unwrap_err();
         assert!(matches!(error, Error::Missing { .. }));
         let text = error.to_string();

@@ -3,6 +3,7 @@
 
 use crate::engine::{AS_IS, GUARDED, Start};
 use crate::error::{Error, reason};
+use crate::turns::Entrant;
 use std::path::{Path, PathBuf};
 
 /// One way to start a program.
@@ -86,6 +87,12 @@ impl Version {
     /// True for the program as it is: if that fails, there is nothing to compare with.
     pub fn is_plain(&self) -> bool {
         self.how == How::AsIs
+    }
+}
+
+impl<'a> From<&'a Version> for Entrant<'a> {
+    fn from(version: &'a Version) -> Entrant<'a> {
+        Entrant { name: &version.name, is_plain: version.is_plain(), is_ours: version.is_ours() }
     }
 }
 

@@ -78,7 +78,7 @@ impl Load {
     ///
     /// Each process has its own phase, and with it its own random numbers, the same in each run.
     /// Neighbours have different phases, so that their jobs do not come at the same moments.
-    pub fn due_times_ns(&self) -> Vec<u64> {
+    fn due_times_ns(&self) -> Vec<u64> {
         let gap_ns = 1e9 / self.rate_per_s;
         let mut random = fastrand::Rng::with_seed((self.phase * 1e9) as u64);
         // Exponentially distributed, with mean 1. `f64()` is below 1: the logarithm is never of 0.

@@ -130,7 +130,7 @@ pub fn chart(profile: &Profile, conclusion: &Conclusion) -> Chart {
 
 /// How far the percentile may be above a target that counts as kept: the accuracy that the feedback
 /// promises.
-pub const TOLERANCE: f64 = 1.05;
+const TOLERANCE: f64 = 1.05;
 /// From this much of FIFO's throughput on, a target is worth its latency.
 pub const GAIN: f64 = 1.05;
 /// Without a knee, this share of the best throughput is nearly all.

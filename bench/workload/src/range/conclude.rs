@@ -4,9 +4,10 @@ use super::case::{
     BLOB, CONTENDED, COUNTERS, FILE, MEMORY, MEMORY_LASTING, SHARD, SHARED, THESIS, W1, W2, WIDTHS, blob,
     heights, overlap, scaled, shared,
 };
+use super::cell::is_cell;
 use super::competitor::REFERENCE;
 use super::file::{Regions, case as file};
-use super::grid::{self, is_cell};
+use super::grid;
 use super::judge;
 use super::overlapping::{OVERLAPS, READERS};
 use super::request::THREADS_MAX;

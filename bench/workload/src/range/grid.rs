@@ -20,25 +20,22 @@
 //! In the cells *edges* each thread has one range, which begins where its neighbour's range ends,
 //! at no power of two. These ranges exclude no other thread.
 
-mod cell;
 mod show;
-pub(super) mod standing;
 
-pub(super) use cell::is_cell;
 pub use show::heat;
 pub(super) use show::tables;
 
+use super::cell::{Cell, GRID};
 use super::competitor::Competitor;
 use super::plan::{Plan, Timing, expected, names};
 use super::request::{Pattern, WIDTH};
 use super::run::{Mode, Run};
+use super::standing::{self, Field};
 use super::variant::{self, Variant};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
-use cell::{Cell, GRID};
 use report::figure::{duration, three_digits};
 use report::{Compared, Report};
-use standing::Field;
 use std::time::Duration;
 
 /// Runs of other parts are this many times as long.

@@ -7,7 +7,7 @@ use super::case::{
     CONTENDED, KEYS, MEMORY, MEMORY_LASTING, SHARD, SINGLE, THESIS, W1, W2, WIDTHS, blob, scaled,
 };
 use super::competitor::{Competitor, OWN, REFERENCE, peer};
-use super::grid::standing;
+use super::standing;
 use super::strings::Shape;
 use super::variant::{PAIRS, SMALLEST};
 use crate::verdict::{self, Figure};

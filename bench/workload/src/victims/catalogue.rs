@@ -100,6 +100,15 @@ pub struct Victim {
     pub loads: &'static [Load],
 }
 
+/// Debian's OpenBLAS with threads of its own, also where the system prefers another one; elsewhere,
+/// where there are no such folders, the library of this name.
+const OPENBLAS_FLAGS: &[&str] = &[
+    "-I/usr/include/x86_64-linux-gnu/openblas-pthread",
+    "-L/usr/lib/x86_64-linux-gnu/openblas-pthread",
+    "-Wl,-rpath=/usr/lib/x86_64-linux-gnu/openblas-pthread",
+    "-lopenblas",
+];
+
 /// All of them, in the order in which they are measured.
 pub const VICTIMS: [Victim; 16] = [
     Victim {
@@ -250,7 +259,7 @@ pub const VICTIMS: [Victim; 16] = [
     Victim {
         name: "openblas",
         words: "C with Debian's OpenBLAS: a product of 150 x 150",
-        driver: Driver::C("product_openblas", &["-lopenblas"]),
+        driver: Driver::C("product_openblas", OPENBLAS_FLAGS),
         arguments: &[],
         operations: 100,
         seconds: 2.0,

@@ -108,8 +108,9 @@ impl Place {
             }
             Driver::Ggml(source) => Ok(alone(vec![self.ggml(source)?.into()])),
             Driver::Mpi(source) => {
-                let mpirun = machine::program("mpirun").ok_or_else(|| missing("mpirun"))?;
-                let program = self.compiler.clone().with_c("mpicc").program(source, &[], "mpi")?;
+                let mpirun = open_mpi("mpirun", "--version")?;
+                let mpicc = open_mpi("mpicc", "--showme:version")?;
+                let program = self.compiler.clone().with_c(mpicc).program(source, &[], "mpi")?;
                 let mut words = vec![mpirun.into()];
                 // SAFETY: geteuid cannot fail and touches no memory.
                 if unsafe { libc::geteuid() } == 0 {
@@ -163,6 +164,19 @@ impl Place {
 /// The name of a module's package, where it is another one.
 fn distribution(module: &str) -> &str {
     if module == "sklearn" { "scikit-learn" } else { module }
+}
+
+/// A program of Open MPI, also where the system prefers another MPI; `version` asks it what it is.
+fn open_mpi(name: &str, version: &str) -> Result<PathBuf, Error> {
+    if let Some(own) = machine::program(&format!("{name}.openmpi")) {
+        return Ok(own);
+    }
+    let program = machine::program(name).ok_or_else(|| missing(name))?;
+    let says = Command::new(&program).arg(version).output();
+    if says.is_ok_and(|says| String::from_utf8_lossy(&says.stdout).contains("Open MPI")) {
+        return Ok(program);
+    }
+    Err(missing(&format!("{} is not Open MPI's, and {name}.openmpi", program.display())))
 }
 
 fn missing(program: &str) -> Error {

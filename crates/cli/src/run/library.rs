@@ -13,7 +13,7 @@ use preload_abi::{
 use std::path::{Path, PathBuf};
 
 /// The environment variable that names the library.
-pub const PATH_VARIABLE: &str = "MANX_PRELOAD";
+const PATH_VARIABLE: &str = "MANX_PRELOAD";
 
 /// Finds the library and checks its version. The path is absolute.
 ///

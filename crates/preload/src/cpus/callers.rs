@@ -17,8 +17,8 @@
 //! (`OMP_NUM_THREADS`), which `manx run` gives.
 
 use super::reported::Rounds;
-use crate::elf::holder;
 use crate::elf::symbols::Table;
+use crate::holder;
 use crate::process::file_name;
 use core::ffi::CStr;
 

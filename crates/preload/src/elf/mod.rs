@@ -1,7 +1,6 @@
 //! The program's modules and their symbols, read where the loader put them.
 
 mod dynamic;
-pub mod holder;
 pub mod imports;
 pub mod link_map;
 pub mod modules;

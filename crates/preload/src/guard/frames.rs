@@ -32,7 +32,7 @@
 //! 2. What it reads of copies stays readable for ever: see [`super::code_space`].
 
 use super::code_space;
-use crate::elf::holder::{self, Found};
+use crate::holder::{self, Found};
 use alloc::vec::Vec;
 use core::ffi::c_int;
 use spinloop::{CALL_FRAME_BYTES_MAX, CallFrame};

@@ -17,7 +17,7 @@
 //! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
-//! | [`site`], [`visit`] | what is known of a site, and one round of waiting at it |
+//! | [`site`](crate::site), [`visit`] | what is known of a site, and one round of waiting at it |
 //!
 //! Lock order: the loader's lock of `dlopen`, the guard's latch, the loader's lock of
 //! `dl_iterate_phdr`. The loader holds the first at a rendezvous, and while it runs constructors,
@@ -35,7 +35,6 @@ pub mod registers;
 pub mod rendezvous;
 pub mod repair;
 pub mod search;
-pub mod site;
 pub mod text;
 pub mod trampoline;
 pub mod visit;

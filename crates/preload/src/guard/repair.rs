@@ -13,9 +13,9 @@
 
 use super::code_space::{CodeSpace, Piece};
 use super::plan::{Entrance, Form, NO_ROW, NOT_COPIED, Repairable};
-use super::site::Site;
 use super::text::{Edit, SPAN_BYTES_MAX, Text, Traffic};
 use super::trampoline::hooks;
+use crate::site::Site;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering;

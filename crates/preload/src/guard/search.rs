@@ -26,12 +26,12 @@
 use super::code_space::CodeSpace;
 use super::plan::{self, Plan, Verdict};
 use super::repair::{Job, Repair, Repairer};
-use super::site::Site;
 use super::text::Text;
 use super::{analysis, cache, module_file, perf_map};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
 use crate::settings::settings;
+use crate::site::Site;
 use crate::{selection, statistics};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;

@@ -24,7 +24,7 @@
 //! Direction and alignment flags come as the loop left them and go back so; the Rust side gets the
 //! direction flag clear, as its convention asks.
 
-use super::site::Site;
+use crate::site::Site;
 
 #[cfg(all(target_arch = "x86_64", not(test)))]
 core::arch::global_asm!(

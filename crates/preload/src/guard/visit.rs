@@ -45,9 +45,9 @@
 //!    read never faults.
 
 use super::registers::Registers;
-use super::site::Site;
 use crate::settings::settings;
 use crate::shortage;
+use crate::site::Site;
 use crate::thread::{self, Thread};
 use core::sync::atomic::Ordering;
 use core::time::Duration;

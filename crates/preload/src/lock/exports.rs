@@ -7,8 +7,9 @@
 
 use super::foreign::Ours;
 use super::object::{Cond, Mutex};
-use super::{c11, cond, mutex, real, spin_lock};
+use super::{c11, cond, mutex, real};
 use crate::caller::with_caller;
+use crate::spin_lock;
 use core::ffi::c_int;
 use core::sync::atomic::AtomicI32;
 

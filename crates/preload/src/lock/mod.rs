@@ -4,9 +4,9 @@
 //! of the four ordinary kinds that are private to the process, and condition variables that are
 //! private. Everything else goes to the C library untouched: mutexes that are shared between
 //! processes, robust, or inherit or protect priorities; readers-writer locks, barriers; and
-//! whatever has a state that we do not know. Spin locks ([`spin_lock`]) are the guard's business
-//! rather than the option's: their word is the C library's in every mode, and how their waiters
-//! wait depends on whether CPUs are short.
+//! whatever has a state that we do not know. Spin locks ([`spin_lock`](crate::spin_lock)) are the
+//! guard's business rather than the option's: their word is the C library's in every mode, and how
+//! their waiters wait depends on whether CPUs are short.
 //!
 //! All state is in the program's own objects ([`object`]), where the C library's own functions
 //! understand that of mutexes: they work on the same mutex at the same time, from the C library
@@ -23,7 +23,7 @@
 //! | `glibc` | the C library's |
 //!
 //! Whatever they are, threads of little CPUs can be made to take longer for what they do between
-//! calls ([`dilate`]).
+//! calls ([`dilate`](crate::dilate)).
 //!
 //! C11's `mtx_t` and `cnd_t` are the same objects by other names (`c11.rs`).
 //!
@@ -44,7 +44,6 @@ pub mod asl;
 mod c11;
 mod cancel;
 mod cond;
-pub mod dilate;
 #[cfg(not(test))]
 pub mod exports;
 pub mod fifo;
@@ -53,5 +52,4 @@ pub mod mode;
 pub mod mutex;
 pub mod object;
 pub mod real;
-pub mod spin_lock;
 pub mod statistics;

@@ -9,9 +9,8 @@
 //! call of the program then takes the way of a call that comes before the decision, which stretches
 //! it. So calls that are not stretched pay nothing for it.
 
-use super::dilate;
 use crate::settings::settings;
-use crate::thread;
+use crate::{dilate, thread};
 use core::sync::atomic::{AtomicU32, Ordering};
 use preload_abi::options::Lock;
 

@@ -22,12 +22,10 @@ use common::assemble;
 use impostors::impostors;
 use loops::{Op, bounded, build, cmp_mem_imm, imm8, inc, nested, unbounded};
 use proptest::prelude::*;
-use running::{AROUND, End, MEMORY, ROUNDS_MAX, Start, State, WORDS, run, start};
+use running::{AROUND, End, MEMORY, ROUNDS_MAX, Start, State, TEXT, WORDS, run, start};
 use spinloop::{Bound, Condition, Counter, Finder, Finding, Kind, Machine, Module, Place, Seed, Segments};
 use std::cell::RefCell;
 
-/// Where loops run.
-const TEXT: u64 = 0x2000_0000;
 const RCX: u8 = 1;
 const PAUSE: &[u8] = &[0xf3, 0x90];
 const NOPS: &[u8] = &[0x90; 8];

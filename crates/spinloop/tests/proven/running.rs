@@ -1,12 +1,13 @@
 //! Runs loops in this process, on a stack and memory of their own.
 
-use crate::TEXT;
 use proptest::prelude::*;
 use spinloop::{Counter, Place};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// Where loops run.
+pub const TEXT: u64 = 0x2000_0000;
 const RSP: u8 = 4;
 const RDI: u8 = 7;
 /// The mapping: a page of text, the stack, the memory.

@@ -33,7 +33,7 @@ pub const FULL_TIMES: usize = 100;
 /// that overflows ends the process.
 const STACK: usize = 256 * 1024;
 /// Where the second scheduler changes priorities: at one point less than this, each time elsewhere.
-pub const DEPTH: usize = 4;
+const DEPTH: usize = 4;
 /// An execution that takes more steps than this is taken for one that goes on for ever.
 pub const STEPS_MAX: usize = 50_000;
 /// The variable with the recorded word that is to be replayed.

@@ -1,8 +1,8 @@
 //! The grid as tables and as a picture.
 
+use super::super::cell::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
 use super::super::competitor::OWN;
-use super::cell::{Cell, GRID, HOLDS_NS, OVERLAPS, READERS, THREADS, access, hold, overlap};
-use super::standing::{self, FAIR, Measured, measured};
+use super::super::standing::{self, FAIR, Measured, measured};
 use report::chart::heat::{self, Block, Heat};
 use report::figure::interval;
 use report::sheet::{number, throughput};
@@ -200,8 +200,8 @@ pub fn heat(report: &Report) -> Option<Heat> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::standing::tests::report as two_cells;
     use super::*;
+    use crate::range::standing::tests::report as two_cells;
 
     #[test]
     fn a_table_has_the_ratio_and_its_marks_and_the_picture_has_the_same() {

@@ -7,9 +7,9 @@
 //!
 //! Unwinders ask the same function where a module's unwind data are ([`ask`]).
 
-use super::link_map;
-use super::modules::each;
-use super::symbols::Table;
+use crate::elf::link_map;
+use crate::elf::modules::each;
+use crate::elf::symbols::Table;
 use crate::real::typed;
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;

@@ -18,8 +18,8 @@
 //! too small for the same reason.
 
 use super::cell::{Cell, GRID};
-use crate::range::competitor::{OWN, peer};
-use crate::range::variant::{Counted, PAIRS};
+use super::competitor::{OWN, peer};
+use super::variant::{Counted, PAIRS};
 use contend::workers::slowest_share;
 use report::{Compared, Ratio, Report, median};
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ pub(super) fn measured(report: &Report) -> Vec<Measured> {
 }
 
 /// The median of the ratios of all cells to their best fair peers, round by round.
-pub(in super::super) fn median_ratio(report: &Report) -> Option<Ratio> {
+pub(super) fn median_ratio(report: &Report) -> Option<Ratio> {
     let mut rounds: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     let found = measured(report);
     for cell in &found {
@@ -186,7 +186,7 @@ pub(in super::super) fn median_ratio(report: &Report) -> Option<Ratio> {
 }
 
 /// The cell with the least ratio, and which it is in words.
-pub(in super::super) fn least(report: &Report) -> Option<(Compared, String)> {
+pub(super) fn least(report: &Report) -> Option<(Compared, String)> {
     let found = measured(report);
     let ratio = |cell: &&Measured| cell.ratio.as_ref().map(|ratio| ratio.ratio);
     let least = found.iter().filter(|cell| cell.ratio.is_some());

@@ -1,8 +1,8 @@
 //! The cells of the grid: threads, holds, overlap and access, and their names.
 
-use super::super::interfaces::{Owners, Tasks};
-use super::super::request::{Pattern, SPACE, THREADS_MAX};
-use super::super::variant::{Form, Variant};
+use super::interfaces::{Owners, Tasks};
+use super::request::{Pattern, SPACE, THREADS_MAX};
+use super::variant::{Form, Variant};
 use manx::range::RawRangeLock;
 use std::fmt;
 
@@ -81,7 +81,7 @@ impl Cell {
 }
 
 /// Whether a case is a cell of the grid.
-pub(in crate::range) fn is_cell(case: &str) -> bool {
+pub(super) fn is_cell(case: &str) -> bool {
     case.split(',').next() == Some(GRID)
 }
 

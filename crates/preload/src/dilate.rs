@@ -13,7 +13,7 @@
 //! kernel's figure is refreshed now and then.
 //!
 //! A call is stretched in `stretch`: calls that find the mode undecided come there
-//! ([`mode`](super::mode)).
+//! ([`mode`](crate::lock::mode)).
 //!
 //! What is not seen: the memory and the caches are as fast as ever, and a thread that takes no
 //! locks is not slowed.
@@ -71,7 +71,7 @@ pub(super) fn is_wanted() -> bool {
 /// Does what the program has called for. Before that the calling thread, whose `past` this is, pays
 /// for the time since its last call, if it is to be slowed.
 #[cold]
-pub(super) fn stretch<R>(past: &DilationState, call: impl FnOnce() -> R) -> R {
+pub fn stretch<R>(past: &DilationState, call: impl FnOnce() -> R) -> R {
     let _call = is_wanted().then(|| Call { past, entered_ticks: pay(past) });
     call()
 }
