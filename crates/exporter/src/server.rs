@@ -174,3 +174,16 @@ fn converse(stream: TcpStream, answer: &dyn Fn(&Request) -> Answer) -> io::Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_goes_on_sending_is_late_all_the_same() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        let mut timed = Timed { stream: OwnedFd::from(server).into(), deadline: Instant::now() };
+        assert_eq!(read(&mut timed), Err("408 Request Timeout"));
+    }
+}
