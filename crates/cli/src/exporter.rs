@@ -235,7 +235,7 @@ impl Exporter {
                 print(&format!("{}\n", listener.address()))?;
             }
             let watch = Arc::clone(&watch);
-            listener.serve(Arc::new(move |request: &Request| answer(request, &watch))).map_err(|error| {
+            listener.serve(move |request| answer(request, &watch)).map_err(|error| {
                 let what = format!("no thread can be started: {}", reason(&error));
                 Failure::new(BROKEN, what, "see `ulimit -u` and the limits of the control group")
             })?;

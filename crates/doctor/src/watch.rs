@@ -496,12 +496,14 @@ mod tests {
 
     #[test]
     fn a_process_that_ends_is_watched_until_then() {
-        let mut child = std::process::Command::new("sleep").arg("0.1").spawn().expect("sleep");
-        let pid = child.id() as i32;
-        let watched = watch(&[pid], Duration::from_secs(60), |_| ());
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
+        let (pid, mut input) = (child.id() as i32, child.stdin.take());
+        // It ends after the first look, when its input does.
+        let watched = watch(&[pid], Duration::from_secs(600), |_| drop(input.take()));
         let evidence = watched[0].as_ref().expect("it was there");
-        assert!(evidence.ended && evidence.span_ns < 60_000_000_000, "{evidence:?}");
-        assert_eq!(evidence.command, ["sleep", "0.1"]);
+        assert!(evidence.ended && evidence.span_ns < 600_000_000_000, "{evidence:?}");
+        assert_eq!(evidence.command, ["cat"]);
         child.wait().expect("ended");
     }
 }

@@ -1,12 +1,26 @@
 //! The requests of HTTP/1.1 that the exporter understands, and its answers.
 //!
-//! A client sends one request, gets one answer, and the connection ends. What a request may hold is
-//! bounded by [`BYTES_MAX`]; a body is refused.
+//! A client sends one request, gets one answer, and the connection ends. The crate `httparse` reads
+//! the request. A request has at most [`BYTES_MAX`] bytes, and a body is refused.
 
+use httparse::{EMPTY_HEADER, Error, Status};
 use std::io::{self, Read};
 
 /// The most bytes of a request.
 pub const BYTES_MAX: usize = 8192;
+/// The most headers of a request.
+const HEADERS_MAX: usize = 64;
+
+/// It is no HTTP, or cut short.
+const BAD: &str = "400 Bad Request";
+/// It has another method than `GET` and `HEAD`, or a body.
+const METHOD: &str = "405 Method Not Allowed";
+/// It did not come in time.
+const LATE: &str = "408 Request Timeout";
+/// It has more than [`BYTES_MAX`] bytes or [`HEADERS_MAX`] headers.
+const TOO_LARGE: &str = "431 Request Header Fields Too Large";
+/// It is of another version of HTTP.
+const VERSION: &str = "505 HTTP Version Not Supported";
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,103 +33,69 @@ pub struct Request {
     pub accept: String,
 }
 
-/// Why a request has no other answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is no HTTP, or cut short.
-    Bad,
-    /// It has another method than `GET` and `HEAD`, or a body.
-    Method,
-    /// It has more than [`BYTES_MAX`] bytes.
-    TooLarge,
-    /// It did not come in time.
-    Late,
-    /// It is of another version of HTTP.
-    Version,
-}
-
-impl Refusal {
-    /// The status line's code and words.
-    pub fn status(self) -> &'static str {
-        match self {
-            Refusal::Bad => "400 Bad Request",
-            Refusal::Method => "405 Method Not Allowed",
-            Refusal::TooLarge => "431 Request Header Fields Too Large",
-            Refusal::Late => "408 Request Timeout",
-            Refusal::Version => "505 HTTP Version Not Supported",
-        }
-    }
-}
-
 /// Reads a request up to its empty line.
 ///
 /// # Errors
-/// Why it is refused.
+/// The status that refuses the request: its code and its words.
 ///
 /// ```
-/// use exporter::request::{Refusal, read};
+/// use exporter::request::read;
 ///
 /// let request = read(&mut &b"GET /metrics?x=1 HTTP/1.1\r\nAccept: text/plain\r\n\r\n"[..]).unwrap();
 /// assert_eq!((request.path.as_str(), request.accept.as_str()), ("/metrics", "text/plain"));
-/// assert_eq!(read(&mut &b"POST / HTTP/1.1\r\n\r\n"[..]), Err(Refusal::Method));
+/// assert_eq!(read(&mut &b"POST / HTTP/1.1\r\n\r\n"[..]), Err("405 Method Not Allowed"));
 /// ```
-pub fn read(from: &mut impl Read) -> Result<Request, Refusal> {
+pub fn read(from: &mut impl Read) -> Result<Request, &'static str> {
     let mut bytes = Vec::new();
     let mut part = [0; 1024];
-    loop {
-        // The end may lie across two parts.
-        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
-            return parse(&bytes[..end]);
-        }
-        if bytes.len() >= BYTES_MAX {
-            return Err(Refusal::TooLarge);
-        }
+    while bytes.len() < BYTES_MAX {
         match from.read(&mut part) {
-            Ok(0) => return Err(Refusal::Bad),
-            Ok(read) => bytes.extend_from_slice(&part[..read]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                let late = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-                return Err(if late { Refusal::Late } else { Refusal::Bad });
-            }
+            Ok(0) => return Err(BAD),
+            Ok(length) => bytes.extend_from_slice(&part[..length]),
+            Err(error) => match error.kind() {
+                io::ErrorKind::Interrupted => continue,
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => return Err(LATE),
+                _ => return Err(BAD),
+            },
+        }
+        if let Some(request) = parse(&bytes)? {
+            return Ok(request);
         }
     }
+    Err(TOO_LARGE)
 }
 
-fn parse(head: &[u8]) -> Result<Request, Refusal> {
-    let head = str::from_utf8(head).map_err(|_| Refusal::Bad)?;
-    let mut lines = head.split("\r\n");
-    let mut words = lines.next().unwrap_or_default().split(' ');
-    let (Some(method), Some(target), Some(version), None) =
-        (words.next(), words.next(), words.next(), words.next())
-    else {
-        return Err(Refusal::Bad);
-    };
-    let is_token = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-    if !is_token(method) || !version.starts_with("HTTP/") || !target.starts_with('/') {
-        return Err(Refusal::Bad);
+/// The request that these bytes begin with; `None` if there must be more of them.
+fn parse(bytes: &[u8]) -> Result<Option<Request>, &'static str> {
+    let mut headers = [EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Request::new(&mut headers);
+    match parsed.parse(bytes) {
+        Ok(Status::Complete(_)) => {}
+        Ok(Status::Partial) => return Ok(None),
+        Err(Error::TooManyHeaders) => return Err(TOO_LARGE),
+        Err(Error::Version) => return Err(VERSION),
+        Err(_) => return Err(BAD),
     }
-    if !version.starts_with("HTTP/1.") {
-        return Err(Refusal::Version);
+    let (method, target) = (parsed.method.unwrap_or_default(), parsed.path.unwrap_or_default());
+    if !target.starts_with('/') {
+        return Err(BAD);
     }
     if method != "GET" && method != "HEAD" {
-        return Err(Refusal::Method);
+        return Err(METHOD);
     }
-    let mut accept: Vec<&str> = Vec::new();
-    for line in lines {
-        let (name, value) = line.split_once(':').ok_or(Refusal::Bad)?;
-        if !is_token(name) {
-            return Err(Refusal::Bad);
-        }
-        match name.to_ascii_lowercase().as_str() {
-            "accept" => accept.push(value.trim()),
-            "content-length" if value.trim() != "0" => return Err(Refusal::Method),
-            "transfer-encoding" => return Err(Refusal::Method),
-            _ => {}
+    let mut accept = Vec::new();
+    for header in parsed.headers {
+        let (name, value) = (header.name, header.value.trim_ascii());
+        if name.eq_ignore_ascii_case("accept") {
+            accept.push(String::from_utf8_lossy(value));
+        } else if name.eq_ignore_ascii_case("transfer-encoding")
+            || name.eq_ignore_ascii_case("content-length") && value != b"0"
+        {
+            return Err(METHOD);
         }
     }
     let path = target.split(['?', '#']).next().unwrap_or_default().to_owned();
-    Ok(Request { path, is_head: method == "HEAD", accept: accept.join(",") })
+    Ok(Some(Request { path, is_head: method == "HEAD", accept: accept.join(",") }))
 }
 
 /// An answer.
@@ -133,11 +113,6 @@ impl Answer {
     /// An answer of one line of text.
     pub fn line(status: &'static str, text: &str) -> Answer {
         Answer { status, content_type: "text/plain; charset=utf-8", body: format!("{text}\n").into_bytes() }
-    }
-
-    /// The answer that refuses a request.
-    pub fn refusal(refusal: Refusal) -> Answer {
-        Answer::line(refusal.status(), refusal.status())
     }
 
     /// The bytes of the answer; for `HEAD` without the body.
@@ -162,29 +137,32 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(text: &str) -> Result<Request, Refusal> {
+    fn of(text: &str) -> Result<Request, &'static str> {
         read(&mut text.as_bytes())
     }
 
     #[test]
     fn requests_are_read_or_refused_with_a_reason() {
         for (text, refusal) in [
-            ("", Refusal::Bad),
-            ("GET / HTTP/1.1\r\n", Refusal::Bad),
-            ("GET /\r\n\r\n", Refusal::Bad),
-            ("GET  / HTTP/1.1\r\n\r\n", Refusal::Bad),
-            ("GET metrics HTTP/1.1\r\n\r\n", Refusal::Bad),
-            ("GET / HTTP/1.1\r\nno colon\r\n\r\n", Refusal::Bad),
-            ("GET / HTTP/1.1\r\n: x\r\n\r\n", Refusal::Bad),
-            ("GET / HTTP/2\r\n\r\n", Refusal::Version),
-            ("DELETE / HTTP/1.1\r\n\r\n", Refusal::Method),
-            ("GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", Refusal::Method),
-            ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", Refusal::Method),
+            ("", BAD),
+            ("GET / HTTP/1.1\r\n", BAD),
+            ("GET /\r\n\r\n", BAD),
+            ("GET  / HTTP/1.1\r\n\r\n", BAD),
+            ("GET metrics HTTP/1.1\r\n\r\n", BAD),
+            ("GET / HTTP/1.1\r\nno colon\r\n\r\n", BAD),
+            ("GET / HTTP/1.1\r\n: x\r\n\r\n", BAD),
+            ("GET / HTTP/1.1\r\nA: x\r\n folded\r\n\r\n", BAD),
+            ("GET / HTTP/2\r\n\r\n", VERSION),
+            ("DELETE / HTTP/1.1\r\n\r\n", METHOD),
+            ("GET / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", METHOD),
+            ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", METHOD),
         ] {
             assert_eq!(of(text), Err(refusal), "{text:?}");
         }
         let long = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "x".repeat(BYTES_MAX + 1024));
-        assert_eq!(of(&long), Err(Refusal::TooLarge));
+        assert_eq!(of(&long), Err(TOO_LARGE));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: x\r\n".repeat(HEADERS_MAX + 1));
+        assert_eq!(of(&many), Err(TOO_LARGE));
         let request = of("HEAD /metrics HTTP/1.0\r\naccept: a\r\nHost: x\r\nACCEPT: b\r\n\r\n").unwrap();
         assert_eq!(request, Request { path: "/metrics".into(), is_head: true, accept: "a,b".into() });
     }

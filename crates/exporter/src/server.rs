@@ -3,15 +3,20 @@
 //! Each connection has a thread, one request and [`TIME_MAX`]. There are at most
 //! [`CONNECTIONS_MAX`] of them; others get 503 at once, so slow clients cost neither memory nor
 //! threads without bound. What is answered is asked of the caller for each request.
+//!
+//! No small crate has these bounds. `tiny_http` 0.12 (2022) has no timeouts. `oxhttp` 0.3 and `touche`
+//! 0.0.15 limit the time of each read but not of a request, so a client that sends a byte at a time
+//! keeps its thread; connections beyond their maximum wait instead of being refused. `hyper` needs an
+//! asynchronous runtime. So the crate `httparse` reads requests, and the loops here are our own.
 
 use crate::request::{Answer, Request, read};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,55 +29,29 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The stack of a connection's thread.
 const STACK_BYTES: usize = 256 << 10;
 
-/// A stream of bytes with a limit on the time of each call.
-trait Stream: Read + Write + Send + 'static {
-    fn limit(&self, time: Duration) -> io::Result<()>;
-    fn end(&self);
-}
-
-impl Stream for TcpStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
-    }
-
-    fn end(&self) {
-        let _ = self.shutdown(Shutdown::Write);
-    }
-}
-
-impl Stream for UnixStream {
-    fn limit(&self, time: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
-    }
-
-    fn end(&self) {
-        let _ = self.shutdown(Shutdown::Write);
-    }
-}
-
-/// A stream whose calls all end before a deadline.
-struct Timed<S> {
-    stream: S,
+/// A connection whose reads and writes all end before a deadline.
+struct Timed {
+    stream: TcpStream,
     deadline: Instant,
 }
 
-impl<S: Stream> Timed<S> {
-    fn before_call(&self) -> io::Result<()> {
+impl Timed {
+    fn left(&self) -> io::Result<Option<Duration>> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { self.stream.limit(left) }
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
     }
 }
 
-impl<S: Stream> Read for Timed<S> {
+impl Read for Timed {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.before_call()?;
+        self.stream.set_read_timeout(self.left()?)?;
         self.stream.read(into)
     }
 }
 
-impl<S: Stream> Write for Timed<S> {
+impl Write for Timed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.before_call()?;
+        self.stream.set_write_timeout(self.left()?)?;
         self.stream.write(bytes)
     }
 
@@ -98,9 +77,6 @@ pub enum Listener {
     /// A Unix socket, which is removed at the end.
     Unix(UnixListener, PathBuf),
 }
-
-/// What answers a request.
-pub type Answers = dyn Fn(&Request) -> Answer + Send + Sync;
 
 impl Listener {
     /// Listens. A Unix socket that no process listens at is replaced.
@@ -134,25 +110,37 @@ impl Listener {
     ///
     /// # Errors
     /// The system's, if there is no thread.
-    pub fn serve(self, answers: Arc<Answers>) -> io::Result<()> {
-        let busy = Arc::new(AtomicUsize::new(0));
-        let accept = move || {
+    pub fn serve(self, answer: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> io::Result<()> {
+        // This thread has one reference, and each connection another one.
+        let answer = Arc::new(answer);
+        spawn("accept", move || {
             loop {
-                let accepted = match &self {
-                    Listener::Tcp(listener) => {
-                        listener.accept().map(|(stream, _)| admit(stream, &busy, &answers))
+                match self.accept() {
+                    Ok(stream) if Arc::strong_count(&answer) > CONNECTIONS_MAX => refuse(stream),
+                    Ok(stream) => {
+                        let answer = Arc::clone(&answer);
+                        // A client that has gone needs no answer. Without a thread the connection is
+                        // closed.
+                        let _ = spawn("connection", move || drop(converse(stream, &*answer)));
                     }
-                    Listener::Unix(listener, _) => {
-                        listener.accept().map(|(stream, _)| admit(stream, &busy, &answers))
-                    }
-                };
-                if accepted.is_err() {
-                    thread::sleep(PAUSE);
+                    Err(_) => thread::sleep(PAUSE),
                 }
             }
-        };
-        thread::Builder::new().name("accept".into()).stack_size(STACK_BYTES).spawn(accept).map(drop)
+        })
     }
+
+    /// The next connection. A connection over a Unix socket is a `TcpStream` too, because both read,
+    /// write, time out and shut down by the same system calls.
+    fn accept(&self) -> io::Result<TcpStream> {
+        match self {
+            Listener::Tcp(listener) => listener.accept().map(|(stream, _)| stream),
+            Listener::Unix(listener, _) => listener.accept().map(|(stream, _)| OwnedFd::from(stream).into()),
+        }
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(run).map(drop)
 }
 
 /// Whether a socket stands there that no process listens at.
@@ -162,51 +150,22 @@ fn is_abandoned(path: &Path) -> bool {
         && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// A place among the connections, which is free again when this is dropped.
-struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(busy: &Arc<AtomicUsize>) -> Option<Place> {
-        // Relaxed: a number that bounds, and orders nothing.
-        let place = Place(Arc::clone(busy));
-        (busy.fetch_add(1, Ordering::Relaxed) < CONNECTIONS_MAX).then_some(place)
-    }
+fn refuse(mut stream: TcpStream) {
+    let answer = Answer::line("503 Service Unavailable", "too many connections");
+    // A client that does not take it at once gets nothing.
+    let _ = stream.set_write_timeout(Some(Duration::from_millis(10)));
+    let _ = stream.write(&answer.bytes(false));
 }
 
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn admit<S: Stream>(mut stream: S, busy: &Arc<AtomicUsize>, answers: &Arc<Answers>) {
-    let refuse = |stream: &mut S| {
-        let answer = Answer::line("503 Service Unavailable", "too many connections");
-        // A client that does not take it at once gets nothing.
-        let _ = stream.limit(Duration::from_millis(10));
-        let _ = stream.write(&answer.bytes(false));
-    };
-    let Some(place) = Place::take(busy) else { return refuse(&mut stream) };
-    let answers = Arc::clone(answers);
-    let serve = move || {
-        let _place = place;
-        // A client that has gone needs no answer.
-        let _ = converse(stream, &*answers);
-    };
-    // Without a thread the connection is closed.
-    let _ = thread::Builder::new().name("connection".into()).stack_size(STACK_BYTES).spawn(serve);
-}
-
-fn converse<S: Stream>(stream: S, answers: &Answers) -> io::Result<()> {
+fn converse(stream: TcpStream, answer: &dyn Fn(&Request) -> Answer) -> io::Result<()> {
     let mut timed = Timed { stream, deadline: Instant::now() + TIME_MAX };
-    let request = read(&mut timed);
-    let bytes = match &request {
-        Ok(request) => answers(request).bytes(request.is_head),
-        Err(refusal) => Answer::refusal(*refusal).bytes(false),
+    let bytes = match read(&mut timed) {
+        Ok(request) => answer(&request).bytes(request.is_head),
+        Err(status) => Answer::line(status, status).bytes(false),
     };
     timed.deadline = Instant::now() + TIME_MAX;
     timed.write_all(&bytes)?;
-    timed.stream.end();
+    timed.stream.shutdown(Shutdown::Write)?;
     // What the client sent beyond its request is read, because closing a socket with unread bytes
     // would discard the answer.
     let (mut room, mut left) = ([0; 1024], 64);
@@ -214,4 +173,17 @@ fn converse<S: Stream>(stream: S, answers: &Answers) -> io::Result<()> {
         left -= 1;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_goes_on_sending_is_late_all_the_same() {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        let mut timed = Timed { stream: OwnedFd::from(server).into(), deadline: Instant::now() };
+        assert_eq!(read(&mut timed), Err("408 Request Timeout"));
+    }
 }

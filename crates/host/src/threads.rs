@@ -275,16 +275,17 @@ mod tests {
             pass += 1;
             threads.look(pid, 1, has_run, &turn(pass, &room))
         };
-        let mut all = look(true).expect("times").waited_ns;
-        testing::until("it sleeps", || {
-            let sum = look(true).expect("times");
-            all += sum.waited_ns;
-            sum.running == 0.0
+        let schedstat = || std::fs::read(format!("/proc/{pid}/schedstat")).expect("it lives");
+        let mut all = 0;
+        // It may wait for a CPU until it sleeps. A look between two equal readings has what both say.
+        let text = testing::eventually("its times stand still", || {
+            let before = schedstat();
+            all += look(true).expect("times").waited_ns;
+            (before == schedstat()).then_some(before)
         });
+        assert_eq!(Times::parse(&text).map(|times| times.wait_ns), Some(all));
         // What has not run is not read, and does nothing.
         assert_eq!(look(false), Some(Sum { known: 1, ..Sum::default() }));
-        let text = std::fs::read(format!("/proc/{pid}/schedstat")).expect("it lives");
-        assert_eq!(Times::parse(&text).map(|times| times.wait_ns), Some(all));
         child.kill().expect("killed");
         child.wait().expect("ended");
         assert_eq!(look(true), None, "it has ended");

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use testing::until;
+use testing::{Stop, until};
 
 #[test]
 fn all_zero_is_free() {
@@ -217,12 +217,12 @@ fn the_bound_holds() {
                 }
             });
         }
+        let _stop = Stop(&stop);
         thread::sleep(Duration::from_millis(1_500));
-        stop.store(true, Ordering::Relaxed);
+        until("the lock is used", || watched.passed.load(Ordering::Relaxed) > 1_000);
     });
     let turn_ns = watched.turn_ns_max.load(Ordering::Relaxed);
     let beyond_ns = beyond_window_ns.load(Ordering::Relaxed);
-    assert!(watched.passed.load(Ordering::Relaxed) > 1_000, "the lock was used");
     assert!(
         beyond_ns <= (THREADS + 1) * turn_ns,
         "{beyond_ns} ns beyond window and run queue; the longest turn took {turn_ns} ns"

@@ -398,7 +398,6 @@ fn an_idle_pool_uses_no_cpu_time() {
         pool.execute(|| thread::sleep(Duration::from_micros(100))).expect("open");
     }
     until("all is done", || pool.stats().completed == 202 && pool.stats().active == 0);
-    thread::sleep(Duration::from_millis(100));
     let switches = || {
         let tasks = std::fs::read_dir("/proc/self/task").expect("proc");
         let status = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
@@ -409,10 +408,13 @@ fn an_idle_pool_uses_no_cpu_time() {
         };
         ours.map(count).collect::<Vec<_>>()
     };
-    let before = switches();
-    thread::sleep(Duration::from_millis(300));
-    assert_eq!(before, switches());
-    assert!(before.len() >= 2);
+    assert!(switches().len() >= 2);
+    // On a busy machine its threads may need some time until they sleep.
+    until("none of its threads runs for 300 ms", || {
+        let before = switches();
+        thread::sleep(Duration::from_millis(300));
+        before == switches()
+    });
 }
 
 #[test]

@@ -28,6 +28,9 @@ fn in_a_process_of_its_own(test: &str, environment: &[(&str, &str)]) -> bool {
     false
 }
 
+/// How long each look at a pool that is to grow takes.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Whether there are two CPUs, without which nothing can shrink.
 fn has_two_cpus() -> bool {
     let enough = platform::cpu::count() >= 2;
@@ -72,6 +75,21 @@ impl Flooded {
             }
         });
         Flooded { pool, stop, most, flood: Some(flood) }
+    }
+
+    /// Waits until the pool has grown, by looks of [`LOOK`]. Others may keep the machine busy; as
+    /// long as they do, the pool is right to stay small, and the test is skipped.
+    fn grows(&self, has_grown: impl Fn() -> bool) {
+        let (began, mut idle_looks) = (Instant::now(), 0);
+        while !has_grown() {
+            idle_looks += u32::from(
+                manx::cpu::runnable().is_some_and(|threads| threads as usize <= platform::cpu::count()),
+            );
+            if began.elapsed() > LONG / 4 {
+                assert!(idle_looks < 20, "CPUs are idle, and the pool stays small: {:?}", self.pool.stats());
+                return testing::skip("the machine is busy with something else");
+            }
+        }
     }
 }
 
@@ -124,23 +142,11 @@ fn a_pool_beside_neighbours_has_fewer_workers_and_more_again_when_they_are_gone(
             .is_some_and(|last| last.to < last.from && matches!(last.why, Why::Waited { .. }))
     });
     drop(hogs);
-    // Others may keep the machine busy; as long as they do, the pool is right to stay small.
-    let (began, mut idle_looks) = (Instant::now(), 0);
-    loop {
+    flooded.grows(|| {
         flooded.most.store(0, Ordering::Relaxed);
-        thread::sleep(Duration::from_millis(20));
-        if flooded.most.load(Ordering::Relaxed) == platform::cpu::count() as u32 {
-            return;
-        }
-        idle_looks += u32::from(
-            manx::cpu::runnable().is_some_and(|threads| threads as usize <= platform::cpu::count()),
-        );
-        if began.elapsed() > LONG / 4 {
-            break;
-        }
-    }
-    assert!(idle_looks < 20, "CPUs are idle, and the pool stays small: {:?}", flooded.pool.stats());
-    testing::skip("the machine is busy with something else");
+        thread::sleep(LOOK);
+        flooded.most.load(Ordering::Relaxed) == platform::cpu::count() as u32
+    });
 }
 
 #[test]
@@ -154,7 +160,10 @@ fn the_papers_rules_shrink_the_pool_too() {
     let why = flooded.pool.stats().last.expect("it has decided").why;
     assert!(matches!(why, Why::Share { own } if own <= 1.0), "{why}");
     drop(hogs);
-    until("it grows", || flooded.pool.stats().target == platform::cpu::count() as u32);
+    flooded.grows(|| {
+        thread::sleep(LOOK);
+        flooded.pool.stats().target == platform::cpu::count() as u32
+    });
 }
 
 #[test]

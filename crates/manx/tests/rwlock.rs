@@ -418,7 +418,7 @@ fn five_hundred_threads_pass_one_lock() {
 }
 
 /// A thread waits for as long as a writer holds the lock: was it starving?
-fn is_starving(lock: &RawRwLock, hold: Duration, wait: impl Fn() -> Wait + Send) -> bool {
+fn is_starving(lock: &RawRwLock, hold: Duration, wait: fn() -> Wait) -> bool {
     lock.write();
     thread::scope(|scope| {
         let (begins, began) = std::sync::mpsc::channel();
@@ -438,16 +438,20 @@ fn is_starving(lock: &RawRwLock, hold: Duration, wait: impl Fn() -> Wait + Send)
     })
 }
 
-const HOLD: Duration = Duration::from_millis(40);
+/// Holds the lock for longer and longer until a waiter is starving, and returns how long that was.
+/// On a busy machine the waiter comes late.
+fn starves(lock: &RawRwLock, wait: fn() -> Wait) -> Duration {
+    let mut holds = (0..13).map(|power| Duration::from_millis(1 << power));
+    holds.find(|&hold| is_starving(lock, hold, wait)).expect("starving at last")
+}
 
 #[test]
 fn a_lock_keeps_a_window_of_its_own() {
-    assert!(is_starving(&RawRwLock::new(), HOLD, Wait::default));
-    assert!(is_starving(&RawRwLock::with_window(Duration::from_nanos(5)), HOLD, Wait::default));
-    assert!(!is_starving(&RawRwLock::with_window(Duration::MAX), HOLD, Wait::default));
+    starves(&RawRwLock::with_window(Duration::from_nanos(5)), Wait::default);
+    let hold = starves(&RawRwLock::new(), Wait::default);
+    assert!(!is_starving(&RawRwLock::with_window(Duration::MAX), hold, Wait::default));
     // A window that the caller asks for is the first.
-    let told = || Wait { window_ns: Some(0), ..Wait::default() };
-    assert!(is_starving(&RawRwLock::with_window(Duration::MAX), HOLD, told));
+    starves(&RawRwLock::with_window(Duration::MAX), || Wait { window_ns: Some(0), ..Wait::default() });
 }
 
 #[test]
@@ -465,13 +469,14 @@ fn a_window_of_its_own_is_there_whatever_has_happened() {
         }
         assert!(!lock.is_held());
     }
-    assert!(!is_starving(&lock, HOLD, Wait::default));
+    assert!(!is_starving(&lock, starves(&RawRwLock::new(), Wait::default), Wait::default));
 }
 
 #[test]
 fn an_epochs_window_stands_in_for_the_default_one_only() {
-    // A target that is met long before widens the window to its longest, 100 ms.
-    let in_epoch = || {
+    // A target that is met long before widens the window to its longest.
+    slo::set_window_max(Duration::from_secs(3600));
+    let in_epoch: fn() -> Wait = || {
         for _ in 0..10 {
             slo::start(1);
             slo::end(1, u64::MAX);
@@ -479,6 +484,7 @@ fn an_epochs_window_stands_in_for_the_default_one_only() {
         slo::start(1);
         Wait::default()
     };
-    assert!(!is_starving(&RawRwLock::new(), HOLD, in_epoch));
-    assert!(is_starving(&RawRwLock::with_window(Duration::from_nanos(5)), HOLD, in_epoch));
+    let hold = starves(&RawRwLock::new(), Wait::default);
+    assert!(!is_starving(&RawRwLock::new(), hold, in_epoch));
+    starves(&RawRwLock::with_window(Duration::from_nanos(5)), in_epoch);
 }

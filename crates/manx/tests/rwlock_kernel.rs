@@ -61,13 +61,8 @@ fn a_waiter_that_is_away_for_256_wake_ups_is_not_forgotten() {
         }
     }
     RETURN.store(true, Ordering::SeqCst);
-    for _ in 0..10_000 {
-        if waiter.is_finished() {
-            return waiter.join().expect("it reads");
-        }
-        thread::sleep(Duration::from_millis(1));
-    }
-    panic!("the waiter sleeps for ever, and the lock is free");
+    until("the waiter, for which the lock is free", || waiter.is_finished());
+    waiter.join().expect("it reads");
 }
 
 #[test]

@@ -13,8 +13,8 @@ use manx::txn::{
 };
 use map::Map;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use testing::until;
 use texts::{get, keys, put, stores};
 
 use Isolation::{ReadCommitted, ReadUncommitted, Serializable, Snapshot};
@@ -199,16 +199,6 @@ fn large_values_that_are_written_over_are_freed_by_the_next_commits() {
     assert!(few, "{:?}", store.stats());
 }
 
-/// Waits until the store's own thread has done it.
-fn is_soon(what: impl Fn() -> bool) -> bool {
-    (0..2_000).any(|_| {
-        what() || {
-            thread::sleep(Duration::from_millis(5));
-            false
-        }
-    })
-}
-
 #[test]
 fn what_a_reader_kept_is_freed_when_it_ends_though_no_commit_follows() {
     let store = Store::in_memory(Options::default());
@@ -233,17 +223,17 @@ fn what_a_reader_kept_is_freed_when_it_ends_though_no_commit_follows() {
             })
             .is_ok()
     );
-    assert!(is_soon(|| alive(&values) == 1), "{} of 500 values are never freed", alive(&values));
+    until("all but one of 500 values are freed", || alive(&values) == 1);
     assert_eq!(get(&mut old, "key").as_deref(), Some("1"));
     assert_eq!(get(&mut old, "gone").as_deref(), Some("1"));
     assert_eq!(store.stats().keys, 2, "one reads what was before");
     drop(old);
-    assert!(is_soon(|| store.stats().keys == 1 && store.stats().garbage_bytes == 0), "{:?}", store.stats());
+    until("one key, and no garbage", || store.stats().keys == 1 && store.stats().garbage_bytes == 0);
     // It slept, and is woken.
     let mut it = session.begin(Snapshot).unwrap();
     it.put(b"key", b"last").unwrap();
     it.commit().unwrap();
-    assert!(is_soon(|| alive(&values) == 0), "{:?}", store.stats());
+    until("all values are freed", || alive(&values) == 0);
 }
 
 #[test]

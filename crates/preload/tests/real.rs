@@ -10,6 +10,7 @@ use common::{finish, library};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use testing::process::{compiler, is_installed, succeed};
+use testing::until;
 
 /// Puts a command under the library.
 fn guarded(mut command: Command) -> Command {
@@ -142,12 +143,7 @@ fn redis_serves_its_own_benchmark_with_io_threads() {
     ));
     server.current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::null());
     let mut server = Server(server.spawn().expect("redis-server"));
-    for _ in 0..1000 {
-        if socket.exists() {
-            break;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    until("the server's socket", || socket.exists());
     let benchmark =
         ["-s", path, "-q", "-n", "5000", "-c", "40", "--threads", "2", "-t", "set,get,incr,lpush,lpop"];
     let outcome = finish(&mut guarded(command("redis-benchmark", &benchmark)));

@@ -1,16 +1,13 @@
 //! Programs that tests compile and run. Each runs with a limit on its time, which only bounds a
 //! failure.
 
-use crate::skip;
+use crate::{LONG, skip};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-
-/// How long a program may run.
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// The system's compiler for this source: of C, or of C++ if its name ends so.
 pub fn compiler(source: &Path) -> Command {
@@ -39,7 +36,7 @@ pub fn text(bytes: &[u8]) -> String {
 /// Runs a command to its end, without input.
 ///
 /// # Panics
-/// If it cannot be started, or is still running after a minute; then the panic says where its
+/// If it cannot be started, or is still running after [`LONG`]; then the panic says where its
 /// threads are.
 #[track_caller]
 pub fn finish(command: &mut Command) -> Output {
@@ -83,11 +80,11 @@ fn wait(child: &mut Child, command: &Command) -> ExitStatus {
         if let Some(status) = child.try_wait().expect("a child") {
             return status;
         }
-        if began.elapsed() > LIMIT {
+        if began.elapsed() > LONG {
             let stacks = stacks(child.id());
             let _ = child.kill();
             let _ = child.wait();
-            panic!("{command:?}: still running after {LIMIT:?}\n{stacks}");
+            panic!("{command:?}: still running after {LONG:?}\n{stacks}");
         }
         thread::sleep(Duration::from_millis(2));
     }

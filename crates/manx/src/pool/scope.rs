@@ -181,7 +181,8 @@ mod tests {
     fn a_scope_that_unwinds_while_its_tasks_run_aborts() {
         if std::env::var_os(CHILD).is_some() {
             let pool = FriendlyPool::builder().num_threads(1).build().expect("a pool");
-            let slow = || platform::thread::sleep_ns(100_000_000);
+            // Longer than any wait for a CPU: the process aborts meanwhile.
+            let slow = || platform::thread::sleep_ns(60_000_000_000);
             Scope::run_until(&pool, |scope| scope.spawn(slow), |_| panic!("the wait unwinds"));
         }
         let child = Command::new(std::env::current_exe().expect("this program"))

@@ -83,8 +83,9 @@ static void opened_later(void) {
     must_sleep(wait_beside_work());
 }
 
-/* Two threads on one CPU poll for each other. If each turn took the other's slice, the alarm would end it. */
-enum { TURNS = 20000 };
+/* Two threads on one CPU poll for each other. Each turn takes microseconds, and not a time slice, which is about a
+ * millisecond or more. Both are CPU time, so it does not matter what else runs. */
+enum { TURNS = 5000 };
 static atomic_int turn;
 
 static void take_turns(struct polled *polled, int rest) {
@@ -106,6 +107,10 @@ static void two_take_turns(void) {
     pthread_t other = start(takes_turns, &polled);
     take_turns(&polled, 0);
     join(other);
+    struct timespec used;
+    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0);
+    if (used.tv_sec * 1000 * MS + used.tv_nsec > TURNS * (MS / 4))
+        FAIL("%d turns took %ld.%09ld s of CPU time", TURNS, (long)used.tv_sec, used.tv_nsec);
 }
 
 static void work_is_no_wait(void) {

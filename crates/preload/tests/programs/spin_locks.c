@@ -73,7 +73,7 @@ static void codes(void) {
 
 static void *wait_once(void *unused) {
     long before = switches();
-    atomic_store(&asked, 1);
+    atomic_store(&asked, gettid());
     IS(pthread_spin_lock(&lock), 0);
     long slept = switches() - before;
     IS(pthread_spin_unlock(&lock), 0);
@@ -81,25 +81,44 @@ static void *wait_once(void *unused) {
     return (void *)slept;
 }
 
-static long sleeps_of_a_waiter(void) {
+static pthread_t start_waiter(void) {
     IS(pthread_spin_init(&lock, PTHREAD_PROCESS_PRIVATE), 0);
     IS(pthread_spin_lock(&lock), 0);
     pthread_t thread = start(wait_once, NULL);
-    until(&asked, 1);
-    sleep_us(30000);
-    IS(pthread_spin_unlock(&lock), 0);
-    return (long)join(thread);
+    while (atomic_load(&asked) == 0)
+        sleep_us(200);
+    return thread;
+}
+
+/* How often the waiter has gone to sleep until now. */
+static long sleeps_of_waiter(void) {
+    char path[64], line[256];
+    long count = -1;
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", atomic_load(&asked));
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL)
+        sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+    fclose(file);
+    CHECK(count >= 0);
+    return count;
 }
 
 static void a_waiter_sleeps(void) {
-    long slept = sleeps_of_a_waiter();
-    // In steps of a twentieth to half a millisecond.
-    if (slept < 10)
-        FAIL("slept %ld times in 30 ms", slept);
+    pthread_t thread = start_waiter();
+    long before = sleeps_of_waiter();
+    // The limit on the program's time is what fails if it spins.
+    while (sleeps_of_waiter() < before + 10)
+        sleep_us(1000);
+    IS(pthread_spin_unlock(&lock), 0);
+    join(thread);
 }
 
 static void a_waiter_spins(void) {
-    must_not_sleep(sleeps_of_a_waiter());
+    pthread_t thread = start_waiter();
+    sleep_us(30000);
+    IS(pthread_spin_unlock(&lock), 0);
+    must_not_sleep((long)join(thread));
 }
 
 /* A real-time waiter on the CPU of the ordinary holder, which has work to do before it unlocks. */
@@ -107,7 +126,7 @@ static void *important(void *unused) {
     struct sched_param priority = {.sched_priority = 1};
     int error = pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority);
     if (error != 0) {
-        atomic_store(&asked, 2);
+        atomic_store(&asked, -1);
         return NULL;
     }
     return wait_once(unused);
@@ -120,7 +139,7 @@ static void a_real_time_waiter_lets_the_holder_run(void) {
     pthread_t thread = start(important, NULL);
     while (atomic_load(&asked) == 0)
         sleep_us(200);
-    if (atomic_load(&asked) == 2)
+    if (atomic_load(&asked) == -1)
         SKIP("no right to a real-time class");
     work_ns(CLOCK_THREAD_CPUTIME_ID, 5 * MS);
     IS(pthread_spin_unlock(&lock), 0);

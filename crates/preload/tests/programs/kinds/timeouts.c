@@ -140,10 +140,15 @@ int main(int count, char **arguments) {
     for (int n = 0; n < WAYS; n++) {
         long author_us = atol(arguments[2 + n]);
         status = 0;
-        long took_us = measure(&ways[n]);
-        printf("%s: %ld us of %ld\n", ways[n].name, took_us, author_us);
-        fflush(stdout);
-        CHECK(took_us >= author_us / 6 && took_us <= author_us * 300);
+        long took_us;
+        /* On a busy machine the thread may be away for long, but not each time. */
+        for (int tries = 0;; tries++) {
+            took_us = measure(&ways[n]);
+            printf("%s: %ld us of %ld\n", ways[n].name, took_us, author_us);
+            fflush(stdout);
+            CHECK(took_us >= author_us / 6 && tries < 10);
+            if (took_us <= author_us * 300) break;
+        }
         long begin_us = now_us();
         CHECK(pthread_create(&thread, NULL, comes_later, (void *)(author_us / 20)) == 0);
         int result = ways[n].wait();
