@@ -1,7 +1,5 @@
 //! What is wrong with the text of an address, of etcd or of PostgreSQL.
 
-use std::fmt;
-
 /// What is wrong with the text of an address.
 ///
 /// ```
@@ -14,13 +12,6 @@ use std::fmt;
 /// assert!(error.to_string().starts_with("no database"));
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct AddressError(pub(crate) String);
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for AddressError {}

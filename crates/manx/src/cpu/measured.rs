@@ -3,8 +3,8 @@
 //! What the machine tells may be missing, as in most virtual machines, or beside the point: a core
 //! may be slow because of a limit on its power, or because its host gives it to others. What counts
 //! for a lock is how long it is held. So the times of something that is done on every CPU alike,
-//! such as a program's hold times ([`Samples::time`]) or a fixed piece of work
-//! ([`Classes::measure`]), say which cores are slow.
+//! such as a program's hold times or a fixed piece of work ([`Classes::measure`]), say which cores
+//! are slow.
 //!
 //! *The statistic* is the lower quartile of a CPU's last [`SAMPLES_MAX`] times. Interrupts,
 //! preemption and cold caches make a time longer and never shorter, so up to three quarters of them
@@ -15,15 +15,10 @@
 //! *Speeds* are what the kernel calls capacities: [`FASTEST`] for the fastest CPU, half of it for a
 //! CPU that takes twice as long. Two classes are made of them by the rule for all speeds
 //! (`split.rs`): at the widest step, if that is wide enough.
-//!
-//! *Hysteresis.* Measured again, cores whose step is about that wide would change their class each
-//! time. So a division that was made ([`Samples::classes_after`]) is kept as long as its slowest
-//! big core is faster than its fastest little one by half of that step, [`KEEP_PERCENT`].
 
 use super::CpuSet;
 use super::classes::{Classes, Source};
-use platform::clock::{duration_ns, now_ns};
-use platform::cpu::current;
+use platform::clock::duration_ns;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -33,9 +28,6 @@ pub(super) const SAMPLES_MIN: usize = 16;
 pub(super) const SAMPLES_MAX: usize = 64;
 /// The speed of the fastest CPU.
 const FASTEST: u64 = 1024;
-/// How much faster the slowest big core has to be than the fastest little one for these classes to
-/// be kept, in percent of the latter.
-const KEEP_PERCENT: u64 = 107;
 
 /// How long the same work took on each CPU.
 ///
@@ -110,43 +102,6 @@ impl Samples {
         self.of.entry(cpu).or_default().record(took_ns);
     }
 
-    /// Runs `work`, such as a critical section, and records how long it took; unless the thread has
-    /// moved to another CPU meanwhile.
-    ///
-    /// ```
-    /// use manx::cpu::Samples;
-    /// use std::sync::Mutex;
-    ///
-    /// static SUM: Mutex<u64> = Mutex::new(0);
-    /// # platform::cpu::restrict(1); // it stays where it is
-    /// let mut samples = Samples::default();
-    /// let mut sum = SUM.lock().unwrap();
-    /// let sum = samples.time(|| {
-    ///     *sum += 1;
-    ///     *sum
-    /// });
-    /// assert_eq!(sum, 1);
-    /// # let cpu = platform::cpu::current();
-    /// assert_eq!(samples.count(cpu), 1);
-    /// ```
-    pub fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
-        let (cpu, began_ns) = (current(), now_ns());
-        let result = work();
-        let took_ns = now_ns().saturating_sub(began_ns);
-        if current() == cpu {
-            self.record_ns(cpu, took_ns);
-        }
-        result
-    }
-
-    /// Adds what another thread has measured, as if later.
-    pub fn merge(&mut self, others: &Samples) {
-        for (&cpu, times) in &others.of {
-            let (newer, older) = times.took_ns.split_at(times.oldest);
-            older.iter().chain(newer).for_each(|&took_ns| self.record_ns(cpu, took_ns));
-        }
-    }
-
     /// How many times count for this CPU: its last 64 at most.
     pub fn count(&self, cpu: usize) -> usize {
         self.of.get(&cpu).map_or(0, |times| times.took_ns.len())
@@ -165,33 +120,6 @@ impl Samples {
     /// The class of each CPU by its speed; all are alike if no step is wide enough.
     pub fn classes(&self) -> Classes {
         Classes::from_speeds(self.speeds())
-    }
-
-    /// As [`Samples::classes`], if `before` were the classes so far, by whatever source: they are
-    /// kept as long as the speeds bear them out.
-    ///
-    /// ```
-    /// use manx::cpu::{Classes, Samples};
-    /// use std::time::Duration;
-    ///
-    /// let mut samples = Samples::default();
-    /// (0..20).for_each(|_| samples.record(0, Duration::from_nanos(1_000)));
-    /// (0..20).for_each(|_| samples.record(1, Duration::from_nanos(1_100)));
-    /// let before = Classes::parse("big:0,little:1")?;
-    /// assert_eq!(samples.classes().to_string(), "big:0-1");
-    /// assert_eq!(samples.classes_after(&before), before);
-    /// # Ok::<(), manx::cpu::ParseClassesError>(())
-    /// ```
-    pub fn classes_after(&self, before: &Classes) -> Classes {
-        let speeds = self.speeds();
-        let (little, big): (Vec<_>, Vec<_>) =
-            speeds.iter().partition(|&&(cpu, _)| before.little().contains(cpu));
-        let slowest_big = big.iter().map(|&(_, speed)| speed).min();
-        let fastest_little = little.iter().map(|&(_, speed)| speed).max();
-        match (slowest_big, fastest_little) {
-            (Some(big), Some(little)) if big * 100 >= little * KEEP_PERCENT => before.clone(),
-            _ => Classes::from_speeds(speeds),
-        }
     }
 
     /// The class of each CPU of a machine: those without enough times are big.
@@ -258,18 +186,6 @@ mod tests {
         }
 
         #[test]
-        fn classes_do_not_change_with_every_measurement(ratios in prop::collection::vec(1_080..1_300_u64, 1..40)) {
-            let mut classes = Classes::uniform((0..2).collect());
-            let mut changes = 0;
-            for ratio in ratios {
-                let now = samples(&[(100_000, vec![0; 20]), (100 * ratio, vec![0; 20])]).classes_after(&classes);
-                changes += u32::from(now != classes);
-                classes = now;
-            }
-            prop_assert!(changes <= 1, "{changes} changes");
-        }
-
-        #[test]
         fn no_time_breaks_it(times in prop::collection::vec((0..9000_usize, any::<u64>()), 0..400)) {
             let mut samples = Samples::default();
             times.into_iter().for_each(|(cpu, took_ns)| samples.record_ns(cpu % 4, took_ns));
@@ -278,21 +194,6 @@ mod tests {
             prop_assert!(speeds.is_empty() || speeds.iter().any(|&(_, speed)| speed == FASTEST));
             let all = samples.classes_on(&(0..4).collect());
             prop_assert_eq!(all.big().len() + all.little().len(), 4);
-        }
-
-        #[test]
-        fn merged_is_as_if_recorded_one_after_the_other(
-            one in prop::collection::vec((0..3_usize, 1..1000_u64), 0..300),
-            other in prop::collection::vec((0..3_usize, 1..1000_u64), 0..300),
-        ) {
-            let record = |into: &mut Samples, from: &[(usize, u64)]| from.iter().for_each(|&(cpu, ns)| into.record_ns(cpu, ns));
-            let (mut merged, mut second, mut all) = (Samples::default(), Samples::default(), Samples::default());
-            record(&mut merged, &one);
-            record(&mut second, &other);
-            merged.merge(&second);
-            record(&mut all, &one);
-            record(&mut all, &other);
-            prop_assert_eq!(merged.speeds(), all.speeds());
         }
     }
 
@@ -311,14 +212,5 @@ mod tests {
         assert_eq!(samples.count(1), SAMPLES_MAX);
         (0..SAMPLES_MAX).for_each(|_| samples.record(1, Duration::from_micros(2)));
         assert_eq!(samples.classes().to_string(), "big:0,little:1");
-    }
-
-    #[test]
-    fn classes_that_the_measurement_contradicts_are_given_up() {
-        let samples = samples(&[(1_000, vec![0; 20]), (1_050, vec![0; 20])]);
-        let said = Classes::parse("big:0,little:1").unwrap();
-        assert_eq!(samples.classes_after(&said).source(), Source::Alike);
-        let reversed = Classes::parse("big:1,little:0").unwrap();
-        assert_eq!(samples.classes_after(&reversed).source(), Source::Alike);
     }
 }

@@ -6,9 +6,9 @@ use super::jobserver::Tokens;
 use super::pool::FriendlyPool;
 use super::registry::Member;
 use super::shared::{Entries, Parts, Shared, Shutdown};
+use std::fmt;
 use super::{controller, worker};
 use crate::cpu::CpuBudget;
-use std::fmt;
 use std::time::Duration;
 
 /// The maximum number of threads of a pool, those for blocked workers included.
@@ -350,44 +350,22 @@ impl fmt::Debug for FriendlyPoolBuilder {
 /// let error = FriendlyPool::builder().num_threads(0).build().unwrap_err();
 /// assert!(matches!(error, BuildError::NumThreads(0)));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// This number of threads is not in the range from 1 to [`MAX_THREADS`].
+    #[error("a pool needs 1 to {MAX_THREADS} threads, not {0}")]
     NumThreads(usize),
     /// The queue has no room for a job.
+    #[error("a pool's queue needs room for at least 1 job, not 0")]
     QueueCapacity,
     /// This factor of overcommitment is not above 0, or above 1024.
+    #[error("an overcommitment is above 0 and at most {OVERCOMMIT_MAX}, not {0}")]
     Overcommit(f64),
     /// This tick is shorter than 100 µs.
+    #[error("a pool's tick needs at least 100 µs, not {0:?}")]
     Tick(Duration),
     /// The system cannot start the first worker.
-    Spawn(std::io::Error),
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuildError::NumThreads(asked) => {
-                write!(f, "a pool needs 1 to {MAX_THREADS} threads, not {asked}")
-            }
-            BuildError::QueueCapacity => f.write_str("a pool's queue needs room for at least 1 job, not 0"),
-            BuildError::Overcommit(asked) => {
-                write!(f, "an overcommitment is above 0 and at most {OVERCOMMIT_MAX}, not {asked}")
-            }
-            BuildError::Tick(asked) => write!(f, "a pool's tick needs at least 100 µs, not {asked:?}"),
-            BuildError::Spawn(error) => {
-                write!(f, "the system cannot start the pool's first thread: {error}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            BuildError::Spawn(error) => Some(error),
-            _ => None,
-        }
-    }
+    #[error("the system cannot start the pool's first thread: {0}")]
+    Spawn(#[source] std::io::Error),
 }

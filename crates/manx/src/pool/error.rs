@@ -4,6 +4,7 @@ use crate::lock::Mutex;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use thiserror::Error;
 
 /// Why a pool did not accept a job.
 ///
@@ -16,13 +17,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// assert_eq!(pool.execute(|| ()), Err(ExecuteError::Closed));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExecuteError {
     /// The pool has been shut down.
+    #[error("the pool has been shut down")]
     Closed,
     /// The process has been forked, and this is the child: the pool's threads stayed with the
     /// parent. Build a new pool in the child.
+    #[error("the pool's threads stayed with the process that was forked: build a new pool in the child")]
     Forked,
 }
 
@@ -35,19 +38,6 @@ impl ExecuteError {
         }
     }
 }
-
-impl fmt::Display for ExecuteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ExecuteError::Closed => "the pool has been shut down",
-            ExecuteError::Forked => {
-                "the pool's threads stayed with the process that was forked: build a new pool in the child"
-            }
-        })
-    }
-}
-
-impl std::error::Error for ExecuteError {}
 
 /// Why a pool did not accept a job at once, or not within the timeout. Each variant has the job,
 /// unchanged.
@@ -128,15 +118,20 @@ impl<F> std::error::Error for TryExecuteError<F> {}
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Error)]
 #[non_exhaustive]
 pub enum JoinError {
     /// The job panicked.
+    #[error("the job panicked: {}", .0.message())]
     Panicked(PanicPayload),
     /// The job's deadline passed before a worker took it.
+    #[error("the job's deadline passed before it began")]
     Late,
     /// The pool was shut down before a worker took the job.
+    #[error("the pool was shut down before the job began")]
     Discarded,
     /// The process has been forked, and this is the child: the job stayed with the parent.
+    #[error("the job stayed with the process that was forked")]
     Forked,
 }
 
@@ -162,19 +157,6 @@ impl fmt::Debug for JoinError {
         write!(f, "JoinError({self})")
     }
 }
-
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            JoinError::Panicked(payload) => write!(f, "the job panicked: {}", payload.message()),
-            JoinError::Late => f.write_str("the job's deadline passed before it began"),
-            JoinError::Discarded => f.write_str("the pool was shut down before the job began"),
-            JoinError::Forked => f.write_str("the job stayed with the process that was forked"),
-        }
-    }
-}
-
-impl std::error::Error for JoinError {}
 
 /// What a job panicked with.
 ///
@@ -243,30 +225,24 @@ pub(super) fn panic_message(payload: &(dyn Any + Send)) -> &str {
 /// }
 /// # Ok::<(), manx::pool::BuildError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{threads} thread{} of the pool had not ended when the timeout was over",
+    if *threads == 1 { "" } else { "s" }
+)]
 #[non_exhaustive]
 pub struct ShutdownError {
     /// The number of these threads.
     pub threads: u32,
 }
 
-impl fmt::Display for ShutdownError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = if self.threads == 1 { "thread" } else { "threads" };
-        write!(f, "{} {threads} of the pool had not ended when the timeout was over", self.threads)
-    }
-}
-
-impl std::error::Error for ShutdownError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::error::Error;
 
     #[test]
     fn all_errors_can_be_sent_and_shared() {
-        fn text<E: Error + Send + Sync + 'static>(error: E) -> String {
+        fn text<E: std::error::Error + Send + Sync + 'static>(error: E) -> String {
             error.to_string()
         }
         assert_eq!(text(ExecuteError::Closed), "the pool has been shut down");

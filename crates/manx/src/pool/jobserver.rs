@@ -61,10 +61,14 @@ pub struct Tokens {
 ///     eprintln!("{variable} names a jobserver that make did not pass on: begin the rule's command with +");
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobserverError {
     /// make's pipe is not open in this process.
+    #[error(
+        "make's jobserver was not passed on to this process ({variable}={value}): begin the rule's command with `+`, \
+         so that make knows that it runs jobs itself"
+    )]
     NotPassedOn {
         /// The variable that tells of it.
         variable: &'static str,
@@ -72,6 +76,9 @@ pub enum JobserverError {
         value: String,
     },
     /// The descriptors or the path are something else.
+    #[error(
+        "{variable}={value} names no jobserver: {why}: begin the rule's command with `+`, or unset the variable"
+    )]
     NoPipe {
         /// The variable.
         variable: &'static str,
@@ -81,23 +88,6 @@ pub enum JobserverError {
         why: String,
     },
 }
-
-impl fmt::Display for JobserverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            JobserverError::NotPassedOn { variable, value } => {
-                write!(f, "make's jobserver was not passed on to this process ({variable}={value}): ")?;
-                f.write_str("begin the rule's command with `+`, so that make knows that it runs jobs itself")
-            }
-            JobserverError::NoPipe { variable, value, why } => {
-                write!(f, "{variable}={value} names no jobserver: {why}: ")?;
-                f.write_str("begin the rule's command with `+`, or unset the variable")
-            }
-        }
-    }
-}
-
-impl std::error::Error for JobserverError {}
 
 impl Tokens {
     /// The jobserver that this process's environment tells of, in `CARGO_MAKEFLAGS`, `MAKEFLAGS` or

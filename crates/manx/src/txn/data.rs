@@ -6,7 +6,6 @@
 //! Everything that is not yet committed, and every version that some snapshot still needs, is above
 //! it.
 
-use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -354,7 +353,8 @@ pub enum Outcome {
 /// let error = Error::from(DataError::new("/data/log could not be written: make room there"));
 /// assert!(error.to_string().ends_with("make room there"));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct DataError {
     text: String,
     outcome: Outcome,
@@ -384,11 +384,3 @@ impl DataError {
         self.outcome
     }
 }
-
-impl fmt::Display for DataError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for DataError {}

@@ -6,11 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 /// Why a transaction could not go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Another transaction has changed the key since this one's snapshot, or is about to. The first
     /// one wins: roll back and try again.
+    #[error("transaction {with} has changed the key {:?} in the meantime: roll back and try again", Shown(key))]
     Conflict {
         /// The key.
         key: Value,
@@ -19,6 +20,7 @@ pub enum Error {
     },
     /// Transactions wait for each other's key ranges, and this one was chosen to give up: roll back
     /// and try again.
+    #[error("transactions wait for each other ({cycle}): roll back and try again")]
     Deadlock {
         /// Which transaction waits for which other one, and for what, in words. Those that have
         /// written have an id.
@@ -26,28 +28,36 @@ pub enum Error {
     },
     /// Other transactions have held a key range for as long as a serializable transaction waits
     /// ([`Options::lock_wait`](super::Options::lock_wait)): roll back and try again.
+    #[error("other transactions have held a range for {limit:?}: roll back and try again, or raise lock_wait")]
     TimedOut {
         /// How long it has waited.
         limit: Duration,
     },
     /// As many transactions are at work as may, and none has ended within
     /// [`Options::active_wait`](super::Options::active_wait).
+    #[error("{limit} transactions are at work, and no more may be: try again, or raise active_max")]
     TooMany {
         /// The maximum number of transactions at work.
         limit: u32,
     },
     /// All serializable transactions together hold as many ranges as may be. A transaction that
     /// scans or deletes a whole range holds only that range.
+    #[error(
+        "serializable transactions hold {limit} ranges, and no more may be held: scan or delete a range as a whole in \
+         place of its keys, or divide the transaction"
+    )]
     TooManyRanges {
         /// The maximum number of ranges, beside those for which there is always room.
         limit: u32,
     },
     /// There are as many sessions as may be.
+    #[error("there are {limit} sessions, and no more may be: drop some, or raise sessions_max")]
     TooManySessions {
         /// The maximum number of sessions.
         limit: u32,
     },
     /// The moment that was to be read is older than what is kept.
+    #[error("the read timestamp {asked} is older than {oldest}, the oldest that is kept: read later")]
     TooOld {
         /// The read timestamp.
         asked: u64,
@@ -55,6 +65,10 @@ pub enum Error {
         oldest: u64,
     },
     /// A commit timestamp that may not be.
+    #[error(
+        "the commit timestamp {asked} is not above {above}, the oldest timestamp or that of one of its keys: take a \
+         later one"
+    )]
     BadTimestamp {
         /// The commit timestamp.
         asked: u64,
@@ -62,20 +76,26 @@ pub enum Error {
         above: u64,
     },
     /// The range is empty or inverted.
-    InvalidRange(InvalidRange),
+    #[error("{0}")]
+    InvalidRange(#[source] InvalidRange),
     /// The transaction has failed before and can only be rolled back.
+    #[error("the transaction has failed before: roll it back")]
     Failed,
     /// The savepoint is of another transaction, or this one was rolled back to an earlier one.
+    #[error("the transaction has no such savepoint: take a new one")]
     NoSavepoint,
     /// Tried again as often as may be; the last reason.
+    #[error("tried {times} times; the last time: {last}")]
     Retried {
         /// The number of tries.
         times: u32,
         /// Why it failed the last time.
+        #[source]
         last: Box<Error>,
     },
     /// The data component failed.
-    Data(DataError),
+    #[error("{0}")]
+    Data(#[from] DataError),
 }
 
 impl Error {
@@ -121,73 +141,6 @@ fn cycle(circle: &Deadlock) -> String {
 
 fn named(id: Option<u64>) -> String {
     id.map_or("one that has written nothing yet".into(), |id| format!("transaction {id}"))
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Conflict { key, with } => write!(
-                to,
-                "transaction {with} has changed the key {:?} in the meantime: roll back and try again",
-                Shown(key)
-            ),
-            Error::Deadlock { cycle } => {
-                write!(to, "transactions wait for each other ({cycle}): roll back and try again")
-            }
-            Error::TimedOut { limit } => write!(
-                to,
-                "other transactions have held a range for {limit:?}: roll back and try again, or raise lock_wait"
-            ),
-            Error::TooMany { limit } => {
-                write!(
-                    to,
-                    "{limit} transactions are at work, and no more may be: try again, or raise active_max"
-                )
-            }
-            Error::TooManyRanges { limit } => write!(
-                to,
-                "serializable transactions hold {limit} ranges, and no more may be held: scan or delete a range as a whole in place of its \
-                 keys, or divide the transaction"
-            ),
-            Error::TooManySessions { limit } => {
-                write!(to, "there are {limit} sessions, and no more may be: drop some, or raise sessions_max")
-            }
-            Error::TooOld { asked, oldest } => {
-                write!(
-                    to,
-                    "the read timestamp {asked} is older than {oldest}, the oldest that is kept: read later"
-                )
-            }
-            Error::BadTimestamp { asked, above } => {
-                write!(
-                    to,
-                    "the commit timestamp {asked} is not above {above}, the oldest timestamp or that of one of its keys: take a later one"
-                )
-            }
-            Error::InvalidRange(bad) => bad.fmt(to),
-            Error::Failed => to.write_str("the transaction has failed before: roll it back"),
-            Error::NoSavepoint => to.write_str("the transaction has no such savepoint: take a new one"),
-            Error::Retried { times, last } => write!(to, "tried {times} times; the last time: {last}"),
-            Error::Data(error) => error.fmt(to),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::InvalidRange(bad) => Some(bad),
-            Error::Retried { last, .. } => Some(&**last),
-            Error::Data(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<DataError> for Error {
-    fn from(error: DataError) -> Error {
-        Error::Data(error)
-    }
 }
 
 /// A key as people read it.

@@ -22,7 +22,6 @@ use super::error::Error;
 use super::scan::Scan;
 use super::store::Store;
 use super::transaction::{Isolation, Transaction};
-use std::fmt;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::Arc;
 
@@ -61,69 +60,38 @@ pub struct Tables(Store);
 /// assert_eq!(tables.get("users").err(), Some(TablesError::Missing { name: "users".into() }));
 /// # Ok::<(), TablesError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TablesError {
     /// There is no table of this name.
+    #[error("there is no table `{name}`: create it, or see the names of those there are")]
     Missing {
         /// The name.
         name: String,
     },
     /// There is a table of this name already.
+    #[error("there is a table `{name}` already: choose another name, or remove that one")]
     Exists {
         /// The name.
         name: String,
     },
     /// The store has keys, and no tables that this version knows: it was not made by [`Tables`], or
     /// by a later version.
+    #[error(
+        "the store has keys that belong to no table (`{}`), so nothing was changed: use it without tables, or a store \
+         of its own",
+        key.escape_ascii()
+    )]
     Foreign {
         /// A key of it.
         key: Value,
     },
     /// There were as many tables as there are ids, 2^32 - 2.
+    #[error("there were 2^32 - 2 tables, and ids are not used again: copy the tables to another store")]
     NoIds,
     /// The store's own error.
-    Store(Error),
-}
-
-impl fmt::Display for TablesError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TablesError::Missing { name } => {
-                write!(to, "there is no table `{name}`: create it, or see the names of those there are")
-            }
-            TablesError::Exists { name } => {
-                write!(to, "there is a table `{name}` already: choose another name, or remove that one")
-            }
-            TablesError::Foreign { key } => write!(
-                to,
-                "the store has keys that belong to no table (`{}`), so nothing was changed: use it without tables, or a store of its own",
-                key.escape_ascii()
-            ),
-            TablesError::NoIds => {
-                write!(
-                    to,
-                    "there were 2^32 - 2 tables, and ids are not used again: copy the tables to another store"
-                )
-            }
-            TablesError::Store(error) => error.fmt(to),
-        }
-    }
-}
-
-impl std::error::Error for TablesError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            TablesError::Store(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<Error> for TablesError {
-    fn from(error: Error) -> TablesError {
-        TablesError::Store(error)
-    }
+    #[error("{0}")]
+    Store(#[from] Error),
 }
 
 /// The key of a name in the directory.

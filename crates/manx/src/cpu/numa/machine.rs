@@ -49,22 +49,6 @@ impl NumaNodes {
         self.nodes.len().max(1)
     }
 
-    /// The nodes that these CPUs are of, from the lowest number to the highest.
-    ///
-    /// ```
-    /// use manx::cpu::{CpuSet, NumaNodes};
-    ///
-    /// let own = CpuSet::of_this_thread();
-    /// let nodes = NumaNodes::detect("/sys".as_ref()).of_set(&own);
-    /// assert!(!nodes.is_empty());
-    /// ```
-    pub fn of_set(&self, cpus: &CpuSet) -> Vec<u32> {
-        let mut nodes: Vec<u32> = cpus.iter().map(|cpu| self.of(cpu)).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
-    }
-
     /// The CPUs of this node; none if there is no such node.
     ///
     /// ```
@@ -146,11 +130,6 @@ mod tests {
         assert_eq!(nodes.len(), 2);
         let found: Vec<u32> = [0, 3, 4, 7, 8, 11, 12, 100].map(|cpu| nodes.of(cpu)).into();
         assert_eq!(found, [0, 0, 2, 2, 0, 0, 0, 0]);
-        let of_set = |cpus: &str| nodes.of_set(&cpus.parse().expect(cpus));
-        assert_eq!(
-            [of_set(""), of_set("1-2"), of_set("5,6"), of_set("3-4,9")],
-            [vec![], vec![0], vec![2], vec![0, 2]]
-        );
         assert_eq!((nodes.cpus(2).to_string(), nodes.cpus(1)), ("4-7".into(), CpuSet::EMPTY));
     }
 

@@ -16,23 +16,30 @@ use std::time::Duration;
 /// assert!(matches!(error, Error::Unreachable { .. }));
 /// assert!(error.to_string().starts_with("etcd at 127.0.0.1:1 did not answer within 50ms: "));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// It is no range.
-    InvalidRange(InvalidRange),
+    #[error("{0}")]
+    InvalidRange(#[from] InvalidRange),
     /// It would have to be waited for.
+    #[error("the range would have to be waited for")]
     WouldBlock,
     /// It was waited for until the deadline.
+    #[error("the range could not be had by the deadline")]
     TimedOut,
     /// The holders of the range wait for the asker, directly or through others.
-    Deadlock(Box<Deadlock>),
+    #[error("{0}")]
+    Deadlock(#[source] Box<Deadlock>),
     /// The owner holds no such range.
+    #[error("the owner holds no such range")]
     NotHeld,
     /// The session has ended: etcd was not reached for as long as its lease lasts, or has ended the
     /// lease. All that it held is given back. Make another session.
+    #[error("the session is lost, and all that it held is given back ({0}): make another session")]
     SessionLost(String),
     /// No member of etcd answered.
+    #[error("etcd at {endpoints} did not answer within {after:?}: {why}")]
     Unreachable {
         /// The members that were asked.
         endpoints: String,
@@ -42,55 +49,17 @@ pub enum Error {
         why: String,
     },
     /// A member answered, and refuses: it lacks rights or space, for example.
+    #[error("etcd refuses: {0}")]
     Refused(String),
     /// A key below the lock's prefix is no request of a range lock.
+    #[error(
+        "the key {0} in etcd is no request of a range lock of this version: remove it, or choose another name for the \
+         lock"
+    )]
     Foreign(String),
     /// The options cannot be used, or the machine cannot do it.
+    #[error("{0}")]
     Unusable(String),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::InvalidRange(bad) => bad.fmt(to),
-            Error::WouldBlock => to.write_str("the range would have to be waited for"),
-            Error::TimedOut => to.write_str("the range could not be had by the deadline"),
-            Error::Deadlock(circle) => circle.fmt(to),
-            Error::NotHeld => to.write_str("the owner holds no such range"),
-            Error::SessionLost(why) => {
-                write!(
-                    to,
-                    "the session is lost, and all that it held is given back ({why}): make another session"
-                )
-            }
-            Error::Unreachable { endpoints, after, why } => {
-                write!(to, "etcd at {endpoints} did not answer within {after:?}: {why}")
-            }
-            Error::Refused(why) => write!(to, "etcd refuses: {why}"),
-            Error::Foreign(key) => write!(
-                to,
-                "the key {key} in etcd is no request of a range lock of this version: remove it, or choose another \
-                 name for the lock"
-            ),
-            Error::Unusable(why) => to.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::InvalidRange(bad) => Some(bad),
-            Error::Deadlock(circle) => Some(&**circle),
-            _ => None,
-        }
-    }
-}
-
-impl From<InvalidRange> for Error {
-    fn from(bad: InvalidRange) -> Error {
-        Error::InvalidRange(bad)
-    }
 }
 
 /// A waiter or a holder, as messages name it.

@@ -48,20 +48,13 @@ pub struct Session {
 /// # drop(only);
 /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there are {limit} sessions, and no more may be: drop some, or allow more")]
 #[non_exhaustive]
 pub struct TooManySessions {
     /// The maximum number of sessions.
     pub limit: u32,
 }
-
-impl fmt::Display for TooManySessions {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "there are {} sessions, and no more may be: drop some, or allow more", self.limit)
-    }
-}
-
-impl std::error::Error for TooManySessions {}
 
 impl fmt::Debug for Session {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
