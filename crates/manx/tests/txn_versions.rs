@@ -13,6 +13,7 @@ use manx::txn::{
 };
 use map::Map;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 use testing::until;
 use texts::{get, keys, put, stores};
