@@ -38,7 +38,7 @@ pub const AS_IS: &str = "as it is";
 /// The version with the doctor beside it.
 pub const WATCHED: &str = "watched";
 /// The verdict that comes first of programs that wait badly, if CPUs are short.
-pub const RIGHT: &str = "busy waiting";
+const RIGHT: &str = "busy waiting";
 /// What stands for no verdict.
 pub const NONE: &str = "none";
 /// The cases in which no thread spins, and what comes first there. OpenBLAS multiplies matrices of
@@ -47,7 +47,7 @@ pub const NONE: &str = "none";
 pub const OTHERS: [(&str, &str); 2] =
     [("numpy-64, pair", NONE), ("numba-workqueue, pair", "neighbours on the same CPUs")];
 /// The cases whose cost is measured: their throughput is steady.
-pub const STEADY: [&str; 2] = ["gang, alone", "openblas, alone"];
+const STEADY: [&str; 2] = ["gang, alone", "openblas, alone"];
 
 /// Exit codes of the doctor that are findings.
 const FINDINGS: [i32; 3] = [0, 10, 11];

@@ -10,8 +10,8 @@ pub struct Word {
     pub help: &'static str,
 }
 
-/// Defines such enums: `Value = number => "word"`. An enum with `is "a noun"` is a type of settings,
-/// and a wrong word is no such thing.
+/// Defines such enums: `Value = number => "word"`. An enum with `is "a noun"` is a type of
+/// settings, and a wrong word is no such thing.
 macro_rules! words {
     ($($(#[$attribute:meta])* pub enum $name:ident $(is $noun:literal)? {
         $($(#[doc = $help:literal])+ $value:ident = $number:literal => $word:literal,)+

@@ -45,7 +45,7 @@ fn copy(text: &[u8]) -> Option<&'static [u8]> {
 /// The settings of this process.
 #[inline]
 pub fn settings() -> &'static Options<'static> {
-    // Acquire: pairs with the release in `keep`. SAFETY: it points to `UNREAD`, or by Invariant 1 to
-    // what no longer changes.
+    // Acquire: pairs with the release in `keep`. SAFETY: it points to `UNREAD`, or by Invariant 1
+    // to what no longer changes.
     unsafe { &*NOW.load(Ordering::Acquire) }
 }

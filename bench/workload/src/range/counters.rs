@@ -113,7 +113,7 @@ impl Source {
     }
 
     /// With how many threads it can count.
-    pub fn counts_threads(&self, threads: usize) -> bool {
+    fn counts_threads(&self, threads: usize) -> bool {
         match self {
             Source::Processor => true,
             Source::Callgrind => threads == 1,

@@ -204,7 +204,7 @@ impl Run {
     ///
     /// # Errors
     /// The file cannot be made, written, locked or read.
-    pub fn with_keeper<K: Keeper>(&self, keeper: &K) -> Result<Measurement, String> {
+    fn with_keeper<K: Keeper>(&self, keeper: &K) -> Result<Measurement, String> {
         assert!(self.threads > 0 && self.blocks >= self.threads, "each thread has a block");
         let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         let folder = tempfile::Builder::new()
