@@ -5,10 +5,11 @@ use core::time::Duration;
 
 /// The policy that only spins: look, pause, look again, for ever.
 ///
-/// The unsafe original of Andreoli and Cucinotta's study: it reacts fastest while each waiter and the
-/// thread that it waits for have a CPU each. When CPUs are short it keeps that thread from running
-/// for whole time slices, and takes no notice of the shortage. It is here to be compared with, and
-/// for programs that know that they are alone on their CPUs; take [`Adaptive`](super::Adaptive) or [`Event`](super::Event) instead.
+/// The unsafe original of Andreoli and Cucinotta's study: it reacts fastest while each waiter and
+/// the thread that it waits for have a CPU each. When CPUs are short it keeps that thread from
+/// running for whole time slices, and takes no notice of the shortage. It is here to be compared
+/// with, and for programs that know that they are alone on their CPUs; take
+/// [`Adaptive`](super::Adaptive) or [`Event`](super::Event) instead.
 ///
 /// ```
 /// use manx::wait::{Policy, Spin};

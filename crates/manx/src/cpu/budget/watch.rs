@@ -14,8 +14,9 @@
 //! | the process is moved to another group | at the first reading that is [`MOVES_NS`] after the last look for that |
 //! | a group gets the controller that it did not have | at the first reading that is [`GROUPS_NS`] after the last look for that |
 //!
-//! Nothing is read unless a caller asks; there is no thread behind it. A reading takes one to three µs: a system call for the affinity, one for the process' number, and
-//! one for each group that may have a quota.
+//! Nothing is read unless a caller asks; there is no thread behind it. A reading takes one to three
+//! µs: a system call for the affinity, one for the process' number, and one for each group that may
+//! have a quota.
 
 use super::files::{Files, read_piece};
 use super::layout::{self, Layout};
