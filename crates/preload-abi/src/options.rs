@@ -3,7 +3,7 @@
 //! [`SETTINGS`] is the table. An entry of it makes the flag, the key of the file, the key of
 //! `MANX_OPTIONS`, the field of [`Options`] that the launcher and the library obey, and what the
 //! help, the manual page, the completions and `docs/options.md` say: its documentation is the help.
-//! [`Setting`] describes the columns, and [`Form`](crate::setting::Form) the types.
+//! [`Setting`] describes the columns, and [`Form`] the types.
 //!
 //! The string is `key=value` pairs, separated by commas. If a key is there twice, the last counts:
 //!
@@ -19,10 +19,94 @@
 use crate::cpus::{Cpus, Places};
 pub use crate::escape::{decode, encode};
 use crate::filter::{Entries, Filters};
-use crate::setting::{Cores, Kind, Microseconds, Number, Obeyed, Section, Setting, Thousandths};
+use crate::setting::{Cores, Form, Kind, Microseconds, Number, Obeyed, Section, Thousandths};
+pub use crate::setting::{DILATIONS, Stats};
 use crate::slo::Slos;
 use crate::words::words;
 use core::fmt;
+
+/// An entry of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its field of [`Options`] and its key in `MANX_OPTIONS`: the key of the file with `_` for
+    /// `-`, and behind that the unit if the value there is a bare number.
+    pub name: &'static str,
+    /// An older name, which `MANX_OPTIONS` may still use.
+    pub formerly: &'static str,
+    /// Its key in the file, and behind `--` its flag. Empty if only the launcher itself sets it.
+    pub key: &'static str,
+    /// The flag if it is not the key: `no-KEY` for a switch that is on by default.
+    pub flag: &'static str,
+    /// The flag's letter.
+    pub letter: Option<char>,
+    /// The help; an empty line separates the first paragraph from what only `--help` shows.
+    pub help: &'static str,
+    /// The type of its value.
+    pub form: Form,
+    /// How the help names the value.
+    pub value: &'static str,
+    /// What the number in `MANX_OPTIONS` counts.
+    pub unit: &'static str,
+    /// The section that it belongs to, if it is not one of the first.
+    pub section: Option<Section>,
+    /// A value for the documented file, where its default would show nothing.
+    pub example: &'static str,
+    /// For tests: the flag is not listed, and it is no key of the file.
+    pub is_hidden: bool,
+    /// Where the code is that obeys it. What the launcher alone obeys is not in `MANX_OPTIONS`.
+    pub obeyed_by: Obeyed,
+    /// The first [`VERSION`](crate::VERSION) of the library that knows it, under this name.
+    pub since: u32,
+    /// Reads its value of `MANX_OPTIONS`.
+    pub(crate) read: for<'a> fn(&mut Options<'a>, &'a [u8]) -> Option<()>,
+    /// Writes its value as `read` reads it.
+    pub write: fn(&Options<'_>, &mut dyn fmt::Write) -> fmt::Result,
+    /// Whether its value is the default.
+    pub is_default: fn(&Options<'_>) -> bool,
+}
+
+impl Setting {
+    /// What an entry does not say.
+    pub(crate) const UNSAID: Setting = Setting {
+        name: "",
+        formerly: "",
+        key: "",
+        flag: "",
+        letter: None,
+        help: "",
+        form: Form::Number,
+        value: "",
+        unit: "",
+        section: None,
+        example: "",
+        is_hidden: false,
+        obeyed_by: Obeyed::Library,
+        since: 0,
+        read: |_, _| None,
+        write: |_, _| Ok(()),
+        is_default: |_| true,
+    };
+
+    /// Whether `MANX_OPTIONS` calls it so.
+    pub(crate) fn is_called(&self, name: &[u8]) -> bool {
+        !name.is_empty() && [self.name.as_bytes(), self.formerly.as_bytes()].contains(&name)
+    }
+
+    /// Whether the library never sees it.
+    pub const fn is_launchers(&self) -> bool {
+        matches!(self.obeyed_by, Obeyed::Launcher)
+    }
+
+    /// Its flag, without the hyphens.
+    pub const fn flag(&self) -> &'static str {
+        if self.flag.is_empty() { self.key } else { self.flag }
+    }
+
+    /// Whether users may say it in a file.
+    pub const fn is_in_files(&self) -> bool {
+        !self.key.is_empty() && !self.is_hidden
+    }
+}
 
 /// Makes [`SETTINGS`] and [`Options`] of the entries: help, `name: type = default`, and columns.
 macro_rules! settings {
@@ -203,45 +287,6 @@ words! {
     }
 }
 
-/// Where statistics go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stats<'a> {
-    /// None are kept.
-    Off,
-    /// A table on standard error when the program exits normally.
-    Stderr,
-    /// They can be read while the program runs, and are gone when it has exited normally.
-    Live,
-    /// JSON in this file (still percent-encoded; see [`decode`]).
-    File(&'a [u8]),
-}
-
-impl<'a> Stats<'a> {
-    pub(crate) fn parse(text: &'a [u8]) -> Option<Stats<'a>> {
-        match text {
-            b"" => None,
-            b"off" => Some(Stats::Off),
-            b"stderr" => Some(Stats::Stderr),
-            b"live" => Some(Stats::Live),
-            file => Some(Stats::File(file)),
-        }
-    }
-}
-
-impl fmt::Display for Stats<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Stats::Off => "off",
-            Stats::Stderr => "stderr",
-            Stats::Live => "live",
-            Stats::File(path) => core::str::from_utf8(path).map_err(|_| fmt::Error)?,
-        })
-    }
-}
-
-/// What [`Options::dilate`] may be.
-pub const DILATIONS: core::ops::RangeInclusive<u32> = 1000..=1_000_000;
-
 impl<'a> Options<'a> {
     /// Reads an options string. Never fails: see the module's text.
     ///
@@ -302,7 +347,6 @@ impl fmt::Display for Options<'_> {
 mod tests {
     use super::*;
     use crate::VERSION;
-    use crate::setting::Form;
 
     /// A value that is not the default, as an options string has it.
     fn other(setting: &Setting) -> String {

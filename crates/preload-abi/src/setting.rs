@@ -1,96 +1,12 @@
-//! What a setting of `manx run` is: the columns of the table in [`options`](crate::options), and
-//! how the values of each type are read and written.
+//! The types of the settings of `manx run`: how the values of each are read and written, and what
+//! else the columns of their table hold ([`options`](crate::options)).
 
 use crate::cpus::{Cpus, Place, Places};
 use crate::escape::number;
 use crate::filter::Entries;
-use crate::options::{DILATIONS, Options, Stats};
 use crate::slo::Slos;
-use crate::words::Word;
-use core::fmt::{Result, Write};
-
-/// An entry of the table.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    /// Its field of [`Options`] and its key in `MANX_OPTIONS`: the key of the file with `_` for
-    /// `-`, and behind that the unit if the value there is a bare number.
-    pub name: &'static str,
-    /// An older name, which `MANX_OPTIONS` may still use.
-    pub formerly: &'static str,
-    /// Its key in the file, and behind `--` its flag. Empty if only the launcher itself sets it.
-    pub key: &'static str,
-    /// The flag if it is not the key: `no-KEY` for a switch that is on by default.
-    pub flag: &'static str,
-    /// The flag's letter.
-    pub letter: Option<char>,
-    /// The help; an empty line separates the first paragraph from what only `--help` shows.
-    pub help: &'static str,
-    /// The type of its value.
-    pub form: Form,
-    /// How the help names the value.
-    pub value: &'static str,
-    /// What the number in `MANX_OPTIONS` counts.
-    pub unit: &'static str,
-    /// The section that it belongs to, if it is not one of the first.
-    pub section: Option<Section>,
-    /// A value for the documented file, where its default would show nothing.
-    pub example: &'static str,
-    /// For tests: the flag is not listed, and it is no key of the file.
-    pub is_hidden: bool,
-    /// Where the code is that obeys it. What the launcher alone obeys is not in `MANX_OPTIONS`.
-    pub obeyed_by: Obeyed,
-    /// The first [`VERSION`](crate::VERSION) of the library that knows it, under this name.
-    pub since: u32,
-    /// Reads its value of `MANX_OPTIONS`.
-    pub(crate) read: for<'a> fn(&mut Options<'a>, &'a [u8]) -> Option<()>,
-    /// Writes its value as `read` reads it.
-    pub write: fn(&Options<'_>, &mut dyn Write) -> Result,
-    /// Whether its value is the default.
-    pub is_default: fn(&Options<'_>) -> bool,
-}
-
-impl Setting {
-    /// What an entry does not say.
-    pub(crate) const UNSAID: Setting = Setting {
-        name: "",
-        formerly: "",
-        key: "",
-        flag: "",
-        letter: None,
-        help: "",
-        form: Form::Number,
-        value: "",
-        unit: "",
-        section: None,
-        example: "",
-        is_hidden: false,
-        obeyed_by: Obeyed::Library,
-        since: 0,
-        read: |_, _| None,
-        write: |_, _| Ok(()),
-        is_default: |_| true,
-    };
-
-    /// Whether `MANX_OPTIONS` calls it so.
-    pub(crate) fn is_called(&self, name: &[u8]) -> bool {
-        !name.is_empty() && [self.name.as_bytes(), self.formerly.as_bytes()].contains(&name)
-    }
-
-    /// Whether the library never sees it.
-    pub const fn is_launchers(&self) -> bool {
-        matches!(self.obeyed_by, Obeyed::Launcher)
-    }
-
-    /// Its flag, without the hyphens.
-    pub const fn flag(&self) -> &'static str {
-        if self.flag.is_empty() { self.key } else { self.flag }
-    }
-
-    /// Whether users may say it in a file.
-    pub const fn is_in_files(&self) -> bool {
-        !self.key.is_empty() && !self.is_hidden
-    }
-}
+use crate::words::{Choice, Word};
+use core::fmt::{self, Result, Write};
 
 /// A section of the help and of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +77,7 @@ impl Form {
 
 /// A type of the table.
 pub trait Kind {
-    /// What the field of [`Options`] holds.
+    /// What the field of the options holds.
     type Value<'a>;
     /// How it is written elsewhere.
     const FORM: Form;
@@ -179,7 +95,7 @@ pub enum Number {}
 pub enum Microseconds {}
 /// A ratio.
 pub enum Thousandths {}
-/// Classes of cores, encoded as [`encode`](crate::options::encode) does it.
+/// Classes of cores, encoded as [`encode`](crate::escape::encode) does it.
 pub enum Cores {}
 
 /// Types whose values write themselves: `type => what the field holds, its form, how it is read`.
@@ -189,11 +105,11 @@ macro_rules! kinds {
             type Value<'a> = $value;
             const FORM: Form = $form;
 
-            fn read<'a>(text: &'a [u8]) -> Option<$value> {
+            fn read(text: &[u8]) -> Option<Self::Value<'_>> {
                 $read(text)
             }
 
-            fn write<'a>(value: $value, out: &mut dyn Write) -> Result {
+            fn write(value: Self::Value<'_>, out: &mut dyn Write) -> Result {
                 write!(out, "{value}")
             }
         }
@@ -212,6 +128,19 @@ kinds! {
     Stats<'static> => Stats<'a>, Form::Stats, Stats::parse;
 }
 
+impl<T: Choice> Kind for T {
+    type Value<'a> = T;
+    const FORM: Form = Form::Word(T::WORDS, T::NOUN);
+
+    fn read(text: &[u8]) -> Option<T> {
+        T::chosen(text)
+    }
+
+    fn write(value: T, out: &mut dyn Write) -> Result {
+        out.write_str(value.name())
+    }
+}
+
 impl Kind for bool {
     type Value<'a> = bool;
     const FORM: Form = Form::Switch;
@@ -228,3 +157,42 @@ impl Kind for bool {
         out.write_str(if value { "on" } else { "off" })
     }
 }
+
+/// Where statistics go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stats<'a> {
+    /// None are kept.
+    Off,
+    /// A table on standard error when the program exits normally.
+    Stderr,
+    /// They can be read while the program runs, and are gone when it has exited normally.
+    Live,
+    /// JSON in this file (still percent-encoded; see [`decode`](crate::escape::decode)).
+    File(&'a [u8]),
+}
+
+impl<'a> Stats<'a> {
+    pub(crate) fn parse(text: &'a [u8]) -> Option<Stats<'a>> {
+        match text {
+            b"" => None,
+            b"off" => Some(Stats::Off),
+            b"stderr" => Some(Stats::Stderr),
+            b"live" => Some(Stats::Live),
+            file => Some(Stats::File(file)),
+        }
+    }
+}
+
+impl fmt::Display for Stats<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> Result {
+        f.write_str(match self {
+            Stats::Off => "off",
+            Stats::Stderr => "stderr",
+            Stats::Live => "live",
+            Stats::File(path) => core::str::from_utf8(path).map_err(|_| fmt::Error)?,
+        })
+    }
+}
+
+/// What the ratio of `dilate`, in thousandths, may be.
+pub const DILATIONS: core::ops::RangeInclusive<u32> = 1000..=1_000_000;

@@ -10,6 +10,20 @@ pub struct Word {
     pub help: &'static str,
 }
 
+/// Such an enum that is a type of settings.
+pub trait Choice: Copy + 'static {
+    /// Every value's word and help.
+    const WORDS: &'static [Word];
+    /// What a wrong word is not.
+    const NOUN: &'static str;
+
+    /// The value that a word names.
+    fn chosen(word: &[u8]) -> Option<Self>;
+
+    /// The word for it.
+    fn name(self) -> &'static str;
+}
+
 /// Defines such enums: `Value = number => "word"`. An enum with `is "a noun"` is a type of
 /// settings, and a wrong word is no such thing.
 macro_rules! words {
@@ -53,16 +67,16 @@ macro_rules! words {
             }
         }
 
-        $(impl $crate::setting::Kind for $name {
-            type Value<'a> = $name;
-            const FORM: $crate::setting::Form = $crate::setting::Form::Word($name::WORDS, $noun);
+        $(impl $crate::words::Choice for $name {
+            const WORDS: &'static [$crate::words::Word] = $name::WORDS;
+            const NOUN: &'static str = $noun;
 
-            fn read(text: &[u8]) -> Option<$name> {
-                $name::from_word(text)
+            fn chosen(word: &[u8]) -> Option<$name> {
+                $name::from_word(word)
             }
 
-            fn write(value: $name, out: &mut dyn core::fmt::Write) -> core::fmt::Result {
-                out.write_str(value.word())
+            fn name(self) -> &'static str {
+                self.word()
             }
         })?
     )+};

@@ -9,8 +9,9 @@
 
 use clap::{Arg, Command};
 use command::failure::{EXIT_CODES, exit_codes};
+use preload_abi::options::Setting;
 use preload_abi::options::{Options, SETTINGS};
-use preload_abi::setting::{Form, Obeyed, Setting};
+use preload_abi::setting::{Form, Obeyed};
 
 /// The columns that a paragraph is wrapped to.
 const COLUMNS: usize = 100;

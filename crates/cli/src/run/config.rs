@@ -3,11 +3,11 @@
 //! The keys are those of the table of settings; see [`documentation`]. An error has the line and
 //! the column, what is allowed there, and for a misspelt key the nearest one.
 
-use super::{forms, settings};
+use super::forms;
 use command::failure::{Failure, USAGE, reason};
 use preload_abi::cpus::Cpus;
-use preload_abi::options::SETTINGS;
-use preload_abi::setting::{Form, Section, Setting};
+use preload_abi::options::{SETTINGS, Setting};
+use preload_abi::setting::{Form, Section};
 use preload_abi::words::Word;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -156,7 +156,7 @@ impl Document<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             if let Some(setting) = of_section(section).find(|setting| setting.key == name) {
-                settings::push(text, setting, &self.value(setting, value)?);
+                push(text, setting, &self.value(setting, value)?);
             } else if let Some(inner) =
                 sections().into_iter().find(|it| section.is_none() && it.table == name)
             {
@@ -282,6 +282,15 @@ fn expected(form: Form) -> [String; 3] {
         ),
     };
     [no_list, what, help].map(str::to_owned)
+}
+
+/// Says a setting, by its value as in `MANX_OPTIONS`.
+pub(super) fn push(text: &mut String, setting: &Setting, value: &str) {
+    write!(text, ",{}={value}", setting.name).expect("writing to a String");
+    if matches!(setting.form, Form::Stats) {
+        // The file is this process's own, and no longer that of an outer `manx run`.
+        text.push_str(",pid=0");
+    }
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use command::failure::{Failure, USAGE};
 use command::search;
 use manx::cpu::{Classes, MEASURED};
 use preload_abi::filter::Entries;
-use preload_abi::options::{Options, SETTINGS, Stats};
-use preload_abi::setting::{Form, Setting};
+use preload_abi::options::{Options, SETTINGS, Setting, Stats};
+use preload_abi::setting::Form;
 use preload_abi::slo::SLOS_MAX;
 use preload_abi::{CORES_VARIABLE, OPTIONS_VARIABLE};
 use std::fmt::Write as _;
@@ -39,10 +39,14 @@ impl clap::FromArgMatches for Flags {
         for setting in SETTINGS.iter().filter(|setting| !setting.key.is_empty()) {
             if matches!(setting.form, Form::Switch) {
                 if matches.get_flag(setting.key) {
-                    push(&mut text, setting, if setting.flag() == setting.key { "on" } else { "off" });
+                    config::push(
+                        &mut text,
+                        setting,
+                        if setting.flag() == setting.key { "on" } else { "off" },
+                    );
                 }
             } else if let Some(values) = matches.get_many::<String>(setting.key) {
-                push(&mut text, setting, &values.map(String::as_str).collect::<Vec<_>>().join("+"));
+                config::push(&mut text, setting, &values.map(String::as_str).collect::<Vec<_>>().join("+"));
             }
         }
         Ok(Flags(text))
@@ -82,15 +86,6 @@ fn flag(setting: &'static Setting) -> Arg {
         Form::Words(..) | Form::Entries => arg.action(ArgAction::Append).value_delimiter(','),
         Form::Stats => arg.num_args(0..=1).require_equals(true).default_missing_value("stderr"),
         _ => arg,
-    }
-}
-
-/// Says a setting, by its value as in `MANX_OPTIONS`.
-pub(super) fn push(text: &mut String, setting: &Setting, value: &str) {
-    write!(text, ",{}={value}", setting.name).expect("writing to a String");
-    if matches!(setting.form, Form::Stats) {
-        // The file is this process's own, and no longer that of an outer `manx run`.
-        text.push_str(",pid=0");
     }
 }
 

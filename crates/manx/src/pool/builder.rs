@@ -6,9 +6,9 @@ use super::jobserver::Tokens;
 use super::pool::FriendlyPool;
 use super::registry::Member;
 use super::shared::{Entries, Parts, Shared, Shutdown};
-use std::fmt;
 use super::{controller, worker};
 use crate::cpu::CpuBudget;
+use std::fmt;
 use std::time::Duration;
 
 /// The maximum number of threads of a pool, those for blocked workers included.

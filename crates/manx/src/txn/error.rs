@@ -11,7 +11,10 @@ use std::time::Duration;
 pub enum Error {
     /// Another transaction has changed the key since this one's snapshot, or is about to. The first
     /// one wins: roll back and try again.
-    #[error("transaction {with} has changed the key {:?} in the meantime: roll back and try again", Shown(key))]
+    #[error(
+        "transaction {with} has changed the key {:?} in the meantime: roll back and try again",
+        Shown(key)
+    )]
     Conflict {
         /// The key.
         key: Value,
@@ -28,7 +31,9 @@ pub enum Error {
     },
     /// Other transactions have held a key range for as long as a serializable transaction waits
     /// ([`Options::lock_wait`](super::Options::lock_wait)): roll back and try again.
-    #[error("other transactions have held a range for {limit:?}: roll back and try again, or raise lock_wait")]
+    #[error(
+        "other transactions have held a range for {limit:?}: roll back and try again, or raise lock_wait"
+    )]
     TimedOut {
         /// How long it has waited.
         limit: Duration,

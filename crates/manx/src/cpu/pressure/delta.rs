@@ -167,7 +167,10 @@ mod tests {
         let between = reading(1, 1).since(&Pressure::default());
         let PressureDelta { span, preempted_per_s, .. } = between;
         let idle_cpus_now = Some(1);
-        assert_eq!(between, PressureDelta { span, preempted_per_s, idle_cpus_now, ..PressureDelta::default() });
+        assert_eq!(
+            between,
+            PressureDelta { span, preempted_per_s, idle_cpus_now, ..PressureDelta::default() }
+        );
     }
 
     #[test]
