@@ -4,10 +4,11 @@
 //! [`CONNECTIONS_MAX`] of them; others get 503 at once, so slow clients cost neither memory nor
 //! threads without bound. What is answered is asked of the caller for each request.
 //!
-//! No small crate has these bounds. `tiny_http` 0.12 (2022) has no timeouts. `oxhttp` 0.3 and `touche`
-//! 0.0.15 limit the time of each read but not of a request, so a client that sends a byte at a time
-//! keeps its thread; connections beyond their maximum wait instead of being refused. `hyper` needs an
-//! asynchronous runtime. So the crate `httparse` reads requests, and the loops here are our own.
+//! No small crate has these bounds. `tiny_http` 0.12 (2022) has no timeouts. `oxhttp` 0.3 and
+//! `touche` 0.0.15 limit the time of each read but not of a request, so a client that sends a byte
+//! at a time keeps its thread; connections beyond their maximum wait instead of being refused.
+//! `hyper` needs an asynchronous runtime. So the crate `httparse` reads requests, and the loops
+//! here are our own.
 
 use crate::request::{Answer, Request, read};
 use std::io::{self, Read, Write};
@@ -119,8 +120,8 @@ impl Listener {
                     Ok(stream) if Arc::strong_count(&answer) > CONNECTIONS_MAX => refuse(stream),
                     Ok(stream) => {
                         let answer = Arc::clone(&answer);
-                        // A client that has gone needs no answer. Without a thread the connection is
-                        // closed.
+                        // A client that has gone needs no answer. Without a thread the
+                        // connection is closed.
                         let _ = spawn("connection", move || drop(converse(stream, &*answer)));
                     }
                     Err(_) => thread::sleep(PAUSE),
@@ -129,8 +130,8 @@ impl Listener {
         })
     }
 
-    /// The next connection. A connection over a Unix socket is a `TcpStream` too, because both read,
-    /// write, time out and shut down by the same system calls.
+    /// The next connection. A connection over a Unix socket is a `TcpStream` too, because both
+    /// read, write, time out and shut down by the same system calls.
     fn accept(&self) -> io::Result<TcpStream> {
         match self {
             Listener::Tcp(listener) => listener.accept().map(|(stream, _)| stream),

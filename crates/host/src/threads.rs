@@ -277,7 +277,8 @@ mod tests {
         };
         let schedstat = || std::fs::read(format!("/proc/{pid}/schedstat")).expect("it lives");
         let mut all = 0;
-        // It may wait for a CPU until it sleeps. A look between two equal readings has what both say.
+        // It may wait for a CPU until it sleeps. A look between two equal readings has what both
+        // say.
         let text = testing::eventually("its times stand still", || {
             let before = schedstat();
             all += look(true).expect("times").waited_ns;

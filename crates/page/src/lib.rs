@@ -12,10 +12,10 @@
 //! It knows the results by their JSON alone and depends on none of the packages that write them.
 //!
 //! **Why the pictures are drawn here.** A picture is static SVG that a screen reader reads (`role`,
-//! `title`, `desc`). Its panels share one numeric axis, linear or logarithmic. Its colours are classes,
-//! so that the page's styles choose them, and it is drawn for a wide and for a narrow screen. All of
-//! this is 1,400 lines, tests included. No crate does the same (November 2026). The last four come
-//! near, and would be most of the build of `manx`:
+//! `title`, `desc`). Its panels share one numeric axis, linear or logarithmic. Its colours are
+//! classes, so that the page's styles choose them, and it is drawn for a wide and for a narrow
+//! screen. All of this is 1,400 lines, tests included. No crate does the same (November 2026). The
+//! last four come near, and would be most of the build of `manx`:
 //!
 //! | crate | lines | what is missing |
 //! | --- | --- | --- |
