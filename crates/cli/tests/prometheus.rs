@@ -228,7 +228,7 @@ fn a_real_prometheus_scrapes_and_its_rules_fire() {
         let series = eventually(query, || prometheus.query(&filled_in(query)));
         !series.is_empty()
     };
-    // A machine without quotas has no throttling to show. Rates need two scrapes in their ten
+    // A machine without quotas has no throttling to show. A rate needs two scrapes in its ten
     // seconds.
     until("twelve queries have series", || queries.iter().copied().filter(has_series).count() >= 12);
 }

@@ -120,8 +120,8 @@ impl Listener {
                     Ok(stream) if Arc::strong_count(&answer) > CONNECTIONS_MAX => refuse(stream),
                     Ok(stream) => {
                         let answer = Arc::clone(&answer);
-                        // A client that has gone needs no answer. Without a thread the connection
-                        // is closed.
+                        // A client that has gone needs no answer. Without a thread the
+                        // connection is closed.
                         let _ = spawn("connection", move || drop(converse(stream, &*answer)));
                     }
                     Err(_) => thread::sleep(PAUSE),
