@@ -89,6 +89,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("bench-doctor", TESTS_BUILT),
     ("bench-engines", TESTS_BUILT),
     ("bench-servers", TESTS_BUILT),
+    ("readme", TESTS_BUILT),
     ("install", TESTS_BUILT),
     ("dist", TESTS_BUILT),
     ("package", TESTS_BUILT),
@@ -224,7 +225,6 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("fmt", Box::new(format));
     add("build", Box::new(|| build_all(workspace).into()));
     add("tidy", Box::new(|| tidy::run().into()));
-    add("readme", Box::new(|| readme::check(workspace).into()));
     add("advisories", Box::new(|| advisories::run(STEP)));
     let all_packages = only.is_empty() || only.iter().any(|name| is_of_all(name));
     let is_chosen = |package: &&Package| {
@@ -294,6 +294,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     // In a run of all steps the tests' build has made what writes the pages.
     let is_all = only.is_empty();
     let pages = move || if is_all { man::built(workspace) } else { man::made(workspace) };
+    add("readme", Box::new(|| readme::check(workspace).into()));
     add("install", Box::new(move || install(workspace, pages()).into()));
     add("dist", Box::new(move || pages().map_or_else(Verdict::Failed, |it| dist::check(workspace, &it))));
     add("package", Box::new(|| package::check(workspace, STEP).into()));

@@ -86,14 +86,6 @@ impl CpuBudget {
     /// Nothing that the kernel hides or garbles makes this fail: it is left out, and
     /// [`CpuBudget::warnings`] says so. It opens a dozen files (some 0.1 ms); a program that asks
     /// again and again has a [`BudgetWatch`].
-    ///
-    /// ```
-    /// use manx::cpu::{CpuBudget, Rounding};
-    ///
-    /// let budget = CpuBudget::now();
-    /// println!("{}, so {} threads", budget.why(), budget.count(Rounding::Floor));
-    /// assert!(budget.cpus() > 0.0);
-    /// ```
     pub fn now() -> CpuBudget {
         CpuBudget::detect("/".as_ref(), Some(&CpuSet::of_this_thread()))
     }
@@ -201,15 +193,6 @@ impl CpuBudget {
     }
 
     /// The machine's CPUs that are online, allowed or not; `None` if the kernel does not tell.
-    ///
-    /// ```
-    /// use manx::cpu::CpuBudget;
-    ///
-    /// let budget = CpuBudget::now();
-    /// if let Some(online) = budget.online() {
-    ///     println!("{} of {} CPUs", budget.cpus(), online.len());
-    /// }
-    /// ```
     pub fn online(&self) -> Option<&CpuSet> {
         self.limits.iter().find_map(|limit| match &limit.kind {
             LimitKind::Online { cpus } => Some(&**cpus),

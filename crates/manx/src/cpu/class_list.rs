@@ -69,13 +69,6 @@ impl Classes {
     /// Reads a text such as `big:0-3,little:4-7`. Whether the machine has these CPUs is not asked,
     /// and CPUs that are not named are in neither set: see [`Classes::on`].
     ///
-    /// ```
-    /// use manx::cpu::{Class, Classes};
-    ///
-    /// let classes = Classes::parse("little:0,2,big:1,3").unwrap();
-    /// assert_eq!(classes.of(2), Class::Little);
-    /// ```
-    ///
     /// # Errors
     /// The text is no such thing; the error says which part of it, and what to write instead.
     pub fn parse(text: &str) -> Result<Classes, ParseClassesError> {

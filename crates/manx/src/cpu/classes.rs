@@ -25,12 +25,6 @@ pub struct Classes {
 }
 
 /// How classes are known, from what is believed first to what is believed last.
-///
-/// ```
-/// use manx::cpu::{Classes, Source};
-///
-/// assert_eq!(Classes::from_speeds([(0, 100), (1, 101)]).source(), Source::Alike);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {

@@ -60,11 +60,6 @@ impl Classes {
     ///
     /// To ask them, the calling thread runs on each of them for a moment; only where the CPU says
     /// that it has two kinds of cores.
-    ///
-    /// ```
-    /// let classes = manx::cpu::Classes::of_this_machine();
-    /// println!("big: {}, little: {} ({})", classes.big(), classes.little(), classes.why());
-    /// ```
     pub fn of_this_machine() -> Classes {
         let machine = Machine { root: Path::new(ROOT) };
         let cpus = machine.online().unwrap_or_else(CpuSet::of_this_thread);

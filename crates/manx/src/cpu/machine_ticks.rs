@@ -15,14 +15,6 @@ const BYTES_MAX: usize = 64 * 1024;
 
 /// What the machine's CPUs did since it was started, summed over them, in ticks
 /// ([`Pressure::tick`](super::Pressure::tick)).
-///
-/// ```
-/// let pressure = manx::cpu::Pressure::read();
-/// if let Some(machine) = pressure.machine {
-///     let all = machine.busy + machine.idle + machine.steal;
-///     println!("{} % of the time since the start, the host ran something else", machine.steal * 100 / all.max(1));
-/// }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MachineTicks {

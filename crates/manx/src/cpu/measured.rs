@@ -81,19 +81,6 @@ impl Times {
 impl Samples {
     /// Records how long the work took on this CPU. Do not record it if the thread may have moved
     /// to another CPU meanwhile.
-    ///
-    /// ```
-    /// use manx::cpu::{Class, Samples};
-    /// use std::time::Duration;
-    ///
-    /// let mut samples = Samples::default();
-    /// for _ in 0..20 {
-    ///     samples.record(0, Duration::from_micros(100));
-    ///     samples.record(1, Duration::from_micros(250));
-    /// }
-    /// assert_eq!(samples.count(1), 20);
-    /// assert_eq!(samples.classes().of(1), Class::Little);
-    /// ```
     pub fn record(&mut self, cpu: usize, took: Duration) {
         self.record_ns(cpu, duration_ns(took));
     }

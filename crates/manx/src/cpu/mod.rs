@@ -145,13 +145,6 @@ platform::twins_only! {
 
 /// The class of core that the calling thread runs on: as the thread has said, or that of the CPU on
 /// which it is now.
-///
-/// ```
-/// use manx::cpu::{Class, class, set_class_of_this_thread};
-///
-/// set_class_of_this_thread(Some(Class::Little));
-/// assert_eq!(class(), Class::Little);
-/// ```
 #[inline]
 pub fn class() -> Class {
     // A thread whose variables are gone has said nothing.

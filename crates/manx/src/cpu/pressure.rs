@@ -80,14 +80,6 @@ impl Pressure {
     }
 
     /// How many CPUs had nothing to run at the moment of the reading.
-    ///
-    /// ```
-    /// use manx::cpu::Pressure;
-    ///
-    /// let mut now = Pressure::default();
-    /// (now.runnable, now.online) = (Some(3), Some(8));
-    /// assert_eq!(now.idle_cpus(), Some(5));
-    /// ```
     pub fn idle_cpus(&self) -> Option<u32> {
         Some(self.online?.saturating_sub(self.runnable?))
     }
@@ -123,11 +115,6 @@ impl PressureWatch {
 
     /// Watches a process whose `/proc` and `/sys` are below `root`; how often it was preempted is
     /// the caller's own.
-    ///
-    /// ```
-    /// let now = manx::cpu::PressureWatch::detect("/nonexistent".as_ref()).read();
-    /// assert!(now.threads.is_none() && now.machine.is_none() && now.idle_cpus().is_none());
-    /// ```
     pub fn detect(root: &Path) -> PressureWatch {
         PressureWatch::with(root, BudgetWatch::detect(root))
     }

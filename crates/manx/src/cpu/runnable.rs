@@ -50,15 +50,6 @@ impl Runnable {
 
     /// How many threads of the machine are runnable, the caller included; `None` if the file has
     /// another form. Makes one system call and allocates nothing.
-    ///
-    /// ```
-    /// use manx::cpu::Runnable;
-    ///
-    /// // Open once, read often.
-    /// if let Some(runnable) = Runnable::open() {
-    ///     println!("{:?} threads run or wish to run on this machine", runnable.threads());
-    /// }
-    /// ```
     pub fn threads(&self) -> Option<u32> {
         threads_in(&self.file)
     }

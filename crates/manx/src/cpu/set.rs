@@ -69,13 +69,6 @@ impl CpuSet {
     }
 
     /// Whether the CPU is in the set.
-    ///
-    /// ```
-    /// let cpus: manx::cpu::CpuSet = "0-3,8".parse()?;
-    /// assert!(cpus.contains(8) && !cpus.contains(4));
-    /// assert_eq!(cpus.len(), 5);
-    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
-    /// ```
     #[inline]
     pub fn contains(&self, cpu: usize) -> bool {
         self.words.get(cpu / 64).is_some_and(|word| word & 1 << (cpu % 64) != 0)
@@ -92,56 +85,24 @@ impl CpuSet {
     }
 
     /// The CPUs, from the lowest number to the highest.
-    ///
-    /// ```
-    /// use manx::cpu::CpuSet;
-    ///
-    /// let set: CpuSet = "6,0-2".parse()?;
-    /// assert_eq!(set.iter().collect::<Vec<_>>(), [0, 1, 2, 6]);
-    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
-    /// ```
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let bits = |word: u64| (0..64).filter(move |bit| word & 1 << bit != 0);
         self.words.iter().enumerate().flat_map(move |(at, &word)| bits(word).map(move |bit| at * 64 + bit))
     }
 
     /// The CPUs of either set.
-    ///
-    /// ```
-    /// use manx::cpu::CpuSet;
-    ///
-    /// let (one, other): (CpuSet, CpuSet) = ("0-3".parse()?, "2-5".parse()?);
-    /// assert_eq!(one.union(&other).to_string(), "0-5");
-    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
-    /// ```
     #[must_use]
     pub fn union(&self, other: &CpuSet) -> CpuSet {
         self.with(other, |one, other| one | other)
     }
 
     /// The CPUs of both sets.
-    ///
-    /// ```
-    /// use manx::cpu::CpuSet;
-    ///
-    /// let (one, other): (CpuSet, CpuSet) = ("0-3".parse()?, "2-5".parse()?);
-    /// assert_eq!(one.intersection(&other).to_string(), "2-3");
-    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
-    /// ```
     #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
         self.with(other, |one, other| one & other)
     }
 
     /// The CPUs of this set that are not in the other one.
-    ///
-    /// ```
-    /// use manx::cpu::CpuSet;
-    ///
-    /// let (one, other): (CpuSet, CpuSet) = ("0-3".parse()?, "2-5".parse()?);
-    /// assert_eq!(one.difference(&other).to_string(), "0-1");
-    /// # Ok::<(), manx::cpu::ParseCpuListError>(())
-    /// ```
     #[must_use]
     pub fn difference(&self, other: &CpuSet) -> CpuSet {
         self.with(other, |one, other| one & !other)
@@ -178,12 +139,6 @@ impl CpuSet {
 platform::timed! {
     impl CpuSet {
         /// The CPUs that the calling thread may run on: its affinity.
-        ///
-        /// ```
-        /// let own = manx::cpu::CpuSet::of_this_thread();
-        /// println!("CPUs {own}");
-        /// # assert!(!own.is_empty());
-        /// ```
         pub fn of_this_thread() -> CpuSet {
             CpuSet::from_words(platform::cpu::allowed())
         }

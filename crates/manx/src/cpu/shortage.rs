@@ -131,17 +131,6 @@ platform::timed! {
     }
 
     /// As long as there is one, the word is kept up to date: see [`keep_shortage`].
-    ///
-    /// ```
-    /// use manx::cpu::ShortageKeeper;
-    ///
-    /// struct Server {
-    ///     /// Its waiters spin less while CPUs are short, as long as the server lives.
-    ///     _short: ShortageKeeper,
-    /// }
-    /// let server = Server { _short: manx::cpu::keep_shortage() };
-    /// # drop(server);
-    /// ```
     #[derive(Debug)]
     #[must_use = "the word is kept until this is dropped"]
     pub struct ShortageKeeper(());
@@ -191,12 +180,6 @@ platform::timed! {
     /// thread that is about to wait. One load while there is no keeper; one more comparison, with
     /// the time, while it is fresh; about 6 µs otherwise, at most every 2 ms and usually every 10.
     /// Makes no system call that can block, allocates nothing and leaves `errno` alone.
-    ///
-    /// ```
-    /// manx::cpu::refresh_if_old();
-    /// let spins = if manx::cpu::short_of_cpus() { 0 } else { 100 };
-    /// # let _ = spins;
-    /// ```
     #[inline]
     pub fn refresh_if_old() {
         let due_ticks = DUE.load(Ordering::Relaxed);

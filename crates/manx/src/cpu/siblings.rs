@@ -53,42 +53,22 @@ impl Cores {
     }
 
     /// The number of the CPU's core: the lowest number of its CPUs.
-    ///
-    /// ```
-    /// let cores = manx::cpu::Cores::detect("/sys".as_ref());
-    /// assert!(cores.of(5) <= 5);
-    /// ```
     pub fn of(&self, cpu: usize) -> usize {
         self.others.binary_search_by_key(&cpu, |it| it.0).map_or(cpu, |at| self.others[at].1)
     }
 
     /// The CPUs that share the CPU's core, itself included.
-    ///
-    /// ```
-    /// let cores = manx::cpu::Cores::detect("/sys".as_ref());
-    /// assert!(cores.siblings(0).contains(0));
-    /// ```
     pub fn siblings(&self, cpu: usize) -> CpuSet {
         let core = self.of(cpu);
         self.others.iter().filter(|it| it.1 == core).map(|it| it.0).chain([core]).collect()
     }
 
     /// The number of cores that these CPUs belong to.
-    ///
-    /// ```
-    /// let cores = manx::cpu::Cores::detect("/sys".as_ref());
-    /// assert_eq!(cores.count(&cores.siblings(0)), 1);
-    /// ```
     pub fn count(&self, cpus: &CpuSet) -> usize {
         cpus.iter().map(|cpu| self.of(cpu)).collect::<CpuSet>().len()
     }
 
     /// Whether some core has more than one CPU.
-    ///
-    /// ```
-    /// let cores = manx::cpu::Cores::detect("/sys".as_ref());
-    /// println!("{}", if cores.have_siblings() { "with SMT" } else { "without" });
-    /// ```
     pub fn have_siblings(&self) -> bool {
         !self.others.is_empty()
     }

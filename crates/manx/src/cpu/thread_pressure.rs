@@ -89,17 +89,6 @@ pub struct ThreadPressure {
 
 impl ThreadPressure {
     /// Opens the calling thread's file; `None` where there is none. Allocates nothing.
-    ///
-    /// ```
-    /// use manx::cpu::ThreadPressure;
-    ///
-    /// if let Some(own) = ThreadPressure::of_this_thread() {
-    ///     let before = own.times().unwrap_or_default();
-    ///     // … work …
-    ///     let spent = own.times().unwrap_or_default().since(&before);
-    ///     println!("waited for a CPU in {:.0} % of the time in which it wished to run", 100.0 * spent.waiting());
-    /// }
-    /// ```
     pub fn of_this_thread() -> Option<ThreadPressure> {
         Some(ThreadPressure { file: File::open(c"/proc/thread-self/schedstat").ok()? })
     }

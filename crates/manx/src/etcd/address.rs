@@ -74,74 +74,34 @@ impl Address {
     }
 
     /// Sets the name in the certificates of members, if it is not their host.
-    ///
-    /// ```
-    /// let address: manx::etcd::Address = "etcds://10.0.0.1/shop".parse()?;
-    /// let address = address.with_domain("etcd.example.com");
-    /// # Ok::<(), manx::etcd::AddressError>(())
-    /// ```
     #[must_use]
     pub fn with_domain(self, name: impl Into<String>) -> Address {
         Address { domain: Some(name.into()), ..self }
     }
 
     /// What all keys begin with.
-    ///
-    /// ```
-    /// let address: manx::etcd::Address = "etcd://localhost/a/b".parse()?;
-    /// assert_eq!(address.prefix(), "a/b");
-    /// # Ok::<(), manx::etcd::AddressError>(())
-    /// ```
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// Whether the members are reached by TLS.
-    ///
-    /// ```
-    /// let address: manx::etcd::Address = "etcds://localhost/shop".parse()?;
-    /// assert!(address.is_secure());
-    /// # Ok::<(), manx::etcd::AddressError>(())
-    /// ```
     pub fn is_secure(&self) -> bool {
         self.is_secure
     }
 
     /// Sets the user's password.
-    ///
-    /// ```
-    /// let address: manx::etcd::Address = "etcd://app@localhost/shop".parse()?;
-    /// let address = address.with_password("secret");
-    /// # Ok::<(), manx::etcd::AddressError>(())
-    /// ```
     #[must_use]
     pub fn with_password(self, password: impl Into<String>) -> Address {
         Address { password: Some(password.into()), ..self }
     }
 
     /// Sets the authorities that may sign a member's certificate: their own certificates, as PEM.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let address: manx::etcd::Address = "etcds://localhost/shop".parse()?;
-    /// let address = address.with_ca("-----BEGIN CERTIFICATE-----");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn with_ca(self, pem: impl Into<Vec<u8>>) -> Address {
         Address { ca: Some(pem.into()), ..self }
     }
 
     /// Sets the certificate and the key, as PEM, that this client shows to the members.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let address: manx::etcd::Address = "etcds://localhost/shop".parse()?;
-    /// let address = address.with_identity("-----BEGIN CERTIFICATE-----", "-----BEGIN PRIVATE KEY-----");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn with_identity(self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Address {
         Address { identity: Some((certificate.into(), key.into())), ..self }

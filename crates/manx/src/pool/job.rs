@@ -62,17 +62,6 @@ impl<F> Task<F> {
 
     /// Sets a deadline. A worker that takes the job after it drops the job: its result would be too
     /// late (load shedding).
-    ///
-    /// ```
-    /// use manx::pool::{FriendlyPool, Task};
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let pool = FriendlyPool::builder().build()?;
-    /// let deadline = Instant::now() + Duration::from_secs(60);
-    /// let answer = pool.submit_task(Task::new(|| 42).deadline(deadline))?;
-    /// assert_eq!(answer.join()?, 42);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn deadline(self, deadline: Instant) -> Task<F> {
         self.within(deadline.saturating_duration_since(Instant::now()))
     }

@@ -94,20 +94,6 @@ impl Tokens {
     /// `MFLAGS`. `None`: it tells of none; no make runs this process, or make runs one job at a
     /// time, or as many as there are (`-j` without a number).
     ///
-    /// ```
-    /// use manx::pool::jobserver::Tokens;
-    ///
-    /// let jobs = match Tokens::from_env() {
-    ///     Ok(Some(tokens)) => 1 + tokens.available(),
-    ///     Ok(None) => manx::cpu::CpuBudget::now().count(manx::cpu::Rounding::Floor),
-    ///     Err(error) => {
-    ///         eprintln!("{error}");
-    ///         1
-    ///     }
-    /// };
-    /// assert!(jobs >= 1);
-    /// ```
-    ///
     /// # Errors
     /// It tells of a jobserver that cannot be used. There is none for this process, then: it may
     /// run one job.
@@ -187,17 +173,6 @@ fn two_ends(value: &str) -> Option<String> {
 }
 
 /// The right to run one more job. Dropped, it goes back to make.
-///
-/// ```
-/// use manx::pool::jobserver::Tokens;
-///
-/// if let Ok(Some(tokens)) = Tokens::from_env() {
-///     if let Some(token) = tokens.try_acquire() {
-///         // Run one more job, …
-///         drop(token); // … and give the right back.
-///     }
-/// }
-/// ```
 #[must_use = "a token that is dropped is given back"]
 pub struct Token {
     acquired: Option<Acquired>,

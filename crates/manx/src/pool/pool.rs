@@ -71,14 +71,6 @@ impl FriendlyPool {
 
     /// As [`FriendlyPool::execute`], with a priority or a deadline.
     ///
-    /// ```
-    /// use manx::pool::{FriendlyPool, Priority, Task};
-    ///
-    /// let pool = FriendlyPool::builder().build()?;
-    /// pool.execute_task(Task::new(|| println!("cleaned up")).priority(Priority::Low))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`FriendlyPool::execute`].
     pub fn execute_task(&self, task: Task<impl FnOnce() + Send + 'static>) -> Result<(), ExecuteError> {
@@ -128,15 +120,6 @@ impl FriendlyPool {
 
     /// Queues a job that has a result. The handle waits for the result.
     ///
-    /// ```
-    /// use manx::pool::FriendlyPool;
-    ///
-    /// let pool = FriendlyPool::builder().build()?;
-    /// let handle = pool.submit(|| (1..=10).product::<u64>())?;
-    /// assert_eq!(handle.join()?, 3_628_800);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`FriendlyPool::execute`].
     pub fn submit<T: Send + 'static>(
@@ -147,17 +130,6 @@ impl FriendlyPool {
     }
 
     /// As [`FriendlyPool::submit`], with a priority or a deadline.
-    ///
-    /// ```
-    /// use manx::pool::{FriendlyPool, JoinError, Task};
-    /// use std::time::Duration;
-    ///
-    /// let pool = FriendlyPool::builder().build()?;
-    /// // A deadline that is over when a worker takes the job.
-    /// let late = pool.submit_task(Task::new(|| 42).within(Duration::ZERO))?;
-    /// assert!(matches!(late.join(), Err(JoinError::Late)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// As [`FriendlyPool::execute`].
@@ -243,34 +215,12 @@ impl FriendlyPool {
 
     /// Returns counts and latencies, for people and monitoring. Costs some microseconds for each
     /// worker.
-    ///
-    /// ```
-    /// use manx::pool::FriendlyPool;
-    ///
-    /// let pool = FriendlyPool::builder().num_threads(2).build()?;
-    /// pool.submit(|| 42)?.join()?;
-    /// let stats = pool.stats();
-    /// assert!(stats.limit <= 2);
-    /// println!("{} jobs, {} queued, {} workers active", stats.completed, stats.queued, stats.active);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
     /// Returns how long the jobs took, as whole histograms: to export them, or to subtract those of
     /// an earlier call. Costs some microseconds for each worker.
-    ///
-    /// ```
-    /// use manx::pool::FriendlyPool;
-    ///
-    /// let pool = FriendlyPool::builder().build()?;
-    /// pool.submit(|| 42)?.join()?;
-    /// for (took, jobs) in pool.latencies().total.buckets() {
-    ///     println!("{:?} to {:?}: {jobs} jobs", took.start(), took.end());
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn latencies(&self) -> Latencies {
         self.shared.latencies()
     }

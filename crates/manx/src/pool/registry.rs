@@ -107,10 +107,6 @@ platform::os_only! {
     impl Registry {
         /// Returns where a user's registry is, unless another file is named:
         /// `/dev/shm/manx-cpus-UID`, or below `$XDG_RUNTIME_DIR` if there is no `/dev/shm`.
-        ///
-        /// ```
-        /// assert!(manx::pool::registry::Registry::usual_path().is_some());
-        /// ```
         pub fn usual_path() -> Option<PathBuf> {
             let name = format!("manx-cpus-{}", platform::file::this_user());
             let shared = Path::new("/dev/shm");
@@ -134,17 +130,6 @@ platform::os_only! {
 
         /// Opens the registry in this file, and makes it if there is none. It divides the CPUs that
         /// are online, unless another number is set: see [`set_cpus`](Registry::set_cpus).
-        ///
-        /// ```
-        /// use manx::pool::registry::Registry;
-        ///
-        /// # let path = std::env::temp_dir().join(format!("manx-doc-at-{}", std::process::id()));
-        /// let registry = Registry::at(&path)?;
-        /// assert_eq!(registry.path(), path);
-        /// assert!(registry.cpus() >= 1.0);
-        /// # std::fs::remove_file(&path).unwrap();
-        /// # Ok::<(), manx::pool::registry::RegistryError>(())
-        /// ```
         ///
         /// # Errors
         /// There is no such file and none can be made, or it is something else, or another user's.
@@ -196,19 +181,6 @@ platform::os_only! {
 
         /// Returns the members, in the order of their places. Includes members that are gone, until
         /// a member has swept them away ([`Member::sweep`]).
-        ///
-        /// ```
-        /// use manx::pool::registry::Registry;
-        ///
-        /// # let path = std::env::temp_dir().join(format!("manx-doc-entries-{}", std::process::id()));
-        /// let registry = Registry::at(&path)?;
-        /// let member = registry.join(1, 2.0)?;
-        /// member.set_demand(1.5)?;
-        /// let entries = registry.entries();
-        /// assert_eq!((entries[0].demand, entries[0].cap), (1.5, 2.0));
-        /// # std::fs::remove_file(&path).unwrap();
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
         pub fn entries(&self) -> Vec<Entry> {
             let table = self.mapping.table();
             let now_ms = member::now_ms();

@@ -37,18 +37,6 @@ impl Transaction<'_> {
     /// Other transactions see it a little earlier. So they need not wait for the disk to write the
     /// same keys, and succeed only after it.
     ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// let committed = it.commit()?;
-    /// println!("transaction {:?}", committed.id);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// What failed before, if something did: it is rolled back. [`Error::Data`], which says whether
     /// it is rolled back or that is not known ([`DataError::outcome`](super::DataError::outcome)).
@@ -104,18 +92,6 @@ impl Transaction<'_> {
     }
 
     /// Takes back what it wrote. So does dropping it.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// it.rollback();
-    /// assert_eq!(session.begin(Isolation::Snapshot)?.get(b"key")?, None);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     pub fn rollback(self) {}
 
     fn finish(mut self, timestamp: u64) -> Result<Committed, Error> {

@@ -20,13 +20,6 @@ use std::sync::Arc;
 pub type Value = Arc<[u8]>;
 
 /// A key and its value.
-///
-/// ```
-/// use manx::txn::{Entry, Value};
-///
-/// let (key, value): Entry = (Value::from(&b"a"[..]), Value::from(&b"1"[..]));
-/// assert!(key > value);
-/// ```
 pub type Entry = (Value, Value);
 
 /// Where a range of keys begins and ends.
@@ -68,12 +61,6 @@ pub enum Change {
 
 impl Change {
     /// The key that is changed.
-    ///
-    /// ```
-    /// use manx::txn::Change;
-    ///
-    /// assert_eq!(&**Change::Delete { key: (*b"k").into() }.key(), b"k");
-    /// ```
     pub fn key(&self) -> &Value {
         match self {
             Change::Put { key, .. } | Change::Delete { key } => key,
@@ -114,12 +101,6 @@ impl<'a> Batch<'a> {
 }
 
 /// What the last owner of a data component has left.
-///
-/// ```
-/// use manx::txn::Recovered;
-///
-/// assert_eq!(Recovered { epoch: 1, ..Recovered::default() }.last_id, 0);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Which owner this one is: higher than all before. Batches of a lower epoch are refused.
@@ -327,12 +308,6 @@ pub trait Data: Send + Sync {
 }
 
 /// What became of the changes that a data component was to make, and has reported an error for.
-///
-/// ```
-/// use manx::txn::{DataError, Outcome};
-///
-/// assert_eq!(DataError::new("the disk is full: make room").outcome(), Outcome::NotApplied);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Outcome {

@@ -13,23 +13,6 @@ use super::table::Written;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A moment in a transaction: [`Transaction::savepoint`](super::Transaction::savepoint) makes it.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// store.run(Isolation::Snapshot, |it| {
-///     it.put(b"a", b"1")?;
-///     let before = it.savepoint();
-///     it.put(b"a", b"2")?;
-///     it.put(b"b", b"2")?;
-///     it.rollback_to(before)?;
-///     assert_eq!(it.get(b"a")?.as_deref(), Some(&b"1"[..]));
-///     assert_eq!(it.get(b"b")?, None);
-///     Ok(())
-/// })?;
-/// # Ok::<(), manx::txn::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(u64);
 

@@ -91,19 +91,6 @@ impl Scan<'_, '_> {
     }
 
     /// No more than this number of entries: then no further ones are looked for.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// for key in ["a", "b", "c"] {
-    ///     it.put(key.as_bytes(), b"1")?;
-    /// }
-    /// assert_eq!(it.scan("b"..).limit(1).count(), 1);
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     #[must_use]
     pub fn limit(mut self, entries: usize) -> Self {
         self.left = entries;

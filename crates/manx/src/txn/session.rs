@@ -7,19 +7,6 @@ use super::work::Work;
 use crate::wait::Adaptive;
 
 /// Runs transactions, one at a time: [`Store::session`] makes it. It may move between threads.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// let mut session = store.session()?;
-/// let mut transaction = session.begin(Isolation::Snapshot)?;
-/// transaction.put(b"a", b"1")?;
-/// transaction.commit()?;
-/// let mut later = session.begin(Isolation::Snapshot)?;
-/// assert_eq!(later.get(b"a")?.as_deref(), Some(&b"1"[..]));
-/// # Ok::<(), manx::txn::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct Session {
     store: Store,

@@ -268,14 +268,6 @@ impl fmt::Debug for Store {
 
 impl Store {
     /// Makes an empty store in memory. Its entries are lost when the last clone is dropped.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     pub fn in_memory(options: Options) -> Store {
         Store::new(options, None, 1)
     }
@@ -382,16 +374,6 @@ impl Store {
     }
 
     /// What it is like now. Looks at each session.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
-    /// let stats = store.stats();
-    /// assert_eq!((stats.keys, stats.committed, stats.refused), (1, 1, 0));
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     pub fn stats(&self) -> Stats {
         let inner = &*self.0;
         let left = inner.versions.left();

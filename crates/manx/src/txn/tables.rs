@@ -149,15 +149,6 @@ impl Tables {
 
     /// Makes a table, which is empty.
     ///
-    /// ```
-    /// use manx::txn::{Options, Store, Tables, TablesError};
-    ///
-    /// let tables = Tables::open(Store::in_memory(Options::default()))?;
-    /// tables.create("users")?;
-    /// assert_eq!(tables.create("users").err(), Some(TablesError::Exists { name: "users".into() }));
-    /// # Ok::<(), TablesError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`TablesError::Exists`], [`TablesError::NoIds`], and those of the store.
     pub fn create(&self, name: &str) -> Result<Table, TablesError> {
@@ -277,19 +268,6 @@ impl Tables {
 
 /// A table: [`Tables`] gives them. Its operations are those of [`Transaction`], with keys of its
 /// own.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store, Tables};
-///
-/// let tables = Tables::open(Store::in_memory(Options::default()))?;
-/// let users = tables.create("users")?;
-/// tables.store().run(Isolation::Snapshot, |it| {
-///     users.put(it, b"7", b"Ada")?;
-///     assert_eq!(users.get(it, b"7")?.as_deref(), Some(&b"Ada"[..]));
-///     users.delete(it, b"7")
-/// })?;
-/// # Ok::<(), manx::txn::TablesError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
     id: [u8; ID_BYTES],
@@ -442,12 +420,6 @@ impl Table {
 }
 
 /// What a table has: [`Table::stats`] counts it.
-///
-/// ```
-/// use manx::txn::TableStats;
-///
-/// assert_eq!(TableStats::default(), TableStats { entries: 0, key_bytes: 0, value_bytes: 0 });
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
     /// The number of entries.

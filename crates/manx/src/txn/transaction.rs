@@ -153,18 +153,6 @@ impl<'s> Transaction<'s> {
 
     /// The key has this value from now on.
     ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// let mut session = store.session()?;
-    /// let mut it = session.begin(Isolation::Snapshot)?;
-    /// it.put(b"key", b"value")?;
-    /// assert_eq!(it.get(b"key")?.as_deref(), Some(&b"value"[..]));
-    /// it.commit()?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Deadlock`] and [`Error::TooManyRanges`] if serializable,
     /// [`Error::Data`]. The transaction can then only be rolled back. [`Error::Failed`] if that is
@@ -214,19 +202,6 @@ impl<'s> Transaction<'s> {
     }
 
     /// The key has no value from now on. Returns the value that it had.
-    ///
-    /// ```
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let store = Store::in_memory(Options::default());
-    /// store.run(Isolation::Snapshot, |it| {
-    ///     it.put(b"key", b"value")?;
-    ///     assert_eq!(it.take(b"key")?.as_deref(), Some(&b"value"[..]));
-    ///     assert_eq!(it.take(b"key")?, None);
-    ///     Ok(())
-    /// })?;
-    /// # Ok::<(), manx::txn::Error>(())
-    /// ```
     ///
     /// # Errors
     /// As [`Transaction::put`].

@@ -6,12 +6,6 @@ use crate::cpu::CpuSet;
 use std::fmt;
 
 /// Something that limits how many CPUs a process can use.
-///
-/// ```
-/// for limit in manx::cpu::CpuBudget::now().limits() {
-///     println!("{}{limit}", if limit.binds { "* " } else { "  " });
-/// }
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limit {
@@ -67,10 +61,6 @@ pub enum LimitKind {
 
 impl LimitKind {
     /// A word for it: `online`, `cpuset`, `affinity`, `quota` or `unknown`.
-    ///
-    /// ```
-    /// assert_eq!(manx::cpu::LimitKind::Unknown.name(), "unknown");
-    /// ```
     pub const fn name(&self) -> &'static str {
         match self {
             LimitKind::Online { .. } => "online",

@@ -90,13 +90,6 @@ impl fmt::Display for Weight {
 }
 
 /// How often a group had used up its quota, since it was made.
-///
-/// ```
-/// if let Some(throttled) = manx::cpu::Pressure::read().throttled {
-///     println!("in {} of {} periods", throttled.throttled, throttled.periods);
-///     # assert!(throttled.throttled <= throttled.periods);
-/// }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Throttled {

@@ -32,12 +32,6 @@ pub enum Rounding {
 
 impl Rounding {
     /// Returns the count for this number of CPUs: at least 1.
-    ///
-    /// ```
-    /// use manx::cpu::Rounding;
-    ///
-    /// assert_eq!((Rounding::Floor.count(2.9), Rounding::Ceil.count(2.1), Rounding::Floor.count(0.3)), (2, 3, 1));
-    /// ```
     pub fn count(self, cpus: f64) -> usize {
         let rounded = match self {
             Rounding::Floor => cpus.floor(),
@@ -49,10 +43,6 @@ impl Rounding {
     }
 
     /// The name: `floor`, `ceil` or `exact`.
-    ///
-    /// ```
-    /// assert_eq!(manx::cpu::Rounding::Floor.name(), "floor");
-    /// ```
     pub const fn name(self) -> &'static str {
         match self {
             Rounding::Floor => "floor",

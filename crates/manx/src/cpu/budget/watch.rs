@@ -136,15 +136,6 @@ impl BudgetWatch {
     }
 
     /// A number that grows whenever a reading has found another number of CPUs than the one before.
-    ///
-    /// ```
-    /// let mut watch = manx::cpu::BudgetWatch::new();
-    /// let before = watch.version();
-    /// let cpus = watch.cpus();
-    /// if watch.version() != before {
-    ///     println!("now {cpus} CPUs");
-    /// }
-    /// ```
     pub fn version(&self) -> u64 {
         self.version
     }

@@ -50,13 +50,6 @@ impl NumaNodes {
     }
 
     /// The CPUs of this node; none if there is no such node.
-    ///
-    /// ```
-    /// use manx::cpu::NumaNodes;
-    ///
-    /// let nodes = NumaNodes::detect("/nonexistent".as_ref());
-    /// assert!(nodes.cpus(0).is_empty(), "nobody says");
-    /// ```
     pub fn cpus(&self, node: u32) -> CpuSet {
         let its = self.nodes.iter().find(|it| u32::from(it.0) == node);
         its.map_or(CpuSet::EMPTY, |(_, cpus)| cpus.clone())

@@ -20,22 +20,11 @@ pub struct ThreadsTimes {
 
 impl ThreadsTimes {
     /// How many threads there were.
-    ///
-    /// ```
-    /// let threads = manx::cpu::Pressure::read().threads;
-    /// assert!(threads.is_none_or(|threads| threads.count() >= 1));
-    /// ```
     pub fn count(&self) -> usize {
         self.each.len()
     }
 
     /// The sum over the threads.
-    ///
-    /// ```
-    /// if let Some(threads) = manx::cpu::Pressure::read().threads {
-    ///     println!("{:?} spent waiting", threads.sum().wait_time);
-    /// }
-    /// ```
     pub fn sum(&self) -> ThreadTimes {
         self.each.iter().fold(ThreadTimes::default(), |sum, (_, times)| add(&sum, times))
     }

@@ -26,15 +26,6 @@ pub struct Decision {
 }
 
 /// Why a pool grew or shrank. Shares are from 0 to 1.
-///
-/// ```
-/// use manx::pool::{FriendlyPool, Why};
-///
-/// let pool = FriendlyPool::builder().build()?;
-/// let is_crowded = pool.stats().last.is_some_and(|last| matches!(last.why, Why::Waited { .. }));
-/// # let _ = is_crowded;
-/// # Ok::<(), manx::pool::BuildError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Why {

@@ -43,21 +43,6 @@ impl Follower {
     /// runs) how many workers may be active, and passes it on: to one gate or several. The first
     /// time is before this returns.
     ///
-    /// ```
-    /// use manx::pool::gate::{Follower, Gate};
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    ///
-    /// let gate = Arc::new(Gate::new(4));
-    /// let follower = Follower::start(Duration::from_millis(10), || 2, {
-    ///     let gate = Arc::clone(&gate);
-    ///     move |active| { gate.set_active(active); }
-    /// })?;
-    /// assert_eq!(gate.active(), 2);
-    /// # drop(follower);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
     /// # Errors
     /// The system has no thread for it.
     pub fn start(

@@ -55,17 +55,6 @@ fn parked_of(state: u64) -> u32 {
 }
 
 /// Which of the parked workers is called first.
-///
-/// ```
-/// use manx::pool::gate::{Gate, Rank, Stay};
-///
-/// let gate = Gate::new(2);
-/// gate.set_active(1);
-/// assert!(gate.try_park());
-/// gate.set_active(2);
-/// // No job of this worker has been begun, so others are called first.
-/// assert_eq!(gate.stay(Rank::Free, None), Stay::Called);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// The worker has begun a job for which its pool may wait.
@@ -161,14 +150,6 @@ impl Gate {
 
     /// Allows `workers` workers to be active, at least 1. Calls the workers that may go on; returns
     /// how many more workers should park now.
-    ///
-    /// ```
-    /// let gate = manx::pool::gate::Gate::new(4);
-    /// assert_eq!(gate.set_active(1), 3); // three should park
-    /// assert!(gate.try_park());
-    /// assert_eq!(gate.set_active(2), 1); // one more should
-    /// # gate.close();
-    /// ```
     pub fn set_active(&self, workers: usize) -> usize {
         let wanted = u32::try_from(workers).unwrap_or(u32::MAX).clamp(1, self.workers);
         // Relaxed: the exchange checks it.

@@ -200,17 +200,6 @@ impl Gated {
     /// Keeps as many workers active as this process may use whole CPUs, until what this returns is
     /// dropped.
     ///
-    /// ```
-    /// use manx::pool::gate::rayon::Gated;
-    /// use rayon_core::ThreadPoolBuilder;
-    ///
-    /// let pool = Gated::build(ThreadPoolBuilder::new().num_threads(64))?;
-    /// let follower = pool.follow_budget()?;
-    /// assert!(pool.gate().active() <= 64);
-    /// drop(follower);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// The system has no thread for it.
     pub fn follow_budget(&self) -> std::io::Result<Follower> {

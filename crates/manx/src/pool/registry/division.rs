@@ -33,23 +33,6 @@ pub(super) struct Claim {
 
 /// The part of the CPUs that a member of a registry gets: see
 /// [`Member::share`](super::Member::share).
-///
-/// ```
-/// use manx::pool::registry::Registry;
-///
-/// # let path = std::env::temp_dir().join(format!("manx-doc-share-{}", std::process::id()));
-/// let registry = Registry::at(&path)?;
-/// registry.set_cpus(3.0);
-/// let members = [registry.join(1, 3.0)?, registry.join(1, 3.0)?];
-/// for member in &members {
-///     member.set_demand(3.0)?;
-/// }
-/// assert_eq!(members[0].share()?.cpus(), 1.5);
-/// // One of the two has two whole CPUs, and the other one has one.
-/// assert_eq!(members[0].share()?.whole() + members[1].share()?.whole(), 3);
-/// # std::fs::remove_file(&path).unwrap();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share {
     cpus: f64,

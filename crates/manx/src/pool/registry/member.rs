@@ -19,18 +19,6 @@ const SWEEP_MS: u64 = 100;
 /// A process, or a part of one, among the processes that divide the CPUs. Dropped, it leaves.
 ///
 /// Asking for the share is what keeps a member a member in the eyes of others: see [`SILENCE_MS`].
-///
-/// ```
-/// use manx::pool::registry::Registry;
-///
-/// # let path = std::env::temp_dir().join(format!("manx-doc-member-{}", std::process::id()));
-/// let registry = Registry::at(&path)?;
-/// let member = registry.join(1, 4.0)?;
-/// member.set_demand(1.5)?;
-/// assert!(member.share()?.cpus() <= 1.5);
-/// # std::fs::remove_file(&path).unwrap();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug)]
 pub struct Member {
     mapping: Arc<Mapping>,
@@ -131,17 +119,6 @@ impl Member {
     /// Takes back the places of members that are gone, unless a member has done so in the last
     /// 100 ms. Returns how many. Costs one system call for each member. A member that regularly
     /// reads its share should call this from time to time.
-    ///
-    /// ```
-    /// use manx::pool::registry::Registry;
-    ///
-    /// # let path = std::env::temp_dir().join(format!("manx-doc-sweep-{}", std::process::id()));
-    /// let registry = Registry::at(&path)?;
-    /// let member = registry.join(1, 2.0)?;
-    /// assert_eq!(member.sweep()?, 0); // no other member was there
-    /// # std::fs::remove_file(&path).unwrap();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// It is not a member any more; or the file was removed, so that new members use another file:

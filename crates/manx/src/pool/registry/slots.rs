@@ -67,13 +67,6 @@ pub fn hundredths(cpus: f64) -> u32 {
 }
 
 /// What a member tells the others, and what a free place does not have.
-///
-/// ```
-/// use manx::pool::registry::slots::Terms;
-///
-/// let terms = Terms::new(1, 250, 400);
-/// assert_eq!((terms.weight(), terms.demand(), terms.cap()), (1, 250, 400));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     weight: u8,

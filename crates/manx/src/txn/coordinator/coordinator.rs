@@ -36,15 +36,6 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// Makes a coordinator of `sessions_max` sessions at most; each costs 64 bytes.
-    ///
-    /// ```
-    /// use manx::txn::coordinator::Coordinator;
-    ///
-    /// let coordinator = Coordinator::new(100);
-    /// let mut session = coordinator.session()?;
-    /// assert!(session.snapshot().concurrent().is_empty());
-    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
-    /// ```
     pub fn new(sessions_max: u32) -> Arc<Coordinator> {
         Coordinator::with_protocol(Protocol::Help, sessions_max)
     }

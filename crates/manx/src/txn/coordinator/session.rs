@@ -13,18 +13,6 @@ use std::sync::Arc;
 
 /// A participant. One thread at a time uses it; it may go from thread to thread. What it has ends
 /// when it is dropped.
-///
-/// ```
-/// use manx::txn::coordinator::Coordinator;
-///
-/// let coordinator = Coordinator::new(2);
-/// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
-/// let id = writer.allocate();
-/// assert!(!reader.snapshot().sees(id), "it is at work");
-/// writer.end();
-/// assert!(reader.snapshot().sees(id));
-/// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
-/// ```
 pub struct Session {
     coordinator: Arc<Coordinator>,
     slot: usize,
@@ -163,15 +151,6 @@ impl Session {
     /// The transaction is over: what it wrote under its id is visible to all snapshots from now on.
     /// (A transaction that takes back what it wrote does so before.) Without an id it costs
     /// nothing. The snapshot is unpinned.
-    ///
-    /// ```
-    /// let coordinator = manx::txn::coordinator::Coordinator::new(2);
-    /// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
-    /// let id = writer.allocate();
-    /// writer.end();
-    /// assert!(reader.snapshot().sees(id) && writer.id().is_none());
-    /// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
-    /// ```
     #[inline]
     pub fn end(&mut self) {
         self.unpin();

@@ -5,18 +5,6 @@ pub(super) const FIRST: u64 = 1;
 
 /// Which transactions were over at some moment: those below `current`, without the `concurrent`
 /// ones (WiredTiger's `snap_max` and `snapshot`).
-///
-/// ```
-/// use manx::txn::coordinator::Coordinator;
-///
-/// let coordinator = Coordinator::new(8);
-/// let (mut writer, mut reader) = (coordinator.session()?, coordinator.session()?);
-/// let id = writer.allocate();
-/// assert!(!reader.snapshot().sees(id));
-/// writer.end();
-/// assert!(reader.snapshot().sees(id));
-/// # Ok::<(), manx::txn::coordinator::TooManySessions>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// Counts what was published.

@@ -21,17 +21,6 @@ const BATCH_BYTES: usize = 1 << 20;
 const READ_AT_ONCE: usize = 1_000;
 
 /// What was copied.
-///
-/// ```
-/// use manx::txn::{Isolation, Options, Store};
-///
-/// let store = Store::in_memory(Options::default());
-/// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
-/// let folder = tempfile::tempdir()?;
-/// let backup = store.backup(folder.path().join("copy"))?;
-/// assert_eq!((backup.entries, backup.bytes), (1, 8));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backup {
     /// The number of entries.

@@ -18,17 +18,6 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A folder that this process alone uses as a disk.
-///
-/// ```
-/// use manx::txn::durable::{Disk, Folder};
-///
-/// let folder = tempfile::tempdir()?;
-/// let disk = Folder::open(folder.path())?;
-/// disk.open("a")?.write(b"bytes", 0)?;
-/// assert_eq!(disk.names()?, ["a"]);
-/// assert!(Folder::open(folder.path()).is_err(), "somebody has it");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,

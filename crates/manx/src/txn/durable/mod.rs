@@ -145,17 +145,6 @@ pub struct Durable {
 impl Durable {
     /// Opens the store in a folder, and makes one if the folder is empty.
     ///
-    /// ```
-    /// use manx::txn::durable::{Durable, DurableOptions};
-    /// use manx::txn::{Isolation, Options, Store};
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// let data = Durable::open(folder.path(), DurableOptions::new())?;
-    /// let store = Store::open(Options::default(), Box::new(data))?;
-    /// store.run(Isolation::Snapshot, |it| it.put(b"key", b"value"))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     /// The folder is not there, holds something else, is in use, cannot be read or written, or is
     /// damaged.
@@ -165,14 +154,6 @@ impl Durable {
 
     /// Opens the store on a disk, and makes one if it is empty: [`Durable::open`] for files of
     /// another kind.
-    ///
-    /// ```
-    /// use manx::txn::durable::{Durable, DurableOptions, Folder};
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// Durable::open_on(Box::new(Folder::open(folder.path())?), DurableOptions::default())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     /// As [`Durable::open`].

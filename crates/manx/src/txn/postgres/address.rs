@@ -42,23 +42,11 @@ pub struct Address {
 impl Address {
     /// Whether the address asks for TLS (`sslmode=require`). It is used, too, if there are
     /// authorities to trust ([`Address::with_ca`]).
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app@a/shop?sslmode=require".parse()?;
-    /// assert!(address.is_secure());
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
     pub fn is_secure(&self) -> bool {
         self.config.get_ssl_mode() == SslMode::Require
     }
 
     /// Sets the user's password.
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app@localhost/shop".parse()?;
-    /// let address = address.with_password("secret");
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
     #[must_use]
     pub fn with_password(mut self, password: impl AsRef<[u8]>) -> Address {
         self.config.password(password);
@@ -67,12 +55,6 @@ impl Address {
 
     /// Sets the authorities that may sign the server's certificate: their own certificates, as PEM.
     /// From then on the server is reached by TLS, and its name is checked.
-    ///
-    /// ```
-    /// let address: manx::txn::postgres::Address = "postgres://app@localhost/shop".parse()?;
-    /// let address = address.with_ca("-----BEGIN CERTIFICATE-----");
-    /// # Ok::<(), manx::txn::postgres::AddressError>(())
-    /// ```
     #[must_use]
     pub fn with_ca(mut self, pem: impl Into<Vec<u8>>) -> Address {
         self.ca = Some(pem.into());

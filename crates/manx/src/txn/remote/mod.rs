@@ -53,19 +53,6 @@ pub(super) struct Kind {
 /// A data component whose data other processes keep: made by `etcd::open` or `postgres::open`.
 ///
 /// Its entries are in memory as well, and reads ask nobody. One server at a time owns it.
-///
-/// ```no_run
-/// # #[cfg(feature = "etcd")]
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use manx::txn::{Data, Remote, RemoteOptions, etcd};
-///
-/// let data: Remote = etcd::open(&"etcd://10.0.0.1/shop".parse()?, RemoteOptions::new())?;
-/// let before = data.recover()?;
-/// # Ok(())
-/// # }
-/// # #[cfg(not(feature = "etcd"))]
-/// # fn main() {}
-/// ```
 pub struct Remote {
     kind: &'static Kind,
     place: String,

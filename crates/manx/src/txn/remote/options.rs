@@ -10,6 +10,7 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let patient = RemoteOptions::new().lease_s(10).patience(Duration::from_secs(30));
+/// let telling = patient.when_waiting(|place| println!("{place}: another server has it"));
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use]
@@ -23,12 +24,6 @@ pub struct RemoteOptions {
 
 impl RemoteOptions {
     /// The defaults.
-    ///
-    /// ```
-    /// use manx::txn::RemoteOptions;
-    ///
-    /// const DEFAULT: RemoteOptions = RemoteOptions::new();
-    /// ```
     pub const fn new() -> RemoteOptions {
         let patience = Duration::from_secs(10);
         RemoteOptions { lease_s: 3, patience, at_once: false, waiting: None, lost: None }
@@ -37,12 +32,6 @@ impl RemoteOptions {
     /// Sets for how many seconds the store is this server's after it was last heard of. A server
     /// that waits takes over after about this time. The default is 3; etcd gives no lease below
     /// one and a half of its election timeouts, which is 2 by default.
-    ///
-    /// ```
-    /// use manx::txn::RemoteOptions;
-    ///
-    /// let slow_to_change = RemoteOptions::new().lease_s(30);
-    /// ```
     pub const fn lease_s(mut self, seconds: u16) -> RemoteOptions {
         self.lease_s = if seconds == 0 { 1 } else { seconds };
         self
@@ -50,12 +39,6 @@ impl RemoteOptions {
 
     /// Sets for how long a commit is tried while the other side does not answer. Then its outcome
     /// is unknown, and nothing is changed any more. The default is 10 s.
-    ///
-    /// ```
-    /// use manx::txn::RemoteOptions;
-    ///
-    /// let short = RemoteOptions::new().patience(std::time::Duration::from_secs(3));
-    /// ```
     pub const fn patience(mut self, time: Duration) -> RemoteOptions {
         self.patience = time;
         self
@@ -64,12 +47,6 @@ impl RemoteOptions {
     /// Sets whether the store is taken from a server that still has it. By default this server
     /// waits until that one is gone. The older one notices at its next write, or when it next
     /// renews its lease; until then its reads may be old.
-    ///
-    /// ```
-    /// use manx::txn::RemoteOptions;
-    ///
-    /// let by_force = RemoteOptions::new().at_once(true);
-    /// ```
     pub const fn at_once(mut self, at_once: bool) -> RemoteOptions {
         self.at_once = at_once;
         self
@@ -77,12 +54,6 @@ impl RemoteOptions {
 
     /// Sets what is called, once and with the store's address, when another server has the store
     /// and this one waits.
-    ///
-    /// ```
-    /// use manx::txn::RemoteOptions;
-    ///
-    /// let telling = RemoteOptions::new().when_waiting(|place| println!("{place}: waiting"));
-    /// ```
     pub const fn when_waiting(mut self, tell: fn(&str)) -> RemoteOptions {
         self.waiting = Some(tell);
         self
