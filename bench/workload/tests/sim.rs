@@ -1,4 +1,5 @@
-//! Benches on a simulated machine: the same seed gives the same result, however long anything takes.
+//! Benches on a simulated machine: the same seed gives the same result, however long anything
+//! takes.
 
 use contention::jobs::Rules;
 use contention::lock::Lock;
