@@ -234,7 +234,8 @@ impl Plan {
             self.cores.big.len(),
             if all.threads < 4 { "; so few CPUs say nothing about scalability" } else { "" },
         ));
-        for threads in 1..=all.threads {
+        let step = if self.quick { all.threads.max(2) - 1 } else { 1 };
+        for threads in (1..=all.threads).step_by(step) {
             let run = Run { threads, ..all.clone() };
             self.compare(bench, &scaled(case, threads), &run, variants)?;
         }
