@@ -162,24 +162,17 @@ pub fn command(program: &Path, start: Start) -> Command {
 }
 
 /// How much longer than asked for an engine is measured at most, if no operation ended before.
-const LONGER_MAX: f64 = 8.0;
+const LONGER_MAX: f64 = 32.0;
 
 /// Runs an engine once. Its database, if it has one, lies in a temporary folder and is gone
 /// afterwards. A stalled engine may begin no operation within a short measured time: then it runs
 /// again, for twice the time, since a rate of zero has no ratio.
 ///
 /// # Errors
-/// If it fails, prints what does not add up, counts errors, or ended no operation within eight
-/// times the measured time.
+/// If it fails, prints what does not add up, counts errors, or ended no operation within
+/// [`LONGER_MAX`] times the measured time.
 pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error> {
-    let mut longer = load.clone();
-    while longer.seconds < load.seconds * LONGER_MAX {
-        if let Some(sample) = attempt(program, start, &longer, patience(&longer), |_| ())? {
-            return Ok(sample);
-        }
-        longer.seconds *= 2.0;
-    }
-    run_within(program, start, &longer, patience(&longer))
+    run_within(program, start, load, patience(load))
 }
 
 /// A stalled engine takes far longer than it was asked to; an engine that hangs must end all the
@@ -188,18 +181,26 @@ fn patience(load: &Load) -> Duration {
     load.expected() * 5 + Duration::from_secs(60)
 }
 
-/// Runs it once, with another limit on the time from start to end.
+/// The same, with another limit on the time from start to end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_within(program: &Program, start: Start, load: &Load, limit: Duration) -> Result<Sample, Error> {
+    let mut longer = load.clone();
+    let limit = |longer: &Load| limit + patience(longer).saturating_sub(patience(load));
+    while longer.seconds < load.seconds * LONGER_MAX {
+        if let Some(sample) = attempt(program, start, &longer, limit(&longer), |_| ())? {
+            return Ok(sample);
+        }
+        longer.seconds *= 2.0;
+    }
+    run_beside(program, start, &longer, limit(&longer), |_| ())
+}
+
+/// Runs it once. `begun` gets the number of its process as soon as there is one.
 ///
 /// # Errors
 /// As [`run`], and if no operation ended.
-pub fn run_within(program: &Program, start: Start, load: &Load, limit: Duration) -> Result<Sample, Error> {
-    run_beside(program, start, load, limit, |_| ())
-}
-
-/// The same. `begun` gets the number of its process as soon as there is one.
-///
-/// # Errors
-/// As [`run_within`].
 pub fn run_beside(
     program: &Program,
     start: Start,
