@@ -1,11 +1,10 @@
 //! `manx bench calibrate`: its options, and where the machine file goes.
 
 use super::conduct::{self, Common};
-use command::failure::{BROKEN, Failure, USAGE, reason};
+use command::failure::{BROKEN, Failure};
 use command::sigpipe::print;
-use std::fs::{self, OpenOptions};
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use workload::calibrate::{self, Setup};
 
 #[derive(Debug, clap::Args)]
@@ -22,7 +21,7 @@ pub(super) struct CalibrateArgs {
 
 pub(super) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
     // Before the measurement, so that an unwritable file is found before it.
-    args.output.as_deref().map_or(Ok(()), prepare)?;
+    args.output.as_deref().map(|path| conduct::open("--output", path)).transpose()?;
     let setup = Setup::here(usize::from(args.cpus)).map_err(|error| conduct::failure("calibrate", &error))?;
     let mut machine = None;
     let code = conduct::conduct(
@@ -40,36 +39,8 @@ pub(super) fn calibrate(args: &CalibrateArgs) -> Result<u8, Failure> {
         Failure::new(BROKEN, format!("bench calibrate: no machine file: {what}"), help)
     })?;
     match &args.output {
-        Some(path) => fs::write(path, text).map_err(|error| unwritable(path, &error))?,
+        Some(path) => fs::write(path, text).map_err(|error| conduct::unwritable("--output", path, &error))?,
         None => print(&format!("\n{text}"))?,
     }
     Ok(code)
-}
-
-/// Opens the file without truncation: the machine of an earlier run stays until there is a new one.
-fn prepare(path: &Path) -> Result<(), Failure> {
-    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-    opened.map(drop).map_err(|error| unwritable(path, &error))
-}
-
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    let what = format!("--output {}: {}", path.display(), reason(error));
-    Failure::new(USAGE, what, "name a file that can be written")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_keeps_what_it_had_and_one_that_cannot_be_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.toml");
-        fs::write(&path, "earlier").unwrap();
-        prepare(&path).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "earlier");
-        let refused = prepare(&folder.path().join("none/x.toml")).unwrap_err();
-        assert_eq!(refused.code, USAGE);
-        assert!(refused.to_string().contains("--output"), "{refused}");
-    }
 }

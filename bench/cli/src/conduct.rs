@@ -63,7 +63,7 @@ pub(super) fn conduct(
     conclude: impl FnOnce(&mut Report),
 ) -> Result<u8, Failure> {
     // Opened before the measurement, so that an unwritable file is found before it.
-    let json = common.json.as_deref().map(open).transpose()?;
+    let json = common.json.as_deref().map(|path| open("--json", path)).transpose()?;
     interrupt::install();
     let mut progress = Shown::new(name);
     let budget = common.quick.then(|| QUICK - QUICK_MARGIN);
@@ -79,7 +79,7 @@ pub(super) fn conduct(
         print(&report.to_string())?;
     }
     if let (Some(file), Some(path)) = (json, &common.json) {
-        write(file, &report).map_err(|error| unwritable(path, &error))?;
+        write(file, &report).map_err(|error| unwritable("--json", path, &error))?;
     }
     match result {
         Ok(()) => Ok(0),
@@ -124,22 +124,22 @@ pub(super) fn failure(name: &str, error: &Error) -> Failure {
     }
 }
 
-/// Opens without truncation: the result of an earlier run stays until there is a new one.
-fn open(path: &Path) -> Result<File, Failure> {
+/// Opens the file of an option without truncation: the result of an earlier run stays until there
+/// is a new one.
+pub(super) fn open(option: &str, path: &Path) -> Result<File, Failure> {
     OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .open(path)
-        .map_err(|error| unwritable(path, &error))
+        .map_err(|error| unwritable(option, path, &error))
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(
-        USAGE,
-        format!("--json {}: {}", path.display(), reason(error)),
-        "name a file that can be written",
-    )
+/// The file, or the folder, of an option cannot be written.
+pub(super) fn unwritable(option: &str, path: &Path, error: &io::Error) -> Failure {
+    let kind = if option == "--plots" { "folder" } else { "file" };
+    let what = format!("{option} {}: {}", path.display(), reason(error));
+    Failure::new(USAGE, what, format!("name a {kind} that can be written"))
 }
 
 fn write(mut file: File, report: &Report) -> io::Result<()> {
@@ -174,11 +174,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.json");
         std::fs::write(&path, "x".repeat(100_000)).unwrap();
-        let file = open(&path).unwrap();
+        let file = open("--json", &path).unwrap();
         assert_eq!(path.metadata().unwrap().len(), 100_000);
         write(file, &Report::new("b", report::Machine::default(), 0)).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(Report::from_json(&text).unwrap().bench, "b");
-        assert_eq!(open(&folder.path().join("none/x.json")).unwrap_err().code, USAGE);
+        let refused = open("--output", &folder.path().join("none/x.json")).unwrap_err();
+        assert_eq!(refused.code, USAGE);
+        assert!(refused.to_string().contains("--output"), "{refused}");
     }
 }

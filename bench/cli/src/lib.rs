@@ -159,25 +159,15 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
 }
 
 fn list() -> Result<u8, Failure> {
-    let text = "\
-The experiments:
-  inversion  what threads of high priority do to an engine that busy-waits, and what the guard makes of it
-  guard      what the guard costs programs that need no repair
-  engines    what Manx's locks make of databases that have more threads than CPUs
-  servers    what manx run makes of servers that everybody runs: MariaDB, PostgreSQL, memcached
-  victims    programs that everybody runs and that wait badly: as they are, under manx run, with their best setting
-  doctor     what manx doctor says of these programs, and what its looks cost them
-  wait       how late each way of waiting notices that its wait is over, and the CPU it burns until then
-  calibrate  the distances and costs of this machine, as a machine of the simulator
-  asl        what locks make of a target for latency, on cores of two speeds
-  range      locks of ranges side by side: throughput, who waits for how long, memory
-  pool       pools of threads beside each other and beside neighbours: queue, service and total latency
-  txn        transactions: snapshots under three protocols, and beside other engines
-  sim        locks on simulated machines: other cores, other sockets, the same each time
-
-`manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.
-";
-    print(text)?;
+    let mut text = "The experiments:\n".to_owned();
+    for experiment in command().get_subcommands().filter(|one| one.get_name() != "profile") {
+        let about = experiment.get_about().map(ToString::to_string).unwrap_or_default();
+        text.push_str(&format!("  {:<10} {about}\n", experiment.get_name()));
+    }
+    text.push_str(
+        "\n`manx bench NAME --help` shows an experiment's options; `--quick` is a smoke check of each.\n",
+    );
+    print(&text)?;
     Ok(0)
 }
 

@@ -1,7 +1,7 @@
 //! `--plots DIR`: each picture of an experiment as an SVG file.
 
-use super::conduct::{self, Common};
-use command::failure::{Failure, USAGE, reason};
+use super::conduct::{self, Common, unwritable};
+use command::failure::Failure;
 use report::Report;
 use report::chart::Chart;
 use std::fs;
@@ -38,7 +38,7 @@ fn prepare(folder: Option<&Path>) -> Result<(), Failure> {
         let scratch = folder.join(".manx-bench");
         fs::write(&scratch, b"").and_then(|()| fs::remove_file(&scratch))
     });
-    tried.map_err(|error| unwritable(folder, &error))
+    tried.map_err(|error| unwritable("--plots", folder, &error))
 }
 
 /// Writes NAME.svg of each picture, in place of earlier ones, and says so on standard error.
@@ -46,7 +46,7 @@ fn write(folder: Option<&Path>, pictures: &[(String, String)]) -> Result<(), Fai
     let Some(folder) = folder else { return Ok(()) };
     for (name, picture) in pictures {
         let path = folder.join(format!("{name}.svg"));
-        fs::write(&path, picture).map_err(|error| unwritable(&path, &error))?;
+        fs::write(&path, picture).map_err(|error| unwritable("--plots", &path, &error))?;
     }
     let written: Vec<String> = pictures.iter().map(|(name, _)| format!("{name}.svg")).collect();
     let written = if written.is_empty() { "nothing to draw".into() } else { written.join(", ") };
@@ -55,17 +55,10 @@ fn write(folder: Option<&Path>, pictures: &[(String, String)]) -> Result<(), Fai
     Ok(())
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(
-        USAGE,
-        format!("--plots {}: {}", path.display(), reason(error)),
-        "name a folder that can be written",
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use command::failure::USAGE;
 
     #[test]
     fn a_picture_is_a_file_and_a_folder_that_cannot_be_is_refused_first() {

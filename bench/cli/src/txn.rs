@@ -35,7 +35,7 @@ pub(super) struct TxnArgs {
     #[arg(long, value_name = "LETTER", value_delimiter = ',', value_parser = PossibleValuesParser::new(WORKLOADS))]
     workload: Vec<String>,
     /// How keys are drawn in the part `ycsb` [default: as each workload says]
-    #[arg(long, value_name = "DISTRIBUTION", value_parser = PossibleValuesParser::new(Kind::ALL.map(|(name, _)| name)))]
+    #[arg(long, value_name = "DISTRIBUTION", value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::name)))]
     keys: Option<String>,
     /// The size of a value
     #[arg(long, value_name = "BYTES", default_value_t = VALUE_BYTES, value_parser = clap::value_parser!(u32).range(VALUE_MIN as i64..=1 << 20))]
@@ -72,8 +72,7 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
     };
     let threads = counts(&args.threads, if common.quick { &[20] } else { &THREADS });
     let ycsb_threads = counts(&args.threads, &YCSB_THREADS);
-    let of_name = |wanted: &str| Kind::ALL.iter().find(|(name, _)| *name == wanted).map(|(_, kind)| *kind);
-    let keys = args.keys.as_deref().and_then(of_name);
+    let keys = Kind::ALL.into_iter().find(|kind| args.keys.as_deref() == Some(kind.name()));
     let all: &[&str] = if common.quick { &QUICK_WORKLOADS } else { &WORKLOADS };
     let wanted = |letter: &&&str| args.workload.iter().any(|name| name == **letter);
     let workloads = match args.workload.is_empty() {

@@ -145,12 +145,6 @@ mod tests {
     }
 
     #[test]
-    fn equal_samples_have_an_interval_of_no_width() {
-        let found = ratio(&[3.0; 6], &[2.0; 6]).unwrap();
-        assert_eq!((found.ratio, found.interval(), found.half_width()), (1.5, Some((1.5, 1.5)), 0.0));
-    }
-
-    #[test]
     fn the_ratio_is_the_median_of_the_pairs_and_not_the_ratio_of_the_medians() {
         // The machine is half as fast in two rounds of five, for both versions.
         let found = ratio(&[12.0, 6.0, 12.0, 5.5, 11.0], &[10.0, 5.0, 10.0, 5.0, 10.0]).unwrap();
@@ -166,17 +160,6 @@ mod tests {
             assert_eq!(found.half_width(), f64::INFINITY);
         }
         assert!(ratio(&[2.0; PAIRS_MIN], &[1.0; PAIRS_MIN]).unwrap().interval().is_some());
-    }
-
-    #[test]
-    fn more_rounds_make_it_narrower_and_scatter_makes_it_wider() {
-        let width = |rounds: usize, scatter: f64| {
-            let noisy = |i: usize| 1.0 + scatter * ((i * 7919 % 13) as f64 / 13.0 - 0.5);
-            let over: Vec<f64> = (0..rounds).map(noisy).collect();
-            ratio(&over, &vec![1.0; rounds]).unwrap().half_width()
-        };
-        assert!(width(6, 0.2) > width(60, 0.2), "{} {}", width(6, 0.2), width(60, 0.2));
-        assert!(width(20, 0.4) > width(20, 0.1));
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub struct Target {
     pub name: String,
     /// The figure's unit
     pub unit: String,
+    /// Which figure it is: `CASE | VERSION | FIGURE`, or the ratio `CASE | OVER / UNDER | FIGURE`;
+    /// none if only the bench can say it
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
     /// The measured figure must not be above this
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
@@ -127,6 +131,10 @@ pub fn parse(text: &str) -> Result<Vec<Target>, String> {
         }
         if target.or_at_most_ns.is_some() && !(target.relative && target.at_most.is_some()) {
             return Err(format!("{}: or_at_most_ns belongs to a relative target with at_most", target.id));
+        }
+        let is_wrong = |of: &String| of.split(" | ").count() != 3 || of.contains(" / ") != target.relative;
+        if target.of.as_ref().is_some_and(is_wrong) {
+            return Err(format!("{}: of is not a case, a version or two, and a figure", target.id));
         }
         if target.benches.is_empty() {
             return Err(format!("{}: names no bench", target.id));

@@ -131,9 +131,7 @@ fn cores(setup: &Setup, bench: &mut Bench) -> Result<(Cores, Burn), Error> {
     ));
     let burn = match machine {
         Some(_) => Burn::Rounds { per_us: contend_sim::burn::ROUNDS_PER_US },
-        None => {
-            cores::rounds_of(cores.big[0]).map_err(|what| Error::Failed { what, stderr: String::new() })?
-        }
+        None => cores::rounds_of(cores.big[0]).map_err(Error::failed)?,
     };
     Ok((cores, burn))
 }

@@ -1,7 +1,9 @@
 //! Second by second, with some threads boosted in the middle third: figures 2b and 3b of Andreoli
 //! and Cucinotta.
 
+use crate::child;
 use crate::engine::{Load, Output};
+use crate::harness::Bench;
 use report::figure::three_digits;
 use report::plot::{Series, plot};
 use report::{Report, Summary, Table};
@@ -10,6 +12,18 @@ use std::ops::Range;
 /// The note on a machine that does not let us raise a priority. The kernel's weights are 88761 to
 /// 1024 for niceness -20 to 0, and 1024 to 15 for 0 to 19: nearly the same ratio.
 pub const LOWERED: &str = "niceness below 0 needs root or CAP_SYS_NICE: instead of 4 threads at -20 beside others at 0, there are 4 at 0 beside others at 19, which weighs nearly the same (in the timeline, until its end)";
+/// Notes what this machine does not let a boost do.
+pub(crate) fn describe(bench: &mut Bench) {
+    if let Err(why) = child::autogroup() {
+        bench.note(format!(
+            "measured programs have no scheduling group of their own: {why}; niceness then also weighs against other programs"
+        ));
+    }
+    if !child::may_boost() {
+        bench.note(LOWERED);
+    }
+}
+
 /// Seconds of a third.
 const THIRD: usize = 5;
 /// The same in a smoke check.

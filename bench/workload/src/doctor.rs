@@ -15,7 +15,7 @@
 //!    process of the copy's tree that has used the most CPU time.
 //! 4. WiredTiger is watched once its records are loaded and its threads are warm.
 
-use crate::child::{self, collect};
+use crate::child;
 use crate::engine::library::wiredtiger;
 use crate::engine::{self, Compiler, Program, Start};
 use crate::error::{Error, reason};
@@ -30,7 +30,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The version without the doctor.
@@ -281,11 +280,7 @@ fn busiest(root: i32) -> i32 {
 }
 
 /// A doctor that watches a process.
-struct Doctor {
-    child: Child,
-    stdout: JoinHandle<Vec<u8>>,
-    stderr: JoinHandle<Vec<u8>>,
-}
+struct Doctor(Child);
 
 impl Doctor {
     fn start(manx: &Path, pid: i32, time: Duration) -> Result<Doctor, Error> {
@@ -293,28 +288,21 @@ impl Doctor {
         command.args(["doctor", "--json", "--quiet"]);
         command.arg(format!("--for={}ms", time.as_millis())).arg(pid.to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command
-            .spawn()
-            .map_err(|error| Error::request(format!("{}: {}", manx.display(), reason(&error)), ""))?;
-        let stdout = collect(child.stdout.take().expect("a pipe"));
-        let stderr = collect(child.stderr.take().expect("a pipe"));
-        Ok(Doctor { child, stdout, stderr })
+        let failed = |error| Error::request(format!("{}: {}", manx.display(), reason(&error)), "");
+        command.spawn().map(Doctor).map_err(failed)
     }
 
     /// Waits until it is done; returns what it says.
-    fn finish(mut self) -> Result<Value, Error> {
-        let status = self.child.wait();
-        let text = |reader: JoinHandle<Vec<u8>>| {
-            String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
+    fn finish(self) -> Result<Value, Error> {
+        let output = self.0.wait_with_output().map_err(|error| Error::failed(reason(&error)))?;
+        let failed = |what: &str| Error::Failed {
+            what: format!("manx doctor {what}"),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
-        let (stdout, stderr) = (text(self.stdout), text(self.stderr));
-        let failed =
-            |what: &str| Error::Failed { what: format!("manx doctor {what}"), stderr: stderr.clone() };
-        let code = status.ok().and_then(|status| status.code());
-        if !code.is_some_and(|code| FINDINGS.contains(&code)) {
-            return Err(failed(&format!("ended with status {code:?}")));
+        if !output.status.code().is_some_and(|code| FINDINGS.contains(&code)) {
+            return Err(failed(&child::ending(output.status)));
         }
-        serde_json::from_str(&stdout).map_err(|error| failed(&format!("wrote no JSON: {error}")))
+        serde_json::from_slice(&output.stdout).map_err(|error| failed(&format!("wrote no JSON: {error}")))
     }
 }
 
@@ -370,7 +358,6 @@ fn figure(report: &Report, id: &str) -> Option<Figure> {
             let least = report.cases().iter().filter_map(of).reduce(f64::min);
             Some(least.map_or_else(Figure::missing, Figure::Plain))
         }
-        "doctor-cost" => Some(Figure::ratio(STEADY[0], WATCHED, AS_IS, "throughput_per_s")),
         _ => None,
     }
 }

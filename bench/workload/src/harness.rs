@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::interrupt;
 use report::resolution::End;
 use report::{Compared, Histogram, Machine, Order, Report, Resolution, Run, Ticks};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -50,7 +50,7 @@ impl Progress for Silent {
 }
 
 /// What one run of a variant says.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// Figures by name
     pub values: BTreeMap<String, f64>,

@@ -22,7 +22,7 @@ use crate::child;
 use crate::engine::{self, Engines, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::{self, Bench};
-use crate::verdict::{self, Figure};
+use crate::verdict;
 use report::{Report, Sheet};
 use std::path::PathBuf;
 
@@ -106,7 +106,7 @@ impl Setup {
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     setup.engines.notes.iter().for_each(|note| bench.note(note.as_str()));
     bench.note(format!("CPUs {}, a closed loop with service latencies", setup.cpus));
-    describe_boost(bench);
+    boosted::describe(bench);
     let boost = BOOST_THREADS;
     let names = [(AS_IS, boost), (GUARDED, boost), (FIXED, boost)];
     case(setup, bench, HEADLINE, setup.load(40, THINK_US), &names, None)?;
@@ -139,17 +139,6 @@ fn sweep_case(threads: usize) -> String {
     format!("{threads} threads")
 }
 
-fn describe_boost(bench: &mut Bench) {
-    if let Err(why) = child::autogroup() {
-        bench.note(format!(
-            "measured programs have no scheduling group of their own: {why}; niceness then also weighs against other programs"
-        ));
-    }
-    if !child::may_boost() {
-        bench.note(LOWERED);
-    }
-}
-
 /// Runs the variants for `rounds` rounds, or until the ratios of their targets are known.
 fn case(
     setup: &Setup,
@@ -171,7 +160,7 @@ fn case(
     };
     match rounds {
         Some(rounds) => bench.rounds(case, rounds, run),
-        None => bench.compare(case, |report| verdict::watched(report, name, figure), run),
+        None => bench.compare(case, |report| verdict::watched(report, name, |_, _| None), run),
     }
 }
 
@@ -197,18 +186,5 @@ pub fn conclude(report: &mut Report) {
         report.show(Sheet::new(TABLE).over(AS_IS).of(report, title, &cases));
     }
     boosted::tables(report, TIMELINE);
-    verdict::judge(report, figure);
-}
-
-/// What a target looks at.
-fn figure(_: &Report, id: &str) -> Option<Figure> {
-    let (case, over, under, value) = match id {
-        "inversion-p999" => (HEADLINE, GUARDED, AS_IS, "p999_ns"),
-        "inversion-max" => (HEADLINE, GUARDED, AS_IS, "max_ns"),
-        "inversion-throughput" => (HEADLINE, GUARDED, AS_IS, "throughput_per_s"),
-        "boost-p999" => (BOOST, BOOSTED[1], GUARDED, "p999_ns"),
-        "pair-throughput" => (PAIR, GUARDED, AS_IS, "throughput_per_s"),
-        _ => return None,
-    };
-    Some(Figure::ratio(case, over, under, value))
+    verdict::judge(report, |_, _| None);
 }

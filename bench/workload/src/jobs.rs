@@ -43,7 +43,7 @@ fn cpus(machine: &Machine) -> f64 {
 /// # Errors
 /// [`Error::Interrupted`], or a pool that cannot be made.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
-    let failed = |what: String| Error::Failed { what, stderr: String::new() };
+    let failed = |what: String| Error::failed(what);
     let machine = setup.place.machine().ok_or_else(|| failed("no simulated machine".into()))?;
     let usual = [machine.cpus().len()];
     let workers = if setup.workers.is_empty() { &usual[..] } else { &setup.workers };
@@ -55,9 +55,6 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         let every_ns = (setup.job_ns as f64 / (load * cpus(machine))).max(1.0) as u64;
         let case = Case { name: &name, variants: &names, expected: setup.time * 6 / 5 };
         bench.rounds(case, setup.rounds, |at, _| {
-            if crate::interrupt::requested() {
-                return Err(Error::Interrupted);
-            }
             let burn = Burn::Rounds { per_us: contend_sim::burn::ROUNDS_PER_US };
             let (rules, job_ns, time) = (setup.rules[at], setup.job_ns, setup.time);
             let jobs = Jobs { rules, workers, job_ns, every_ns, burn, time };

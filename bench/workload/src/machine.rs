@@ -37,18 +37,24 @@ pub fn stay_on(cpu: usize) -> Result<(), String> {
 /// # Errors
 /// If the system does not allow it.
 pub fn stay_on_all(cpus: &[usize]) -> Result<(), String> {
-    // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its
-    // bounds, and the call only reads the set.
-    let refused = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) != 0
-    };
+    // SAFETY: the call only reads the set.
+    let refused = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set(cpus)) != 0 };
     let error = std::io::Error::last_os_error();
     match cpus {
         _ if !refused => Ok(()),
         [cpu] => Err(format!("CPU {cpu}: {error}")),
         cpus => Err(format!("CPUs {cpus:?}: {error}")),
+    }
+}
+
+/// These CPUs as the kernel takes them.
+pub(crate) fn set(cpus: &[usize]) -> libc::cpu_set_t {
+    // SAFETY: a CPU set is an array of integers, for which zero is a value; `CPU_SET` checks its
+    // bounds.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
+        set
     }
 }
 

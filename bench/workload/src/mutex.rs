@@ -85,7 +85,7 @@ fn beside(setup: &Setup, bench: &mut Bench, threads: usize, lock: Lock) -> Resul
     let watched = |_: &Report| vec![Compared::new(&name, SIMULATED, HERE, RATE)];
     let here = Place::here();
     let burn = crate::asl::cores::rounds_of(crate::machine::cpus()[0]);
-    let burn = burn.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+    let burn = burn.map_err(Error::failed)?;
     let run = run(setup.time, [setup.hold_ns, setup.think_ns], threads);
     bench.compare(case, watched, |at, _| match at {
         0 => sample(&here, lock, &Run { burn, ..run.clone() }),
@@ -119,13 +119,9 @@ pub(crate) fn run(time: Duration, [hold_ns, think_ns]: [u64; 2], threads: usize)
 }
 
 pub(crate) fn sample(place: &Place, lock: Lock, run: &Run) -> Result<Sample, Error> {
-    if crate::interrupt::requested() {
-        return Err(Error::Interrupted);
-    }
     let seed = place.seed();
     let found = place.run(lock, run);
-    let found = found
-        .map_err(|what| Error::Failed { what: format!("{}: {what}", lock.name()), stderr: String::new() })?;
+    let found = found.map_err(|what| Error::failed(format!("{}: {what}", lock.name())))?;
     let mut sample = Sample::of([(RATE, found.epochs_per_s), ("slowest_share", found.slowest_share)]);
     sample.add_tail("", &found.big);
     if place.machine().is_some() {

@@ -14,14 +14,13 @@
 //! | [`usage`], [`group`], [`go`] | CPU time by thread; control groups; the same work in Go |
 //! | [`part`] | the parts of the experiment |
 //! | `plan`, `cases` | how a case is run, its versions and their figures; the names of all |
-//! | `conclude`, `judge` | tables and pictures; targets |
+//! | `conclude` | tables, pictures and targets |
 
 mod cases;
 mod conclude;
 pub mod executor;
 pub mod go;
 pub mod group;
-mod judge;
 pub mod leader;
 pub mod part;
 mod plan;
@@ -74,9 +73,8 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = crate::machine::cpus().len();
     let capacity = work::capacity(cpus, (setup.time / 5).min(CAPACITY));
     let hierarchy = Hierarchy::find(part::largest(cpus));
-    let Setup { parts, kinds, quick, time, poisson, sessions, manx, own } = setup;
-    let stage = Stage { own, hierarchy, sessions, cpus };
-    let plan = Plan { kinds, quick, time, poisson, manx, stage, capacity };
+    let stage = Stage { own: setup.own.clone(), hierarchy, sessions: setup.sessions, cpus };
+    let plan = Plan { setup, stage, capacity };
     plan.notes(bench);
-    Part::measure(&parts, &plan, bench)
+    Part::measure(&plan.setup.parts, &plan, bench)
 }

@@ -69,8 +69,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
                     0 => here(pattern, [first, second], setup.time, is_traced),
                     _ => simulated(setup, pattern, is_traced),
                 };
-                let Found { times, own } =
-                    times.map_err(|what| Error::Failed { what, stderr: String::new() })?;
+                let Found { times, own } = times.map_err(Error::failed)?;
                 let own_p50_ns = own.summary().p50_ns as f64;
                 let mut sample = Sample::of([("times", times.count() as f64), ("own_p50_ns", own_p50_ns)]);
                 sample.add_tail("", &times);

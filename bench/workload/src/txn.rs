@@ -42,10 +42,8 @@ pub use peers::Libraries;
 pub use plan::{Setup, THREADS};
 pub use ycsb::THREADS as YCSB_THREADS;
 
-use crate::child;
 use crate::error::Error;
 use crate::harness::Bench;
-use crate::inversion::LOWERED;
 use crate::machine::stay_on_all;
 use arguments::{Arguments, What};
 use peers::Peers;
@@ -74,14 +72,7 @@ pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let values = values.unwrap_or_default();
     bench.note(format!("CPUs {}; a closed loop with service latencies{values}", setup.cpus));
     if boosted {
-        if let Err(why) = child::autogroup() {
-            bench.note(format!(
-                "measured programs have no scheduling group of their own: {why}; niceness then also weighs against other programs"
-            ));
-        }
-        if !child::may_boost() {
-            bench.note(LOWERED);
-        }
+        crate::boosted::describe(bench);
     }
     let plan = Plan { setup, peers };
     Part::measure(&plan.setup.parts, &plan, bench)

@@ -1,10 +1,10 @@
 //! From runs to verdicts: which ratio or figure each target of a bench is about, and what it means.
 //!
-//! One function of a bench says what a target looks at. It serves twice: at the end for the verdict
+//! The file of targets says what a target looks at, or else one function of its bench. That serves twice: at the end for the verdict
 //! ([`judge`]), and while a case runs, so that the case goes on until the ratios of its targets are
 //! known ([`watched`]).
 
-use report::target::{self, Measured};
+use report::target::{self, Measured, Target};
 use report::{Compared, Ratio, Report, Samples};
 
 /// What a target looks at.
@@ -45,6 +45,17 @@ pub fn ratio(report: &Report, case: &str, over: &str, under: &str, value: &str) 
     report.ratio(&Compared::new(case, over, under, value)).map_or(f64::NAN, |ratio| ratio.ratio)
 }
 
+/// What a target looks at by the file of targets.
+fn of_file(report: &Report, target: &Target) -> Option<Figure> {
+    let mut words = target.of.as_ref()?.split(" | ");
+    let (case, version, figure) = (words.next()?, words.next()?, words.next()?);
+    if let Some((over, under)) = version.split_once(" / ") {
+        return Some(Figure::ratio(case, over, under, figure));
+    }
+    let value = report.middle(case, version, figure);
+    Some(Figure::Plain(if target.unit == "ms" { value / 1e6 } else { value }))
+}
+
 /// The ratios of a case that targets of the report's bench are about.
 pub fn watched(
     report: &Report,
@@ -52,7 +63,7 @@ pub fn watched(
     mut figure: impl FnMut(&Report, &str) -> Option<Figure>,
 ) -> Vec<Compared> {
     let targets = target::of_bench(&report.bench).into_iter().filter(|target| target.relative);
-    let ratio = |target: target::Target| match figure(report, &target.id)? {
+    let ratio = |target: Target| match of_file(report, &target).or_else(|| figure(report, &target.id))? {
         Figure::Ratio(compared) => (compared.over.case == case).then_some(compared),
         Figure::Plain(_) | Figure::Known(_) => None,
     };
@@ -74,7 +85,8 @@ pub fn judge(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Optio
 pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Result<Figure, String>) {
     for target in target::of_bench(&report.bench) {
         let mut over_ns = f64::NAN;
-        let measured = figure(report, &target.id).and_then(|figure| {
+        let found = of_file(report, &target).map_or_else(|| figure(report, &target.id), Ok);
+        let measured = found.and_then(|figure| {
             let mut reason = "there are too few runs";
             let measured = match figure {
                 Figure::Plain(figure) => figure.is_finite().then_some(Measured::Plain(figure)),
@@ -104,18 +116,22 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
     }
 }
 
-/// Checks that each target of a bench has a figure, and that these ids have none.
+/// Checks that each target of a bench has a figure, by the file of one of these cases, and that no
+/// other id has one.
 #[cfg(test)]
-pub(crate) fn check_ids(bench: &str, figure: impl Fn(&Report, &str) -> Option<Figure>, others: &[&str]) {
+pub(crate) fn check_ids(bench: &str, cases: &[String], figure: impl Fn(&Report, &str) -> Option<Figure>) {
     let report = Report::new(bench, report::Machine::default(), 0);
     let targets = target::of_bench(bench);
     assert!(!targets.is_empty());
     for target in targets {
-        assert!(figure(&report, &target.id).is_some(), "{}", target.id);
+        let by_file = target.of.as_ref().and_then(|of| of.split(" | ").next());
+        let is_known = by_file.map_or_else(
+            || figure(&report, &target.id).is_some(),
+            |case| cases.iter().any(|known| known == case),
+        );
+        assert!(is_known, "{}", target.id);
     }
-    for id in others {
-        assert!(figure(&report, id).is_none(), "{id}");
-    }
+    assert!(figure(&report, &format!("{bench}-nothing")).is_none());
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ pub use conclude::conclude;
 pub use place::{Place, Ready};
 
 use crate::error::Error;
-use crate::harness::{self, Bench, Sample};
-use crate::turns;
+use crate::harness::{Bench, Sample};
+use crate::turns::{self, Entrant, Turns};
 use crate::verdict;
 use catalogue::{Load, Setting};
 use copies::Outcome;
@@ -119,51 +119,37 @@ impl Case<'_> {
         let name = self.victim.case(self.load);
         let mut versions = vec![Version::AsIs, Version::Guarded];
         versions.extend(self.load.settings.iter().map(|setting| Version::Set(*setting)));
-        let names: Vec<&str> = versions.iter().map(Version::name).collect();
-        let mut broken: Vec<Option<String>> = vec![None; versions.len()];
+        let entrant = |version: &Version| {
+            let is_ours = !matches!(version, Version::Set(_));
+            // Also without a program as it is, `manx run` is compared with the settings.
+            Entrant { name: version.name(), is_plain: false, is_ours }
+        };
+        let entrants: Vec<Entrant> = versions.iter().map(entrant).collect();
         let mut sums: Vec<BTreeSet<String>> = vec![BTreeSet::new(); versions.len()];
         let seconds = if self.setup.quick { 0.5 } else { self.victim.seconds };
         let expected = Duration::from_secs_f64(seconds) + STARTED * self.load.copies as u32;
-        let ended = bench.compare(
-            harness::Case { name: &name, variants: &names, expected },
+        let turns = Turns { case: &name, entrants: &entrants, rounds: None, expected };
+        let ended = turns.take(
+            bench,
+            failures,
             |report| self.watched(report),
             |at, _| {
-                if broken[at].is_some() {
-                    return Ok(Sample::default());
+                let outcome = self.run(versions[at])?;
+                sums[at].extend(outcome.outputs.iter().flat_map(|one| one.checksums.iter().cloned()));
+                if versions[at] == Version::Guarded && !outcome.cut && !outcome.ended {
+                    return Err(Error::failed("did not end once its input was closed"));
                 }
-                match self.run(versions[at]) {
-                    Ok(outcome) => {
-                        sums[at].extend(outcome.outputs.iter().flat_map(|one| one.checksums.iter().cloned()));
-                        if versions[at] == Version::Guarded && !outcome.cut && !outcome.ended {
-                            broken[at] = Some("did not end once its input was closed".into());
-                        }
-                        Ok(sample(&outcome, self.setup.limit))
-                    }
-                    Err(Error::Failed { what, stderr }) => {
-                        broken[at] = Some(why(&what, &stderr));
-                        Ok(Sample::default())
-                    }
-                    Err(error) => Err(error),
-                }
+                Ok(sample(&outcome, self.setup.limit))
             },
         );
         if let [as_is, guarded, ..] = &sums[..]
             && as_is.len() == 1
             && !guarded.is_subset(as_is)
         {
-            broken[1] = Some("another result than as it is".into());
+            turns.failed_at_its_end(1, Error::failed("another result than as it is"), bench, failures)?;
         }
         if sums[0].len() > 1 {
             bench.note(format!("{name}: {} different results as it is", sums[0].len()));
-        }
-        for (version, why) in versions.iter().zip(&broken) {
-            let Some(why) = why else { continue };
-            let text = format!("{name}: {} failed: {why}", version.name());
-            bench.report.runs.retain(|run| !(run.case == name && run.variant == version.name()));
-            if !matches!(version, Version::Set(_)) {
-                failures.push(text.clone());
-            }
-            bench.note(text);
         }
         ended
     }
@@ -264,11 +250,4 @@ pub(crate) fn sample(outcome: &Outcome, limit: Duration) -> Sample {
     }
     let sums: BTreeSet<&String> = outcome.outputs.iter().flat_map(|one| &one.checksums).collect();
     sample.with(&serde_json::json!({ "latencies": all, "checksums": sums }))
-}
-
-/// How the program ended, and its last line on standard error, in one line.
-fn why(what: &str, stderr: &str) -> String {
-    let what = what.rsplit_once('/').map_or(what, |(_, name)| name);
-    let last = stderr.lines().map(str::trim).rfind(|line| !line.is_empty());
-    last.map_or(what.to_owned(), |last| format!("{what} ({last})"))
 }

@@ -10,15 +10,14 @@ use crate::harness::{Bench, Case, Sample};
 use crate::verdict;
 use crate::waits::{self, Measurement, WAITERS, WAITS_NS, WaitPolicy};
 use report::figure::duration;
-use report::{Histogram, Report, Sheet};
+use report::{Report, Sheet};
 use std::time::Duration;
 
 /// One measurement takes about this time, or one round.
 const EACH: Duration = Duration::from_millis(200);
 /// The same in a smoke check.
 const EACH_QUICK: Duration = Duration::from_millis(40);
-/// Delays are kept one by one while they are measured; this number of rounds fits without much
-/// memory.
+/// The most rounds of a measurement.
 const ROUNDS_MAX: u64 = 200_000;
 /// The policy that the others are compared with: what `manx::wait` does unless it is told
 /// otherwise.
@@ -70,16 +69,14 @@ fn cases(setup: Setup, bench: &mut Bench, measure: &mut Measure) -> Result<(), E
 }
 
 fn sample(found: &Measurement) -> Sample {
-    let mut delays = Histogram::new();
-    found.delays_ns.iter().for_each(|&delay_ns| delays.record(delay_ns));
-    let summary = delays.summary();
+    let summary = found.delays.summary();
     let mut sample = Sample::of([
         ("waits", summary.count as f64),
         ("mean_ns", summary.mean_ns),
         ("cpu_share", found.cpu_share()),
     ]);
-    sample.add_tail("", &delays);
-    sample.with(&delays)
+    sample.add_tail("", &found.delays);
+    sample.with(&found.delays)
 }
 
 const TABLE: &str = "
@@ -107,6 +104,7 @@ pub fn conclude(report: &mut Report) {
 mod tests {
     use super::*;
     use crate::harness::Silent;
+    use report::Histogram;
 
     #[test]
     fn every_case_measures_every_policy_and_compares_it_with_the_adaptive_one() {
@@ -116,7 +114,9 @@ mod tests {
         let result = cases(Setup { quick: true }, &mut bench, &mut |policy, wait_ns, waiters, _| {
             asked.push((policy, wait_ns, waiters));
             let delay_ns = if policy == WaitPolicy::Sleep { 60_000 } else { 500 };
-            Measurement { delays_ns: vec![delay_ns; 4], cpu_ns: 50, wall_ns: 100, rounds: 4 }
+            let mut delays = Histogram::new();
+            delays.record_many(delay_ns, 4);
+            Measurement { delays, cpu_ns: 50, wall_ns: 100, rounds: 4 }
         });
         let mut report = bench.finish(&result);
         let cases = WAITERS.len() * WAITS_NS.len();

@@ -20,6 +20,7 @@
 use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy, Spin, Yield};
 use platform::atomic::{AtomicU64, Ordering};
 use platform::{clock, cpu, thread};
+use report::Histogram;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,10 +54,10 @@ contention::named! {
 }
 
 /// What was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Measurement {
-    /// Every delay in nanoseconds, in ascending order: one for each waiter and round.
-    pub delays_ns: Vec<u64>,
+    /// Every delay: one for each waiter and round.
+    pub delays: Histogram,
     /// The CPU time that the waiters used while they waited, all together, in nanoseconds.
     pub cpu_ns: u64,
     /// The time that the waiters waited, all together, in nanoseconds.
@@ -66,19 +67,6 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// The delay that `share` (0 to 1) of all delays do not exceed; 0 if nothing was measured.
-    ///
-    /// ```
-    /// use workload::waits::Measurement;
-    ///
-    /// let measured = Measurement { delays_ns: vec![1, 2, 3, 400], ..Measurement::default() };
-    /// assert_eq!((measured.delay_ns(0.5), measured.delay_ns(1.0)), (2, 400));
-    /// ```
-    pub fn delay_ns(&self, share: f64) -> u64 {
-        let rank = (share.clamp(0.0, 1.0) * self.delays_ns.len() as f64).ceil() as usize;
-        self.delays_ns.get(rank.saturating_sub(1)).copied().unwrap_or(0)
-    }
-
     /// How much of a CPU a waiter burnt while it waited, from 0 to 1 (and a little more, as clocks
     /// go).
     pub fn cpu_share(&self) -> f64 {
@@ -96,7 +84,7 @@ impl Measurement {
 /// use workload::waits::{WaitPolicy, measure};
 ///
 /// let measured = measure(WaitPolicy::Park, 1_000, 2, 10, 1_000_000_000);
-/// assert_eq!(measured.delays_ns.len(), 2 * measured.rounds as usize);
+/// assert_eq!(measured.delays.count(), 2 * measured.rounds);
 /// ```
 pub fn measure(policy: WaitPolicy, wait_ns: u64, waiters: usize, rounds: u64, limit_ns: u64) -> Measurement {
     let plan = Plan { wait_ns, waiters: waiters.max(1), rounds: rounds.max(1), limit_ns };
@@ -148,11 +136,10 @@ impl Plan {
             let mut all = Measurement { rounds, ..Measurement::default() };
             for waiter in waiters {
                 let one = waiter.join().expect("a waiter cannot fail");
-                all.delays_ns.extend(one.delays_ns);
+                all.delays.merge(&one.delays);
                 all.cpu_ns += one.cpu_ns;
                 all.wall_ns += one.wall_ns;
             }
-            all.delays_ns.sort_unstable();
             all
         });
         signaller.join().expect("the signaller cannot fail")
@@ -205,7 +192,7 @@ impl<P: Policy> Shared<P> {
             }
             // The next round cannot have ended before this thread arrives in it, so the time is
             // this round's.
-            mine.delays_ns.push(seen_ns.saturating_sub(self.finished_ns.load(Ordering::Relaxed)));
+            mine.delays.record(seen_ns.saturating_sub(self.finished_ns.load(Ordering::Relaxed)));
             mine.cpu_ns += cpu_ns;
             mine.wall_ns += seen_ns - began_ns;
         }
@@ -223,8 +210,7 @@ mod tests {
             for waiters in WAITERS {
                 let measured = measure(policy, 1_000, waiters, 5, 50_000_000);
                 assert!((1..=5).contains(&measured.rounds), "{policy:?}");
-                assert_eq!(measured.delays_ns.len() as u64, measured.rounds * waiters as u64);
-                assert!(measured.delays_ns.is_sorted());
+                assert_eq!(measured.delays.count(), measured.rounds * waiters as u64);
                 assert!(measured.wall_ns > 0);
             }
         }
@@ -243,21 +229,6 @@ mod tests {
     #[test]
     fn time_limits_rounds_but_one() {
         let measured = measure(WaitPolicy::Adaptive, 100, 1, u64::MAX, 0);
-        assert_eq!((measured.rounds, measured.delays_ns.len()), (1, 1));
-    }
-
-    #[test]
-    fn percentiles_of_nothing_and_of_one() {
-        assert_eq!(Measurement::default().delay_ns(0.99), 0);
-        let one = Measurement { delays_ns: vec![7], cpu_ns: 1, wall_ns: 2, rounds: 1 };
-        assert_eq!((one.delay_ns(0.0), one.delay_ns(0.5), one.delay_ns(1.0)), (7, 7, 7));
-        assert!((one.cpu_share() - 0.5).abs() < f64::EPSILON);
-    }
-
-    #[test]
-    fn names_differ() {
-        let names: std::collections::BTreeSet<_> =
-            WaitPolicy::ALL.into_iter().map(WaitPolicy::name).collect();
-        assert_eq!(names.len(), WaitPolicy::ALL.len());
+        assert_eq!((measured.rounds, measured.delays.count()), (1, 1));
     }
 }

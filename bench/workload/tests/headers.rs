@@ -206,6 +206,13 @@ static void holds(uint64_t number, uint32_t version) { ledger_stamp(value, numbe
 "#;
 
 #[test]
+fn records_lie_under_the_same_keys_in_every_version_of_the_drivers() {
+    let body = r#"begin("a"); fprintf(stderr, "%016llx", (unsigned long long)be64toh(ycsb_key(1)));"#;
+    let output = compiled("ycsb.h", RECORDS, body);
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "5692161d100b05e5");
+}
+
+#[test]
 fn versions_are_as_many_as_changes() {
     for (body, reason) in [
         ("holds(2, 2); ycsb_settle(value, 100, 2);", ""),

@@ -126,9 +126,7 @@ impl Plan {
         if crate::interrupt::requested() {
             return Err(Error::Interrupted);
         }
-        self.place
-            .run(lock, run)
-            .map_err(|what| Error::Failed { what: format!("{}: {what}", lock.name()), stderr: String::new() })
+        self.place.run(lock, run).map_err(|what| Error::failed(format!("{}: {what}", lock.name())))
     }
 }
 

@@ -77,28 +77,15 @@ fn tick_ns() -> Option<u64> {
     (!failed && time.tv_sec == 0 && (TICK_NS_MIN..=TICK_NS_MAX).contains(&ns)).then_some(ns)
 }
 
-/// What `sched_getattr` writes (`linux/sched/types.h`), first version.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
 /// The slice of the calling thread, in nanoseconds; older kernels say 0.
 fn own_slice_ns() -> Option<u64> {
-    let mut attributes = Attributes::default();
-    let (place, size) = ((&raw mut attributes).addr(), size_of::<Attributes>());
+    // SAFETY: the attributes are integers, for which zero is a value.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    let (place, size) = ((&raw mut attributes).addr(), size_of::<libc::sched_attr>());
     // SAFETY: 0 stands for the calling thread; the kernel writes at most `size` bytes, which are
     // plain integers.
     let result = unsafe { syscall::syscall4(libc::SYS_sched_getattr, 0, place, size, 0) };
-    (syscall::check(result).is_ok() && attributes.runtime > 0).then_some(attributes.runtime)
+    (syscall::check(result).is_ok() && attributes.sched_runtime > 0).then_some(attributes.sched_runtime)
 }
 
 #[cfg(test)]

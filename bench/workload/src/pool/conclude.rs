@@ -1,12 +1,13 @@
 //! What the runs mean: a table for each case, and the targets.
 
+use super::cases::pair;
 use super::cases::{self, Amount, BURST, IDLE, MIXED, SHARING, SUBMIT_INSIDE, SUBMIT_OUTSIDE};
-use super::judge::figure;
 use super::plan::Output;
+use super::spec::Kind;
 use crate::drawing::{Charts, LATENCY, chart, lines, over, panels, those, version_shares};
-use crate::verdict;
+use crate::verdict::{self, Figure};
 use report::chart::Chart;
-use report::{Report, Sheet};
+use report::{Compared, Report, Samples, Sheet};
 
 /// An open loop: medians over the rounds, and the worst maximum of all of them.
 const SERVED: &str = "
@@ -50,6 +51,15 @@ pub fn conclude(report: &mut Report) {
         }
     }
     verdict::judge(report, figure);
+}
+
+/// What a target looks at by its id. Of two processes of one run the ratio is the first's to the
+/// second's: each run is a pair.
+pub(super) fn figure(_: &Report, id: &str) -> Option<Figure> {
+    let version = pair(Kind::Manx, Kind::Ignorant);
+    let of = |figure: &str| Samples { case: MIXED.into(), version: version.clone(), figure: figure.into() };
+    let compared = Compared { over: of("first_per_s"), under: of("second_per_s"), factor: 1.0 };
+    (id == "pool-mixed").then_some(Figure::Ratio(compared))
 }
 
 /// Sweeps go no further.
@@ -128,13 +138,24 @@ mod tests {
         add(BURST, "manx", "ramp_max_ns", 5e5);
         add(IDLE, "manx", "idle_cpu_percent", 0.5);
         add(SUBMIT_INSIDE, "manx", "ns_per_job", 200.0);
-        add(MIXED, "manx + ignorant", "first_over_second", 0.9);
+        report.add(MIXED, "manx + ignorant", 0, &[("first_per_s", 75.0), ("second_per_s", 100.0)]);
         conclude(&mut report);
         assert_eq!(report.tables.len(), 6, "a mixed case has two");
         assert_eq!(report.tables[0].rows[0][2], "1.00k/s");
-        assert_eq!(report.ratios.len(), 1);
-        assert!((report.ratios[0].ratio - 1.1).abs() < 1e-9);
-        assert!(!report.targets.is_empty());
+        let measured =
+            |id: &str| report.targets.iter().find(|verdict| verdict.id == id).unwrap().measured.unwrap();
+        assert_eq!(report.ratios.len(), 2);
+        assert!((measured("pool-overload-2-throughput-ignorant") - 1.1).abs() < 1e-9);
+        assert_eq!((measured("pool-mixed"), measured("pool-idle")), (0.75, 0.5));
+    }
+
+    #[test]
+    fn every_target_is_about_a_case_that_is_measured() {
+        let sweeps = (1..=8).flat_map(|n| {
+            [neighbours(Amount::Overload, n), neighbours(Amount::Room, n), cases::quota(n as f64 / 2.0)]
+        });
+        let single = [BURST, IDLE, SUBMIT_OUTSIDE, SUBMIT_INSIDE].map(str::to_owned);
+        verdict::check_ids("pool", &sweeps.chain(single).collect::<Vec<_>>(), figure);
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Task {
 /// If a process fails (the error names it), or the JSON is not that of a crowd.
 pub fn lead(json: &str) -> Result<(), Error> {
     let crowd: Crowd = parse(json, "a crowd")?;
-    let failed = |what| Error::Failed { what, stderr: String::new() };
+    let failed = Error::failed;
     let own = std::env::current_exe().map_err(|error| failed(format!("/proc/self/exe: {error}")))?;
     let outcomes = gather(&crowd, |process| command(&own, process)).map_err(failed)?;
     print_json(&outcomes).map_err(failed)

@@ -83,20 +83,20 @@ impl Plan {
 
     /// From nothing to do to all workers.
     pub(super) fn burst(&self, bench: &mut Bench) -> Result<(), Error> {
-        let times = (self.time.as_secs_f64() / REST.as_secs_f64()).ceil().max(1.0) as u32;
+        let times = (self.setup.time.as_secs_f64() / REST.as_secs_f64()).ceil().max(1.0) as u32;
         let task = Task::Burst { times, rest: REST };
         self.compare(bench, cases::BURST, &self.each(&task))
     }
 
     /// Nothing to do.
     pub(super) fn idle(&self, bench: &mut Bench) -> Result<(), Error> {
-        let task = Task::Idle { time: self.time };
+        let task = Task::Idle { time: self.setup.time };
         self.compare(bench, cases::IDLE, &self.each(&task))
     }
 
     /// Jobs that do nothing.
     pub(super) fn submit(&self, bench: &mut Bench) -> Result<(), Error> {
-        let jobs = if self.quick { QUICK_JOBS } else { JOBS };
+        let jobs = if self.setup.quick { QUICK_JOBS } else { JOBS };
         for (case, inside) in [(cases::SUBMIT_OUTSIDE, false), (cases::SUBMIT_INSIDE, true)] {
             let task = Task::Submit { jobs, batches: BATCHES, inside };
             self.compare(bench, case, &self.each(&task))?;
@@ -220,7 +220,7 @@ impl Plan {
         let mut variants = Vec::new();
         for kind in [Kind::Ignorant, Kind::Manx].into_iter().filter(|kind| self.wants(*kind)) {
             let both = |threads: usize| -> Vec<Process> {
-                let pause = PAUSE.min(self.time / 4);
+                let pause = PAUSE.min(self.setup.time / 4);
                 let idle = |task: Task| match task {
                     Task::Serve(load) => Task::Serve(super::spec::Load { pause: Some(pause), ..load }),
                     other => other,
@@ -305,7 +305,7 @@ impl Plan {
         if !self.wants(Kind::Go) {
             return Vec::new();
         }
-        let program = match go::program(!self.quick) {
+        let program = match go::program(!self.setup.quick) {
             Ok(Some(program)) => program,
             Ok(None) => {
                 bench.note("go is left out: a smoke check does not build it");
@@ -318,7 +318,7 @@ impl Plan {
         };
         let mut ways =
             vec![(cases::GO_AUTOMATIC, vec![program.clone()]), (cases::GO_MANUAL, vec![program.clone()])];
-        let under: Vec<PathBuf> = vec![self.manx.clone(), "run".into(), "--".into(), program];
+        let under: Vec<PathBuf> = vec![self.setup.manx.clone(), "run".into(), "--".into(), program];
         let tried = Command::new(&under[0])
             .args(&under[1..])
             .args(["-seconds", "0.001"])

@@ -3,7 +3,7 @@
 use super::group::{Group, Hierarchy, Limits};
 use super::spec::{Crowd, Kind, Load, Lock, Outcome, Process, Shape, Task};
 use super::work::Capacity;
-use super::{judge, leader};
+use super::{Setup, conclude, leader};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use report::figure::{duration, three_digits};
@@ -26,16 +26,7 @@ const GOLDEN: f64 = 0.618_033_988_75;
 
 /// What the runs of all parts have in common.
 pub(super) struct Plan {
-    /// The kinds of pools that are measured.
-    pub(super) kinds: Vec<Kind>,
-    /// A smoke check.
-    pub(super) quick: bool,
-    /// The time of a run.
-    pub(super) time: Duration,
-    /// Requests come at random, as often, instead of at equal distances.
-    pub(super) poisson: bool,
-    /// The command that starts programs.
-    pub(super) manx: PathBuf,
+    pub(super) setup: Setup,
     pub(super) stage: Stage,
     pub(super) capacity: Capacity,
 }
@@ -52,7 +43,7 @@ impl Plan {
             self.overload_per_s(),
             ROOM * jobs_per_s
         ));
-        let arrivals = if self.poisson { "at random (Poisson)" } else { "at equal distances" };
+        let arrivals = if self.setup.poisson { "at random (Poisson)" } else { "at equal distances" };
         bench.note(format!(
             "requests come {arrivals}, from a thread of the process itself; latencies begin when that has put a job into the queue, \
              and 'late' is how long after it was due that happened"
@@ -70,7 +61,7 @@ impl Plan {
 
     /// True if pools of this kind are measured.
     pub(super) fn wants(&self, kind: Kind) -> bool {
-        self.kinds.contains(&kind)
+        self.setup.kinds.contains(&kind)
     }
 
     pub(super) fn overload_per_s(&self) -> f64 {
@@ -81,7 +72,7 @@ impl Plan {
     /// end may still begin within the drain.
     pub(super) fn load(&self, rate_per_s: f64, index: usize, drain: Duration) -> Load {
         let phase = (index as f64 * GOLDEN).fract();
-        Load { rate_per_s, poisson: self.poisson, phase, pause: None, time: self.time, drain }
+        Load { rate_per_s, poisson: self.setup.poisson, phase, pause: None, time: self.setup.time, drain }
     }
 
     /// More jobs than the machine can do. Jobs that wait at the end are dropped.
@@ -92,19 +83,19 @@ impl Plan {
     /// Sixty percent of the machine's capacity, divided by the number of processes.
     pub(super) fn room(&self, index: usize, processes: usize) -> Task {
         let rate_per_s = ROOM * self.capacity.jobs_per_s / processes as f64;
-        Task::Serve(self.load(rate_per_s, index, self.time / 2))
+        Task::Serve(self.load(rate_per_s, index, self.setup.time / 2))
     }
 
     pub(super) fn compare(&self, bench: &mut Bench, case: &str, variants: &[Variant]) -> Result<(), Error> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let watch = |report: &Report| crate::verdict::watched(report, case, judge::figure);
-        let case = Case { name: case, variants: &names, expected: self.time };
+        let watch = |report: &Report| crate::verdict::watched(report, case, conclude::figure);
+        let case = Case { name: case, variants: &names, expected: self.setup.time };
         bench.compare(case, watch, |at, _| variants[at].run(&self.stage))
     }
 
     /// All points of a sweep, or those of a smoke check.
     pub(super) fn sweep<T: Copy>(&self, all: &[T], quick: &[T]) -> Vec<T> {
-        if self.quick { quick.to_vec() } else { all.to_vec() }
+        if self.setup.quick { quick.to_vec() } else { all.to_vec() }
     }
 }
 

@@ -23,7 +23,7 @@ pub const READY: &str = "ready";
 /// If the pool fails, or the JSON is not that of a process.
 pub fn run(json: &str) -> Result<(), Error> {
     let process: Process = parse(json, "what a process is told")?;
-    let failed = |what| Error::Failed { what, stderr: String::new() };
+    let failed = Error::failed;
     let outcome = perform(&process, signal).map_err(failed)?;
     print_json(&outcome).map_err(failed)
 }

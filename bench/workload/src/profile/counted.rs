@@ -73,8 +73,7 @@ fn files(folder: &Path) -> std::io::Result<BTreeSet<PathBuf>> {
 }
 
 fn statistics(manx: &Path, file: &Path) -> Result<Statistics, Error> {
-    let failed =
-        |why: String| Error::Failed { what: format!("{}: {why}", file.display()), stderr: String::new() };
+    let failed = |why: String| Error::failed(format!("{}: {why}", file.display()));
     let mut command = Command::new(manx);
     command.args(["stats", "--json"]).arg(file).stdin(Stdio::null());
     let output = command.output().map_err(|error| failed(reason(&error)))?;

@@ -29,8 +29,8 @@ pub mod pool;
 
 use super::case::{BLOB, THESIS, blob as case, scaled};
 use super::competitor::{Competitor, Measured};
-use super::plan::{Plan, expected, names};
-use super::request::{Dice, Zipfian};
+use super::plan::{Checked, Plan, expected, names};
+use super::request::{Zipfian, dice};
 use super::run::run_apart;
 use super::variant::Variant;
 use crate::error::Error;
@@ -44,7 +44,6 @@ use platform::memory;
 use pool::{PAGE, Pool};
 use report::Histogram;
 use report::sheet::size;
-use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::Duration;
 
@@ -74,29 +73,6 @@ pub struct Run<'a> {
     pub time: Duration,
     /// Whether every word of every object is checked; the measured time includes this.
     pub every_word: bool,
-}
-
-/// The figures of a run.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Measurement {
-    /// Objects read per second, by all threads.
-    pub reads_per_s: f64,
-    /// The bytes that clients got per second.
-    pub bytes_per_s: f64,
-    /// The slowest thread's part of all reads, times the number of threads.
-    pub slowest_share: f64,
-    /// How long reservations took: finding a place and locking it.
-    pub reserve: Histogram,
-    /// How long reads took, in all.
-    pub read: Histogram,
-    /// Tries of a place that another worker had locked.
-    pub taken: u64,
-    /// Reservations that had to wait, because all places were taken.
-    pub waited: u64,
-    /// Reads whose bytes were checked: all reads, also those of the warm-up.
-    pub checked: u64,
-    /// Checked reads that brought the wrong bytes.
-    pub wrong: u64,
 }
 
 /// The area: anonymous memory, until extents are mapped over it.
@@ -225,7 +201,7 @@ impl Run<'_> {
     ///
     /// # Errors
     /// There is no memory, or the kernel maps no more.
-    pub fn with_lock<L: RawRangeLock>(&self, lock: &L) -> Result<Measurement, String> {
+    pub fn with_lock<L: RawRangeLock>(&self, lock: &L) -> Result<Checked, String> {
         assert!(self.threads > 0 && self.places > 0 && pool::PAGE.is_multiple_of(self.key_bytes));
         let area = Area::new(self.places * self.pool.record_bytes())?;
         let zipfian = Zipfian::new(self.pool.records() as u64);
@@ -238,20 +214,20 @@ impl Run<'_> {
         )?;
         let records = &outcome.records;
         let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
-        let merged = |of: fn(&Record) -> &Histogram| {
-            let mut all = Histogram::new();
-            records.iter().for_each(|record| all.merge(of(record)));
-            all
-        };
         let reads_per_s = sum(|record| record.reads) as f64 / outcome.elapsed.as_secs_f64();
-        Ok(Measurement {
-            reads_per_s,
-            bytes_per_s: reads_per_s * self.pool.record_bytes() as f64,
-            slowest_share: workers::slowest_share(records.iter().map(|record| record.reads)),
-            reserve: merged(|record| &record.reserve),
-            read: merged(|record| &record.read),
-            taken: sum(|record| record.taken),
-            waited: sum(|record| record.waited),
+        let mut sample = Sample::of([
+            ("reads_per_s", reads_per_s),
+            ("bytes_per_s", reads_per_s * self.pool.record_bytes() as f64),
+            ("slowest_share", workers::slowest_share(records.iter().map(|record| record.reads))),
+            ("taken", sum(|record| record.taken) as f64),
+            ("waited", sum(|record| record.waited) as f64),
+        ]);
+        let reserve: Histogram = records.iter().map(|record| record.reserve.clone()).sum();
+        let read: Histogram = records.iter().map(|record| record.read.clone()).sum();
+        sample.add_tail("reserve_", &reserve);
+        sample.add_tail("read_", &read);
+        Ok(Checked {
+            sample: sample.with(&serde_json::json!({ "reserve": reserve, "read": read })),
             checked: sum(|record| record.checked),
             wrong: sum(|record| record.wrong),
         })
@@ -265,12 +241,12 @@ impl Run<'_> {
         area: &Area,
         zipfian: &Zipfian,
     ) -> Result<Record, String> {
-        let mut dice = Dice::of(index as u64);
+        let mut dice = dice(index as u64);
         let mut worker = Worker {
             run: self,
             lock,
             area,
-            place: dice.below(self.places),
+            place: dice.usize(..self.places),
             buffer: vec![0; self.pool.record_bytes() / size_of::<u64>()],
             record: Record::default(),
         };
@@ -291,7 +267,7 @@ impl Run<'_> {
 }
 
 impl Measured for &Run<'_> {
-    type Output = Result<Measurement, String>;
+    type Output = Result<Checked, String>;
 
     fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
         self.with_lock(&make())
@@ -307,27 +283,6 @@ const POOL_BYTES_MAX: usize = 1 << 30;
 const POOL_BYTES_MAX_QUICK: usize = 16 << 20;
 /// Places of the area for each thread, where they are not scarce.
 const PLACES: usize = 4;
-
-/// The histograms of a run.
-#[derive(Serialize)]
-struct Output {
-    reserve: Histogram,
-    read: Histogram,
-}
-
-/// A run as figures by name.
-fn sample(found: Measurement) -> Sample {
-    let mut sample = Sample::of([
-        ("reads_per_s", found.reads_per_s),
-        ("bytes_per_s", found.bytes_per_s),
-        ("slowest_share", found.slowest_share),
-        ("taken", found.taken as f64),
-        ("waited", found.waited as f64),
-    ]);
-    sample.add_tail("reserve_", &found.reserve);
-    sample.add_tail("read_", &found.read);
-    sample.with(&Output { reserve: found.reserve, read: found.read })
-}
 
 /// The last level's cache of the first CPU, as the kernel tells its size.
 fn last_cache() -> Option<String> {
@@ -393,15 +348,8 @@ impl Plan {
                 Competitor::Segments => run.with_lock(&Segments::of_width(run.space(), run.keys())),
                 other => other.measure(run.space(), run),
             });
-            let found = found.map_err(failed)?;
-            if self.setup.check {
-                let checked = found.checked as f64;
-                return Ok(Sample::of([("checked_pairs", checked), ("violations", found.wrong as f64)]));
-            }
-            if found.wrong > 0 {
-                return Err(failed(format!("{} reads brought bytes of another record", found.wrong)));
-            }
-            Ok(sample(found))
+            let sample = found.and_then(|found| self.checked(found, "reads brought bytes of another record"));
+            sample.map_err(failed)
         })
     }
 }
@@ -413,9 +361,17 @@ mod tests {
     use crate::range::{conclude, draw};
     use baselines::range::Map;
     use report::{Machine, Report};
+    use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     const TIME: Duration = Duration::from_millis(60);
+
+    /// What was measured, and how many values the histogram of this name has.
+    fn figure(found: &Checked, name: &str) -> f64 {
+        let output = found.sample.output.as_ref().unwrap().get();
+        let histograms: BTreeMap<String, Histogram> = serde_json::from_str(output).unwrap();
+        histograms.get(name).map_or_else(|| found.sample.values[name], |all| all.count() as f64)
+    }
 
     fn run<'a>(pool: &'a Pool, assembly: Assembly, threads: usize, places: usize) -> Run<'a> {
         Run { pool, assembly, threads, places, key_bytes: PAGE, time: TIME, every_word: true }
@@ -432,9 +388,10 @@ mod tests {
                 let found = run.with_lock(&Map::with_space(run.space())).unwrap();
                 assert!(found.checked >= threads as u64, "each thread reads");
                 assert_eq!(found.wrong, 0, "{assembly:?}, {threads} threads, {places} places");
-                assert_eq!(found.read.count(), found.reserve.count());
-                assert!(places > 1 || found.taken >= found.waited, "who waits found the place taken before");
-                assert!(found.slowest_share <= 1.0);
+                assert_eq!(figure(&found, "read"), figure(&found, "reserve"));
+                let was_taken = figure(&found, "taken") >= figure(&found, "waited");
+                assert!(places > 1 || was_taken, "who waits found the place taken before");
+                assert!(figure(&found, "slowest_share") <= 1.0);
             }
         }
     }
@@ -483,8 +440,8 @@ mod tests {
         // SAFETY: it was locked above.
         unsafe { lock.lock.unlock(others) };
         assert!(lock.seen.load(Ordering::Relaxed));
-        assert_eq!(found.taken, 5 * found.waited);
-        assert_eq!(found.waited, found.read.count());
+        assert_eq!(figure(&found, "taken"), 5.0 * figure(&found, "waited"));
+        assert_eq!(figure(&found, "waited"), figure(&found, "read"));
     }
 
     #[test]

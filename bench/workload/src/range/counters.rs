@@ -13,6 +13,7 @@
 
 use super::case::{COUNTERS, scaled};
 use super::competitor::{Competitor, Measured, REFERENCE};
+use super::memory::lock_and_unlock;
 use super::plan::Plan;
 use super::request::{Pattern, Request};
 use super::rocksdb;
@@ -20,7 +21,7 @@ use super::run::run_apart;
 use crate::engine::compiler::Compiler;
 use crate::error::{Error, reason};
 use crate::harness::{Bench, Case, Sample};
-use manx::range::{RawRangeLock, Span};
+use manx::range::RawRangeLock;
 use platform::perf::{Counter, Event};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -178,16 +179,6 @@ pub fn run_child(value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Locks and unlocks, range after range.
-fn operate<L: RawRangeLock>(lock: &L, queue: &[Request], operations: u64) {
-    for request in queue.iter().cycle().take(usize::try_from(operations).unwrap_or(usize::MAX)) {
-        let span = Span::new(u64::from(request.start), u64::from(request.end)).expect("requests have bytes");
-        let held = lock.lock(&span, request.access);
-        // SAFETY: this lock returned it.
-        unsafe { lock.unlock(held) };
-    }
-}
-
 /// Operations in this thread.
 struct Operate {
     operations: u64,
@@ -197,7 +188,7 @@ impl Measured for Operate {
     type Output = ();
 
     fn with<L: RawRangeLock>(self, make: impl Fn() -> L) {
-        operate(&make(), &Pattern::Own { space: SPACE }.queue(0, 1), self.operations);
+        lock_and_unlock(&make(), &Pattern::Own { space: SPACE }.queue(0, 1), self.operations as usize);
     }
 }
 
@@ -222,7 +213,7 @@ impl Measured for Counted {
                     scope.spawn(move || {
                         // All at once, so that a long run is as contended as it says.
                         ready.wait();
-                        operate(lock, queue, self.operations);
+                        lock_and_unlock(lock, queue, self.operations as usize);
                     });
                 }
             });

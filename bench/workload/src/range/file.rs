@@ -16,8 +16,8 @@ mod stamp;
 
 use super::case::{FILE, scaled};
 use super::competitor::Measured;
-use super::plan::{Plan, expected, names};
-use super::request::Dice;
+use super::plan::{Checked, Plan, expected, names};
+use super::request::dice;
 use super::run::run_apart;
 use super::variant::Variant;
 use crate::error::Error;
@@ -28,7 +28,6 @@ use manx::range::{Access, RawRangeLock, Span};
 use platform::clock::{ticks, ticks_to_ns};
 use platform::file::File;
 use report::Histogram;
-use serde::{Deserialize, Serialize};
 use stamp::{BLOCK, Stamp};
 use std::ffi::CString;
 use std::ops::Range;
@@ -117,25 +116,6 @@ pub struct Run {
     pub folder: Option<PathBuf>,
 }
 
-/// The figures of a run.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Measurement {
-    /// Writes per second, by all threads.
-    pub writes_per_s: f64,
-    /// Bytes written per second.
-    pub bytes_per_s: f64,
-    /// The slowest thread's part of all writes, times the number of threads.
-    pub slowest_share: f64,
-    /// How long writes took, with their waits.
-    pub write: Histogram,
-    /// The number of writes, also those of the warm-up: the last check covers all.
-    pub checked: u64,
-    /// The number of writes that were torn.
-    pub torn: u64,
-    /// The name of the file system.
-    pub file_system: String,
-}
-
 #[derive(Default)]
 struct Record {
     writes: u64,
@@ -171,13 +151,19 @@ fn file_system(number: i64) -> String {
 }
 
 /// The region of the next write: the first block and how many.
-fn region(regions: Regions, blocks: usize, thread: usize, threads: usize, dice: &mut Dice) -> (usize, usize) {
+fn region(
+    regions: Regions,
+    blocks: usize,
+    thread: usize,
+    threads: usize,
+    dice: &mut fastrand::Rng,
+) -> (usize, usize) {
     let (first, available) = match regions {
         Regions::Own => (thread * (blocks / threads), blocks / threads),
         Regions::Anywhere => (0, blocks),
     };
-    let count = 1 + dice.below(BLOCKS_MAX.min(available));
-    (first + dice.below(available - count + 1), count)
+    let count = 1 + dice.usize(..BLOCKS_MAX.min(available));
+    (first + dice.usize(..=available - count), count)
 }
 
 /// Writes the region by two calls, and reads it back if there is a buffer `back`. Returns whether
@@ -204,7 +190,7 @@ impl Run {
     ///
     /// # Errors
     /// The file cannot be made, written, locked or read.
-    fn with_keeper<K: Keeper>(&self, keeper: &K) -> Result<Measurement, String> {
+    fn with_keeper<K: Keeper>(&self, keeper: &K) -> Result<Checked, String> {
         assert!(self.threads > 0 && self.blocks >= self.threads, "each thread has a block");
         let parent = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         let folder = tempfile::Builder::new()
@@ -221,7 +207,6 @@ impl Run {
         let file = File::create(&name).map_err(failed("open"))?;
         file.set_length(self.space() as usize).map_err(failed("ftruncate"))?;
         file.reserve(self.space() as usize).map_err(failed("fallocate"))?;
-        let number = file.file_system().map_err(failed("fstatfs"))?;
         let outcome = workers::run_on(
             &one_each(self.threads),
             self.threads,
@@ -237,16 +222,17 @@ impl Run {
         let read = file.read_at(&mut all, 0).map_err(failed("pread"))?;
         let seconds = outcome.elapsed.as_secs_f64();
         let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
-        let mut write = Histogram::new();
-        records.iter().for_each(|record| write.merge(&record.write));
-        Ok(Measurement {
-            writes_per_s: sum(|record| record.writes) as f64 / seconds,
-            bytes_per_s: sum(|record| record.bytes) as f64 / seconds,
-            slowest_share: workers::slowest_share(records.iter().map(|record| record.writes)),
-            write,
+        let mut sample = Sample::of([
+            ("writes_per_s", sum(|record| record.writes) as f64 / seconds),
+            ("bytes_per_s", sum(|record| record.bytes) as f64 / seconds),
+            ("slowest_share", workers::slowest_share(records.iter().map(|record| record.writes))),
+        ]);
+        let write: Histogram = records.iter().map(|record| record.write.clone()).sum();
+        sample.add_tail("write_", &write);
+        Ok(Checked {
+            sample: sample.with(&serde_json::json!({ "write": write })),
             checked: sum(|record| record.checked),
-            torn: sum(|record| record.torn) + stamp::torn(&all[..read]),
-            file_system: file_system(number),
+            wrong: sum(|record| record.torn) + stamp::torn(&all[..read]),
         })
     }
 
@@ -258,7 +244,7 @@ impl Run {
         path: &std::ffi::CStr,
     ) -> Result<Record, i32> {
         let opened = File::open_read_write(path);
-        let mut dice = Dice::of(index as u64);
+        let mut dice = dice(index as u64);
         let mut record = Record::default();
         let (mut bytes, mut back) = (vec![0; BLOCKS_MAX * BLOCK], vec![0; BLOCKS_MAX * BLOCK]);
         let (mut write, mut counted) = (0u64, false);
@@ -296,7 +282,7 @@ impl Run {
 }
 
 impl Measured for &Run {
-    type Output = Result<Measurement, String>;
+    type Output = Result<Checked, String>;
 
     fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
         self.with_keeper(&Ranges(make()))
@@ -331,22 +317,6 @@ pub(in crate::range) fn case(regions: Regions) -> String {
     format!("{FILE}, {words}")
 }
 
-/// The histogram of a run.
-#[derive(Serialize)]
-struct Output {
-    write: Histogram,
-}
-
-fn sample(found: Measurement) -> Sample {
-    let mut sample = Sample::of([
-        ("writes_per_s", found.writes_per_s),
-        ("bytes_per_s", found.bytes_per_s),
-        ("slowest_share", found.slowest_share),
-    ]);
-    sample.add_tail("write_", &found.write);
-    sample.with(&Output { write: found.write })
-}
-
 impl Plan {
     /// Writes to one file.
     pub(in crate::range) fn file(&self, bench: &mut Bench) -> Result<(), Error> {
@@ -378,15 +348,7 @@ impl Plan {
                     run_apart(competitor.leaks(), || competitor.measure(run.space(), run))
                 }
             };
-            let found = found.map_err(failed)?;
-            if self.setup.check {
-                let checked = found.checked as f64;
-                return Ok(Sample::of([("checked_pairs", checked), ("violations", found.torn as f64)]));
-            }
-            if found.torn > 0 {
-                return Err(failed(format!("{} writes were torn", found.torn)));
-            }
-            Ok(sample(found))
+            found.and_then(|found| self.checked(found, "writes were torn")).map_err(failed)
         })
     }
 }
@@ -411,8 +373,8 @@ mod tests {
             for (name, found) in keepers {
                 let found = found.unwrap();
                 assert!(found.checked >= run.threads as u64, "each thread writes");
-                assert_eq!(found.torn, 0, "{name}, {run:?}");
-                assert!(found.slowest_share <= 1.0 && !found.file_system.is_empty());
+                assert_eq!(found.wrong, 0, "{name}, {run:?}");
+                assert!(found.sample.values["slowest_share"] <= 1.0);
             }
         }
     }
@@ -433,7 +395,7 @@ mod tests {
     #[test]
     fn another_writer_in_a_region_is_found_at_the_end() {
         let run = Run { threads: 1, ..run(Regions::Anywhere, 8) };
-        assert!(run.with_keeper(&Intruder).unwrap().torn > 0);
+        assert!(run.with_keeper(&Intruder).unwrap().wrong > 0);
     }
 
     #[test]
@@ -452,7 +414,7 @@ mod tests {
 
     #[test]
     fn regions_of_ones_own_do_not_meet_and_others_reach_everywhere() {
-        let mut dice = Dice::of(3);
+        let mut dice = dice(3);
         for thread in 0..4 {
             for _ in 0..200 {
                 let (first, count) = region(Regions::Own, 40, thread, 4, &mut dice);

@@ -3,22 +3,13 @@
 //! A peer is every lock that is not the default one and that locks. The best peer is the best in
 //! this very run.
 
-use super::case::{
-    CONTENDED, KEYS, MEMORY, MEMORY_LASTING, SHARD, SINGLE, THESIS, W1, W2, WIDTHS, blob, scaled,
-};
-use super::competitor::{Competitor, OWN, REFERENCE, peer};
+use super::case::{CONTENDED, SHARD, W1, W2, scaled};
+use super::competitor::{Competitor, OWN, peer};
 use super::standing;
-use super::strings::Shape;
-use super::variant::{PAIRS, SMALLEST};
+use super::variant::PAIRS;
 use crate::verdict::{self, Figure};
 use report::figure::three_digits;
 use report::{Compared, Report};
-
-/// The thesis' lock: as it is here, and as it was published.
-const SKIP_LIST: &str = Competitor::SkipList.name();
-const PUBLISHED: &str = Competitor::SkipListPublished.name();
-const RANGE_MUTEX: &str = Competitor::RangeMutexCrate.name();
-const BITMAP: &str = Competitor::Bitmap.name();
 
 /// Adds the verdicts, and which the best peers were.
 pub(super) fn judge(report: &mut Report) {
@@ -57,9 +48,6 @@ type Looks = (Figure, Option<String>);
 
 /// What a target looks at by its id; `None` if there is no such figure.
 fn figure(report: &Report, id: &str) -> Option<Looks> {
-    let over = |case: &str, one: &str, other: &str, figure: &str| -> Looks {
-        (Figure::ratio(case, one, other, figure), None)
-    };
     let over_best = |case: &str, figure: &str, largest: bool| -> Looks {
         let own = report.middle(case, OWN, figure);
         // Locks of blocks that are told the workload's own grid lock numbers, not ranges: they are
@@ -80,9 +68,6 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
             _ => (Figure::missing(), None),
         }
     };
-    let plain = |case: &str, name: &str, figure: &str| -> Looks {
-        (Figure::Plain(report.middle(case, name, figure)), None)
-    };
     // range-WORKLOAD-THREADS-AGAINST
     let words: Vec<&str> = id.split('-').collect();
     if let ["range", workload @ ("w1" | "w2" | "shard"), threads, against] = words[..] {
@@ -92,36 +77,15 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
             _ => SHARD,
         };
         let case = scaled(workload, threads.parse().ok()?);
-        return match against {
-            "thesis" => Some(over(&case, OWN, PUBLISHED, PAIRS)),
-            "peer" => Some(over_best(&case, PAIRS, true)),
-            _ => None,
-        };
+        return (against == "peer").then(|| over_best(&case, PAIRS, true));
     }
     Some(match id {
-        "range-single-mutex" => over(SINGLE, OWN, RANGE_MUTEX, PAIRS),
-        "range-single-thesis" => over(SINGLE, OWN, PUBLISHED, PAIRS),
-        "range-contended-p999" => over(CONTENDED, OWN, REFERENCE.name(), "acquire_p999_ns"),
         "range-contended-max" => over_best(CONTENDED, "acquire_max_ns", false),
-        "range-contended-throughput" => over(CONTENDED, OWN, REFERENCE.name(), PAIRS),
-        "range-contended-share" => plain(CONTENDED, OWN, "slowest_share"),
         "range-grid-median" => {
             (standing::median_ratio(report).map_or_else(Figure::missing, Figure::Known), None)
         }
         "range-grid-least" => standing::least(report)
             .map_or((Figure::missing(), None), |(least, words)| (Figure::Ratio(least), Some(words))),
-        "range-whole" => plain(WIDTHS, OWN, "whole_over_allowed"),
-        "range-skip-list-w1" => over(&scaled(W1, 2), SKIP_LIST, PUBLISHED, PAIRS),
-        "range-skip-list-w2" => over(&scaled(W2, 2), SKIP_LIST, PUBLISHED, PAIRS),
-        "range-skip-list-growth" => plain(MEMORY, SKIP_LIST, "grown_bytes_per_pair"),
-        "range-growth" => plain(MEMORY, OWN, "grown_bytes_per_pair"),
-        "range-skip-list-flat" => plain(MEMORY_LASTING, SKIP_LIST, "grown_bytes_per_pair"),
-        "range-flat" => plain(MEMORY_LASTING, OWN, "grown_bytes_per_pair"),
-        "range-blob-2" => over(&scaled(&blob(THESIS), 2), OWN, BITMAP, "reads_per_s"),
-        "range-blob-8" => over(&scaled(&blob(THESIS), 8), OWN, BITMAP, "reads_per_s"),
-        "range-keys" => over(&scaled(KEYS, 2), Shape::Numbers.name(), OWN, PAIRS),
-        "range-size" => plain(MEMORY, OWN, "at_rest_bytes"),
-        "range-size-smallest" => plain(MEMORY, SMALLEST, "at_rest_bytes"),
         _ => return None,
     })
 }
@@ -129,6 +93,7 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::range::case::{KEYS, MEMORY, MEMORY_LASTING, SINGLE, THESIS, WIDTHS, blob};
     use report::Machine;
 
     fn add(report: &mut Report, case: &str, name: &str, values: &[(&str, f64)]) {
@@ -183,6 +148,10 @@ mod tests {
     #[test]
     fn every_target_has_a_figure_and_others_have_none() {
         let figure = |report: &Report, id: &str| Some(figure(report, id)?.0);
-        verdict::check_ids("range", figure, &["range-nothing", "range-w1-2-dog"]);
+        let objects = blob(THESIS);
+        let scaled = [W1, W2, KEYS, &objects].into_iter().flat_map(|it| [2, 8].map(|n| scaled(it, n)));
+        let single = [SINGLE, CONTENDED, WIDTHS, MEMORY, MEMORY_LASTING].map(str::to_owned);
+        verdict::check_ids("range", &scaled.chain(single).collect::<Vec<_>>(), figure);
+        assert!(figure(&Report::new("range", Machine::default(), 0), "range-w1-2-dog").is_none());
     }
 }

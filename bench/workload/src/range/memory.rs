@@ -18,10 +18,10 @@ use super::run::run_apart;
 use super::variant::{Form, SMALLEST, Variant};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
-use manx::range::{RawRangeLock, Span};
-use std::collections::BTreeMap;
+use manx::range::RawRangeLock;
+use procfs::process::Process;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 /// Threads that use the lock.
 const THREADS: usize = 2;
@@ -67,9 +67,7 @@ impl Plan {
         bench.rounds(case, 1, |at, _| {
             let once = || Ok(Variant::of(LASTING[at]).measure(SPACE as u64, None, Lasting { pairs }));
             // In a process of its own, so that no free memory hides the growth.
-            let used = run_apart(true, once);
-            let values = used.map_err(Error::failed)?;
-            Ok(Sample { values, output: None })
+            run_apart(true, once).map_err(Error::failed)
         })
     }
 
@@ -87,9 +85,7 @@ impl Plan {
         self.compare_by(bench, case::MEMORY, &names(&variants), expected, |at| {
             let variant = &variants[at];
             let once = || Ok(variant.measure(SPACE as u64, None, Use { pairs }));
-            let used = run_apart(variant.competitor.leaks(), once);
-            let values = used.map_err(Error::failed)?;
-            Ok(Sample { values, output: None })
+            run_apart(variant.competitor.leaks(), once).map_err(Error::failed)
         })
     }
 }
@@ -99,7 +95,7 @@ struct Use {
 }
 
 impl Measured for Use {
-    type Output = BTreeMap<String, f64>;
+    type Output = Sample;
 
     fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
         let before = allocated();
@@ -114,7 +110,6 @@ impl Measured for Use {
             ("at_rest_bytes", at_rest as f64),
             ("grown_bytes_per_pair", grown / (THREADS * self.pairs) as f64),
         ])
-        .values
     }
 }
 
@@ -124,7 +119,7 @@ struct Lasting {
 }
 
 impl Measured for Lasting {
-    type Output = BTreeMap<String, f64>;
+    type Output = Sample;
 
     fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
         let lock = make();
@@ -143,7 +138,6 @@ impl Measured for Lasting {
             ("grown_bytes", grown),
             ("grown_bytes_per_pair", grown / after_first as f64),
         ])
-        .values
     }
 }
 
@@ -158,10 +152,10 @@ fn use_up<L: RawRangeLock>(lock: &L, threads: usize, pairs: usize) {
     });
 }
 
-fn lock_and_unlock<L: RawRangeLock>(lock: &L, queue: &[Request], pairs: usize) {
+/// Locks and unlocks, range after range.
+pub(super) fn lock_and_unlock<L: RawRangeLock>(lock: &L, queue: &[Request], pairs: usize) {
     for request in queue.iter().cycle().take(pairs) {
-        let span = Span::new(u64::from(request.start), u64::from(request.end)).expect("requests have bytes");
-        let held = lock.lock(&span, request.access);
+        let held = lock.lock(&request.span(), request.access);
         // SAFETY: this lock returned it.
         unsafe { lock.unlock(held) };
     }
@@ -182,17 +176,14 @@ fn trim() {
 
 /// Bytes of memory that the process has; 0 where the kernel does not say.
 fn resident() -> u64 {
-    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: Option<u64> = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok());
-    // SAFETY: it only reads a constant of the system.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    pages.unwrap_or(0) * u64::try_from(page).unwrap_or(0)
+    let own = Process::myself().and_then(|process| process.statm());
+    own.map_or(0, |own| own.resident * procfs::page_size())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use manx::range::Access;
+    use manx::range::{Access, Span};
     use std::sync::Mutex;
 
     /// A lock that keeps 64 bytes for each range that it ever gave.
@@ -226,11 +217,11 @@ mod tests {
     fn a_lock_that_leaks_is_seen_and_so_is_what_it_allocates_at_first() {
         // Apart, because other tests allocate and free as well.
         let used = run_apart(true, || Ok(Use { pairs: 100_000 }.with(|| Leaking::with_space(0))));
-        let found = used.unwrap();
+        let found = used.unwrap().values;
         assert!(found["at_rest_bytes"] >= 100_000.0, "{found:?}");
         assert!(found["grown_bytes_per_pair"] >= 32.0, "{found:?}");
         let used = run_apart(true, || Ok(Lasting { pairs: 200_000 }.with(|| Leaking::with_space(0))));
-        let found = used.unwrap();
+        let found = used.unwrap().values;
         assert!(found["grown_bytes_per_pair"] >= 32.0, "{found:?}");
     }
 }

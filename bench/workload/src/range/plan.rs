@@ -6,6 +6,7 @@ use super::variant::{self, Variant};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use report::{Compared, Report};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The default numbers of threads.
@@ -40,6 +41,17 @@ pub(super) enum Timing {
     Apart,
     /// The run that counts: holds are long, so the clock does not matter.
     Within,
+}
+
+/// What was found by a run that also checks the bytes that it brings or leaves.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Checked {
+    /// The figures of the run
+    pub sample: Sample,
+    /// What was checked: all reads or writes, also those of the warm-up
+    pub checked: u64,
+    /// The number of reads that brought the wrong bytes, or of writes that were torn
+    pub wrong: u64,
 }
 
 /// The plan of an experiment, for all parts.
@@ -97,7 +109,8 @@ impl Plan {
 
     pub(super) fn once(&self, variant: &Variant, run: &Run, timing: Timing) -> Result<Sample, String> {
         if self.setup.check {
-            return Ok(variant::checked(&variant.once(run, Mode::Check)?));
+            let found = variant.once(run, Mode::Check)?;
+            return Ok(variant::checked(found.pairs, found.violations));
         }
         Ok(match timing {
             Timing::None => variant::sample(&variant.once(run, Mode::Count)?, Measurement::default()),
@@ -116,6 +129,14 @@ impl Plan {
                 variant::sample(&counted, timed)
             }
         })
+    }
+
+    /// The sample of a run that checks its bytes; an error if some were `wrong`, in these words.
+    pub(super) fn checked(&self, found: Checked, wrong: &str) -> Result<Sample, String> {
+        if self.setup.check {
+            return Ok(variant::checked(found.checked, found.wrong));
+        }
+        if found.wrong > 0 { Err(format!("{} {wrong}", found.wrong)) } else { Ok(found.sample) }
     }
 
     /// Returns an error if a lock did not exclude.

@@ -13,7 +13,7 @@
 //! that begin anywhere in a window of W bytes it is 1 - (1 - L / (W - L))²; with 1 KiB in 7 KiB it
 //! is 31 %.
 
-use manx::range::Access;
+use manx::range::{Access, Span};
 
 /// The bytes of a word, which has one owner.
 pub const WORD: usize = 8;
@@ -48,6 +48,12 @@ impl Request {
     /// Exclusive.
     fn of(start: usize, width: usize) -> Request {
         Request { start: start as u32, end: (start + width) as u32, access: Access::Exclusive }
+    }
+
+    /// Its keys.
+    #[inline(always)]
+    pub(super) fn span(self) -> Span<u64> {
+        Span::new(u64::from(self.start), u64::from(self.end)).expect("requests have bytes")
     }
 
     /// Whether there is a byte in both.
@@ -123,7 +129,7 @@ impl Pattern {
     /// If there is not a word, or a range that meets others at its edges, for each thread; or the
     /// window is narrower than a range.
     pub fn queue(self, thread: usize, threads: usize) -> Vec<Request> {
-        let mut dice = Dice::of(thread as u64);
+        let mut dice = dice(thread as u64);
         let slice = |space: usize| {
             let unit = unit(space, threads);
             let slice = space / threads / unit * unit;
@@ -143,8 +149,8 @@ impl Pattern {
                 assert!(window >= WIDTH, "a window of {window} bytes");
                 let places = (window - WIDTH) / WORD + 1;
                 let mut draw = || {
-                    let request = Request::of(dice.below(places) * WORD, WIDTH);
-                    let reads = dice.below(100) < readers_percent as usize;
+                    let request = Request::of(dice.usize(..places) * WORD, WIDTH);
+                    let reads = dice.usize(..100) < readers_percent as usize;
                     Request { access: if reads { Access::Shared } else { Access::Exclusive }, ..request }
                 };
                 (0..DRAWN).map(|_| draw()).collect()
@@ -156,9 +162,9 @@ impl Pattern {
                 // Each doubling of the width is as likely as any other.
                 let doublings = (most / least).ilog2() as usize + 1;
                 let mut draw = || {
-                    let width = least << dice.below(doublings);
+                    let width = least << dice.usize(..doublings);
                     let places = (slice - width) / WORD + 1;
-                    Request::of(first + dice.below(places) * WORD, width)
+                    Request::of(first + dice.usize(..places) * WORD, width)
                 };
                 (0..DRAWN).map(|_| draw()).collect()
             }
@@ -173,28 +179,9 @@ fn unit(space: usize, threads: usize) -> usize {
     WIDTH.min(1 << slice.ilog2())
 }
 
-/// Numbers that look drawn at random, the same in every run: SplitMix64, because that is the
-/// generator of the drivers in C (`engines/random.h`), beside which these numbers are measured.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    /// The dice of a thread.
-    pub(crate) fn of(thread: u64) -> Dice {
-        Dice(thread.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1))
-    }
-
-    /// A number below this one.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        // The high half of the product: below the limit, and as even as 64 bits allow.
-        ((u128::from(mix(self.0)) * limit as u128) >> 64) as usize
-    }
-
-    /// A number from 0 up to, and without, 1.
-    pub(crate) fn unit(&mut self) -> f64 {
-        const STEPS: usize = 1 << f64::MANTISSA_DIGITS;
-        self.below(STEPS) as f64 / STEPS as f64
-    }
+/// Numbers that look drawn at random, the same in every run.
+pub(crate) fn dice(thread: u64) -> fastrand::Rng {
+    fastrand::Rng::with_seed(thread)
 }
 
 /// SplitMix64's mixing function (Steele, Lea and Flood). Each step has an inverse.
@@ -204,73 +191,50 @@ pub(super) fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-// Keys as YCSB draws them: few of them often, most of them seldom.
-//
-// The key of rank r is drawn in proportion to 1 / (r + 1)^0.99, by the method of Gray and others,
-// "Quickly generating billion-record synthetic databases" (1994), which needs one number a draw.
-// YCSB scatters popular keys by a hash, by which some ranks fall on one key; here they are
-// scattered by a permutation, so every key has a rank of its own.
-
 /// YCSB's constant.
 const THETA: f64 = 0.99;
 
-/// Draws keys below a number of them.
+/// Draws keys as YCSB does: few of them often, most of them seldom.
+///
+/// The key of rank r is drawn in proportion to 1 / (r + 1)^0.99. YCSB scatters popular keys by a
+/// hash, by which some ranks fall on one key; here they are scattered by a permutation, so every
+/// key has a rank of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipfian {
-    items: u64,
-    /// By which ranks are scattered: it has no divisor in common with `items`.
-    step: u64,
-    alpha: f64,
-    zeta: f64,
-    eta: f64,
+    /// The weights of each rank and all ranks before it together.
+    sums: Vec<f64>,
+    /// By rank.
+    keys: Vec<u64>,
 }
 
 impl Zipfian {
-    /// Keys below `items`; takes time in proportion to it.
+    /// Keys below `items`; takes time and memory in proportion to it.
     ///
     /// # Panics
     /// If there are none.
     pub(crate) fn new(items: u64) -> Zipfian {
         assert!(items > 0, "no keys to draw from");
-        let sum = |items: u64| (1..=items).map(|rank| (rank as f64).powf(-THETA)).sum::<f64>();
-        let (zeta, zeta_two) = (sum(items), sum(2));
-        // About the golden section of the keys, so that neighbours in rank are far apart.
-        let golden = (items as f64 * 0.618_033_988_749_895) as u64;
-        let step = (golden.max(1)..).find(|step| common_divisor(*step, items) == 1).unwrap_or(1);
-        Zipfian {
-            items,
-            step,
-            alpha: 1.0 / (1.0 - THETA),
-            zeta,
-            eta: (1.0 - (2.0 / items as f64).powf(1.0 - THETA)) / (1.0 - zeta_two / zeta),
-        }
+        let mut sum = 0.0;
+        let add = |rank: u64| {
+            sum += (rank as f64 + 1.0).powf(-THETA);
+            sum
+        };
+        let mut keys: Vec<u64> = (0..items).collect();
+        fastrand::Rng::with_seed(items).shuffle(&mut keys);
+        Zipfian { sums: (0..items).map(add).collect(), keys }
     }
 
     /// The next key.
-    pub(crate) fn draw(&self, dice: &mut Dice) -> u64 {
-        let rank = self.rank(dice.unit());
-        (u128::from(rank) * u128::from(self.step) % u128::from(self.items)) as u64
+    pub(crate) fn draw(&self, dice: &mut fastrand::Rng) -> u64 {
+        self.keys[self.rank(dice.f64())]
     }
 
     /// The rank that a number from 0 up to 1 stands for.
-    pub(crate) fn rank(&self, unit: f64) -> u64 {
-        let part = unit * self.zeta;
-        if part < 1.0 {
-            return 0;
-        }
-        if part < 1.0 + 0.5f64.powf(THETA) {
-            return 1.min(self.items - 1);
-        }
-        let rank = self.items as f64 * (self.eta * unit - self.eta + 1.0).powf(self.alpha);
-        (rank as u64).min(self.items - 1)
+    fn rank(&self, unit: f64) -> usize {
+        let part = unit * self.sums[self.sums.len() - 1];
+        // Rounding may put the part on the last sum itself.
+        self.sums.partition_point(|sum| *sum <= part).min(self.sums.len() - 1)
     }
-}
-
-fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }
 
 #[cfg(test)]
@@ -380,36 +344,26 @@ mod tests {
     #[test]
     fn ranks_are_drawn_as_often_as_the_distribution_says() {
         const ITEMS: u64 = 1000;
-        const DRAWS: u64 = 400_000;
-        let zipfian = Zipfian::new(ITEMS);
-        let mut dice = Dice::of(7);
+        const DRAWS: usize = 400_000;
+        let (zipfian, mut dice) = (Zipfian::new(ITEMS), dice(7));
         let mut counts = vec![0u64; ITEMS as usize];
-        (0..DRAWS).for_each(|_| counts[zipfian.rank(dice.unit()) as usize] += 1);
-        let share = |ranks: std::ops::Range<usize>| counts[ranks].iter().sum::<u64>() as f64 / DRAWS as f64;
-        let wanted = |ranks: std::ops::Range<usize>| {
-            ranks.map(|rank| ((rank + 1) as f64).powf(-THETA)).sum::<f64>() / zipfian.zeta
-        };
-        // The first two are drawn exactly; the others by a curve through the sums, which the
-        // method's authors show.
-        for ranks in [0..1, 1..2] {
-            assert!((share(ranks.clone()) / wanted(ranks.clone()) - 1.0).abs() < 0.02, "{ranks:?}");
+        (0..DRAWS).for_each(|_| counts[zipfian.rank(dice.f64())] += 1);
+        let weight = |rank: usize| ((rank + 1) as f64).powf(-THETA);
+        let whole: f64 = (0..ITEMS as usize).map(weight).sum();
+        for ranks in [0..1, 1..2, 2..10, 10..100, 100..1000] {
+            let wanted = ranks.clone().map(weight).sum::<f64>() / whole;
+            let found = counts[ranks.clone()].iter().sum::<u64>() as f64 / DRAWS as f64;
+            assert!((found / wanted - 1.0).abs() < 0.02, "{ranks:?}: {found}, not {wanted}");
         }
-        for ranks in [2..10, 10..100, 100..1000] {
-            assert!((share(ranks.clone()) / wanted(ranks.clone()) - 1.0).abs() < 0.08, "{ranks:?}");
-        }
+        assert_eq!((zipfian.rank(0.0), zipfian.rank(1.0)), (0, 999));
     }
 
     #[test]
-    fn every_rank_has_a_key_of_its_own_and_neighbours_are_apart() {
+    fn every_rank_has_a_key_of_its_own() {
         for items in [1, 2, 3, 10, 1000, 1024] {
-            let zipfian = Zipfian::new(items);
-            let key = |rank: u64| rank * zipfian.step % items;
-            let mut keys: Vec<u64> = (0..items).map(key).collect();
-            assert!(items < 10 || key(0).abs_diff(key(1)) > items / 4);
-            keys.sort_unstable();
-            assert!(keys.into_iter().eq(0..items), "{items}");
-            let mut dice = Dice::of(1);
-            assert!((0..1000).all(|_| zipfian.draw(&mut dice) < items), "{items}");
+            let mut zipfian = Zipfian::new(items);
+            zipfian.keys.sort_unstable();
+            assert!(zipfian.keys.into_iter().eq(0..items), "{items}");
         }
     }
 }

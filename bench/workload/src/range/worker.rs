@@ -106,11 +106,6 @@ impl Queue {
     }
 }
 
-#[inline(always)]
-fn span(request: Request) -> Span<u64> {
-    Span::new(u64::from(request.start), u64::from(request.end)).expect("requests have bytes")
-}
-
 impl<L: RawRangeLock> Shared<L> {
     /// The work of a thread, from its start to its end: `batch` requests at a time.
     pub(super) fn work<const MODE: u8>(&self, requests: Vec<Request>, batch: usize) -> Record {
@@ -171,7 +166,7 @@ impl<L: RawRangeLock> Shared<L> {
     #[inline(always)]
     fn take<const MODE: u8>(&self, request: Request, record: &mut Record) -> (L::Held, u64, u64) {
         let begun = if MODE == TIME { ticks() } else { 0 };
-        let held = self.lock.0.lock(&span(request), request.access);
+        let held = self.lock.0.lock(&request.span(), request.access);
         let since = if MODE == TIME { ticks() } else { 0 };
         if MODE == CHECK {
             record.violations += u64::from(!self.region.enter(request));

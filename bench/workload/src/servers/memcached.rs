@@ -11,7 +11,7 @@ use crate::closed_loop::{self, ANSWERED, Connection, Exchange, broken};
 use crate::error::Error;
 use crate::harness::Sample;
 use crate::interrupt;
-use crate::range::request::Dice;
+use crate::range::request::dice;
 use platform::clock;
 use report::Histogram;
 use std::ffi::OsString;
@@ -122,7 +122,7 @@ fn drive(socket: &Path, clients: usize, seconds: u32, round: u64) -> Result<Driv
     let from = clock::now_ns() + time_ns / 5;
     std::thread::scope(|scope| {
         let serve = |(at, mut share): (usize, Vec<Connection<UnixStream>>)| {
-            let dice = Dice::of(round * THREADS as u64 + at as u64);
+            let dice = dice(round * THREADS as u64 + at as u64);
             scope.spawn(move || serve(&mut share, (from, from + time_ns), dice))
         };
         let threads: Vec<_> = shares.into_iter().enumerate().map(serve).collect();
@@ -140,13 +140,13 @@ fn drive(socket: &Path, clients: usize, seconds: u32, round: u64) -> Result<Driv
 fn serve(
     share: &mut [Connection<UnixStream>],
     (from, to): (u64, u64),
-    mut dice: Dice,
+    mut dice: fastrand::Rng,
 ) -> Result<Driven, String> {
     let mut driven = Driven { latencies: Histogram::new(), operations: vec![0; share.len()] };
     let next = |_, exchange: &mut Exchange, now_ns| {
         let goes_on = now_ns < to;
         if goes_on {
-            write(exchange, dice.below(KEYS), dice.unit() < GETS);
+            write(exchange, dice.usize(..KEYS), dice.f64() < GETS);
         }
         goes_on
     };

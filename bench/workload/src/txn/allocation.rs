@@ -30,7 +30,7 @@ impl Plan {
 
     /// Manx's store by each protocol.
     pub(super) fn ways(&self) -> Vec<Variant> {
-        Way::ALL.map(|way| Variant::manx(&self.setup.own, cases::of(way), What::Store, way)).into()
+        Way::ALL.map(|way| Variant::manx(&self.setup.own, way.name(), What::Store, way)).into()
     }
 
     /// WiredTiger as it is, and repaired.

@@ -3,56 +3,29 @@
 
 use std::path::PathBuf;
 
-/// The protocols of Manx's store for a snapshot while a session allocates its id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// The snapshot spins until the session has its id: WiredTiger's protocol
-    Spin,
-    /// The snapshot spins a little, yields, then sleeps: the paper's repair
-    Wait,
-    /// The snapshot finishes the allocation itself
-    Help,
-}
-
-impl Way {
-    /// All of them.
-    pub const ALL: [Way; 3] = [Way::Spin, Way::Wait, Way::Help];
-
-    /// The name that the user gives.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Way::Spin => "spin",
-            Way::Wait => "wait",
-            Way::Help => "help",
-        }
+contention::named! {
+    /// The protocols of Manx's store for a snapshot while a session allocates its id.
+    pub enum Way {
+        /// The snapshot spins until the session has its id: WiredTiger's protocol
+        Spin = "spin",
+        /// The snapshot spins a little, yields, then sleeps: the paper's repair
+        Wait = "wait",
+        /// The snapshot finishes the allocation itself
+        Help = "help",
     }
 }
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// Manx's store in memory
-    Store,
-    /// Manx's store over its durable component
-    Durable,
-    /// That component alone
-    Component,
-    /// What a transaction that only reads costs
-    Reads,
-}
-
-impl What {
-    /// All of them, by name.
-    pub const ALL: [(&'static str, What); 4] = [
-        ("store", What::Store),
-        ("durable", What::Durable),
-        ("component", What::Component),
-        ("reads", What::Reads),
-    ];
-
-    /// The name in the arguments.
-    pub fn name(self) -> &'static str {
-        What::ALL.iter().find(|(_, what)| *what == self).map_or("", |(name, _)| name)
+contention::named! {
+    /// What is measured.
+    pub enum What {
+        /// Manx's store in memory
+        Store = "store",
+        /// Manx's store over its durable component
+        Durable = "durable",
+        /// That component alone
+        Component = "component",
+        /// What a transaction that only reads costs
+        Reads = "reads",
     }
 }
 
@@ -102,16 +75,9 @@ fn number<T: std::str::FromStr + PartialOrd>(name: &str, text: &str, from: T, to
     }
 }
 
-fn named<T: Copy>(
-    name: &str,
-    text: &str,
-    known: impl IntoIterator<Item = (&'static str, T)>,
-) -> Result<T, String> {
-    let mut known = known.into_iter();
-    known
-        .find(|(word, _)| *word == text)
-        .map(|(_, value)| value)
-        .ok_or_else(|| format!("--{name}: there is no '{text}'"))
+fn named<T: Copy>(option: &str, text: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
+    let known = all.iter().copied().find(|one| name(*one) == text);
+    known.ok_or_else(|| format!("--{option}: there is no '{text}'"))
 }
 
 impl Arguments {
@@ -129,8 +95,8 @@ impl Arguments {
                 None => (name, rest.next().ok_or_else(|| format!("--{name}: a value is missing"))?.as_str()),
             };
             match name {
-                "what" => parsed.what = named(name, value, What::ALL)?,
-                "protocol" => parsed.way = named(name, value, Way::ALL.map(|way| (way.name(), way)))?,
+                "what" => parsed.what = named(name, value, &What::ALL, What::name)?,
+                "protocol" => parsed.way = named(name, value, &Way::ALL, Way::name)?,
                 "home" => parsed.home = Some(value.into()),
                 "idle" => parsed.idle = number(name, value, 0, 1_000_000)?,
                 "writers" => parsed.writers = number(name, value, 0, 1_000_000)?,

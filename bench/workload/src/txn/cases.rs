@@ -1,6 +1,5 @@
 //! What cases and versions are called.
 
-use super::arguments::Way;
 use super::records::Kind;
 
 /// Second by second.
@@ -54,9 +53,4 @@ pub fn writers(transactions: usize) -> String {
 /// A version with four threads boosted.
 pub fn boosted(name: &str) -> String {
     format!("{name}, boosted")
-}
-
-/// Manx's store by a protocol.
-pub fn of(way: Way) -> &'static str {
-    way.name()
 }

@@ -281,9 +281,13 @@ pub(super) mod tests {
         }
     }
 
-    /// A store that keeps what was loaded and inserted, and shows it at the end alone.
+    /// A store that keeps what was loaded and inserted, and shows it at the end, and in scans that
+    /// descend.
     #[derive(Default)]
-    struct Sieve(Mutex<BTreeMap<Key, Vec<u8>>>);
+    struct Sieve {
+        records: Mutex<BTreeMap<Key, Vec<u8>>>,
+        descends: bool,
+    }
 
     impl Subject for Sieve {
         type Client<'a> = u32;
@@ -293,7 +297,7 @@ pub(super) mod tests {
         }
 
         fn load(&self, records: &[(Key, Vec<u8>)]) -> Result<(), String> {
-            self.0.lock().unwrap().extend(records.iter().cloned());
+            self.records.lock().unwrap().extend(records.iter().cloned());
             Ok(())
         }
 
@@ -332,11 +336,15 @@ pub(super) mod tests {
             _records: usize,
             mut each: impl FnMut(&[u8], &[u8]) -> Checked,
         ) -> Tried {
-            each(b"no key", b"").into()
+            if !self.descends {
+                return each(b"no key", b"").into();
+            }
+            let records = self.records.lock().unwrap();
+            records.iter().rev().try_for_each(|(key, value)| each(key, value)).into()
         }
 
         fn look(&self, _client: &mut u32, keys: &[Key]) -> Result<Vec<Option<Vec<u8>>>, String> {
-            let loaded = self.0.lock().unwrap();
+            let loaded = self.records.lock().unwrap();
             Ok(keys.iter().map(|key| loaded.get(key).cloned()).collect())
         }
     }
@@ -345,11 +353,15 @@ pub(super) mod tests {
     fn a_record_that_a_store_does_not_keep_is_found() {
         let lost = driven(Sieve::default, "put", Result::is_err);
         assert!(lost.unwrap_err().contains("status"), "the check at the end ends the process");
-        for (workload, why) in
-            [("c", "the record is gone"), ("change", "another size"), ("e", "no key of a record")]
-        {
+        for (workload, descends, why) in [
+            ("c", false, "the record is gone"),
+            ("change", false, "another size"),
+            ("e", false, "no key of a record"),
+            ("e", true, "do not ascend"),
+        ] {
+            let sieve = || Sieve { descends, ..Sieve::default() };
             let failed = |output: &Result<Output, String>| output.as_ref().is_ok_and(|o| o.errors > 0);
-            let output = driven(Sieve::default, workload, failed).unwrap();
+            let output = driven(sieve, workload, failed).unwrap();
             assert!(output.first_error.contains(why), "{workload}: {}", output.first_error);
             assert_eq!(output.conflicts > 0, workload == "change");
         }

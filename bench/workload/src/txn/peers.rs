@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn manx_understands_the_arguments_of_its_variants() {
-        for (_, what) in What::ALL {
+        for what in What::ALL {
             for way in Way::ALL {
                 let variant = Variant::manx(Path::new("/y/manx-bench"), "m", what, way).boosted(2);
                 assert_eq!(variant.name, "m, boosted");

@@ -4,24 +4,14 @@
 /// `engines/ledger.h`).
 pub const VALUE_MIN: usize = 48;
 
-/// How records are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Each as often as any other.
-    Uniform,
-    /// Few of them often.
-    Zipfian,
-    /// The records that were inserted last.
-    Latest,
-}
-
-impl Kind {
-    /// Every kind, and its name on the command line.
-    pub const ALL: [(&'static str, Kind); 3] =
-        [("uniform", Kind::Uniform), ("zipfian", Kind::Zipfian), ("latest", Kind::Latest)];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+contention::named! {
+    /// How records are drawn.
+    pub enum Kind {
+        /// Each as often as any other.
+        Uniform = "uniform",
+        /// Few of them often.
+        Zipfian = "zipfian",
+        /// The records that were inserted last.
+        Latest = "latest",
     }
 }

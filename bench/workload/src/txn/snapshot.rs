@@ -26,7 +26,7 @@ impl Plan {
     /// difference.
     pub(super) fn snapshot(&self, bench: &mut Bench) -> Result<(), Error> {
         let seconds = self.setup.seconds.min(SECONDS_MAX);
-        let versions = Way::ALL.map(|way| (cases::of(way), way));
+        let versions = Way::ALL.map(|way| (way.name(), way));
         let all: Vec<(String, usize, usize)> = (IDLE.into_iter().map(|idle| (cases::idle(idle), idle, 0)))
             .chain(WRITERS.into_iter().skip(1).map(|writers| (cases::writers(writers), 0, writers)))
             .collect();

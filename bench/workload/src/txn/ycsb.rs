@@ -50,7 +50,7 @@ impl Plan {
 
     /// The versions that also run with some threads boosted.
     fn boosted(&self, threads: usize) -> Vec<Variant> {
-        let ways = [(MANX, Way::Help), (cases::of(Way::Wait), Way::Wait), (cases::of(Way::Spin), Way::Spin)];
+        let ways = [(MANX, Way::Help), (Way::Wait.name(), Way::Wait), (Way::Spin.name(), Way::Spin)];
         let mut variants: Vec<Variant> = ways.map(|(name, way)| self.store(name, way)).into();
         if let Some(program) = &self.peers.wiredtiger {
             variants.push(Variant::peer(WIREDTIGER, program, How::AsIs));

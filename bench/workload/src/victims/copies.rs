@@ -16,11 +16,11 @@
 use crate::child::{self, collect, ending, has_ended, kill_group};
 use crate::error::{Error, reason};
 use crate::interrupt::{self, Registered};
+use crate::machine;
 use report::Histogram;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -93,7 +93,8 @@ pub fn run_beside<B, E>(
         let _ = copy.input.as_mut().map(|input| input.write_all(b"go\n"));
     }
     let cut = !wait_for(&mut copies, "done", Instant::now() + limit)?;
-    let now = now_ns();
+    // The monotonic clock, as the copies read it.
+    let now = platform::clock::now_ns();
     let at_end = end(begun)?;
     let ended = !cut && finish(&mut copies)?;
     let mut outputs = copies.iter_mut().map(Copy::parse).collect::<Result<Vec<_>, _>>()?;
@@ -161,11 +162,7 @@ impl Copy {
         };
         child::own_session(&mut command);
         pin(&mut command, cpus);
-        let output = platform::file::File::in_memory(c"manx bench victims")
-            .map_err(|error| failed(reason(&std::io::Error::from_raw_os_error(error))))?
-            .into_descriptor();
-        // SAFETY: the descriptor is open, and nothing else has it.
-        let output = File::from(unsafe { OwnedFd::from_raw_fd(output) });
+        let output = tempfile::tempfile().map_err(|error| failed(reason(&error)))?;
         let stdout = output.try_clone().map_err(|error| failed(reason(&error)))?;
         command.stdin(Stdio::piped()).stdout(stdout).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| failed(reason(&error)))?;
@@ -255,13 +252,7 @@ impl Drop for Copy {
 
 /// The child runs on these CPUs only.
 fn pin(command: &mut Command, cpus: &[usize]) {
-    // SAFETY: a set of no CPUs is all zeroes, and the indices are the kernel's own, which lie
-    // within it.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        cpus.iter().for_each(|&cpu| libc::CPU_SET(cpu, &mut set));
-        set
-    };
+    let set = machine::set(cpus);
     let hook = move || {
         // SAFETY: between fork and exec only this async-signal-safe call, on a copy of the set.
         match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) } {
@@ -271,17 +262,6 @@ fn pin(command: &mut Command, cpus: &[usize]) {
     };
     // SAFETY: the hook allocates nothing and takes no lock.
     unsafe { command.pre_exec(hook) };
-}
-
-/// The monotonic clock, as the copies read it.
-fn now_ns() -> u64 {
-    // SAFETY: the clock exists, and the kernel writes the structure.
-    let time = unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time);
-        time
-    };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The figures that one copy of a victim has printed so far.
