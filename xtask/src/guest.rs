@@ -11,9 +11,8 @@
 //! megabytes. But what it printed once is kept (`--record`), files of the kernel's groups included,
 //! and a test of `manx` finds the same budgets in them.
 
-mod archive;
-
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -22,7 +21,6 @@ use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 use crate::setup::find;
 use crate::workspace::{Workspace, release_cargo, root};
-use archive::Archive;
 
 const INIT: &str = "crates/manx/tests/cpu_budget/guest.sh";
 const RECORD: &str = "crates/manx/tests/cpu_budget/guest.txt";
@@ -30,6 +28,14 @@ const EMULATOR: &str = "qemu-system-x86_64";
 /// The package that always depends on the newest kernel for virtual machines.
 const KERNELS: &str = "linux-image-cloud-amd64";
 const CPUS: u32 = 8;
+/// The names by which the first process calls busybox.
+const APPLETS: [&str; 19] = [
+    "sh", "mount", "umount", "mkdir", "echo", "sed", "find", "sort", "grep", "taskset", "uname", "stty",
+    "sync", "seq", "sleep", "wc", "tr", "poweroff", "cat",
+];
+/// Packs the folder in which it runs, as the kernel unpacks it. The first word is busybox, which has
+/// `cpio` where the machine has none.
+const PACK: &str = r#""$0" find . | "$0" cpio -o -H newc > ../initramfs"#;
 /// For building the probe, and for the guest.
 const BUILD: Duration = Duration::from_secs(20 * 60);
 const FETCH: Duration = Duration::from_secs(5 * 60);
@@ -70,9 +76,8 @@ pub fn run(options: &Options) -> Result {
         Some(probe) => probe.clone(),
         None => built(&workspace)?,
     };
-    let programs = [("/bin/budget", probe), ("/bin/busybox", busybox), ("/bin/unshare", needed("unshare")?)];
-    let first = folder.join("initramfs");
-    fs::write(&first, file_system(&programs)?).map_err(|error| format!("{}: {error}", first.display()))?;
+    let programs = [("budget", probe), ("busybox", busybox), ("unshare", needed("unshare")?)];
+    let first = file_system(&programs, &folder)?;
     let text = boot(&emulator, &kernel, &first, &folder, Duration::from_secs(options.limit))?;
     let cases = cases(&text);
     let wrong = cases.iter().filter(|case| !case.is_right()).count();
@@ -135,37 +140,37 @@ fn downloaded(folder: &Path) -> Result<PathBuf> {
     kernel(folder).ok_or_else(|| by_hand(format!("{} has no kernel", archive.display())))
 }
 
-/// The guest's first file system: these programs with the libraries that they need, busybox' names,
-/// and the first process.
-fn file_system(programs: &[(&str, PathBuf)]) -> Result<Vec<u8>> {
-    let read = |path: &Path| fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
-    let mut archive = Archive::new();
-    for folder in ["/proc", "/sys", "/dev", "/tmp", "/mnt"] {
-        archive.folder(folder);
+/// The guest's first file system, packed: these programs with the libraries that they need, busybox'
+/// names, and the first process.
+fn file_system(programs: &[(&str, PathBuf)], folder: &Path) -> Result<PathBuf> {
+    let tree = folder.join("root");
+    // There is none the first time.
+    let _ = fs::remove_dir_all(&tree);
+    let failed = |error| format!("{}: {error}", tree.display());
+    for folder in ["proc", "sys", "dev", "tmp", "mnt", "bin"] {
+        fs::create_dir_all(tree.join(folder)).map_err(failed)?;
     }
-    let mut libraries = Vec::new();
+    let add = |name: &str, from: &Path| {
+        let to = tree.join(name.trim_start_matches('/'));
+        let copied = fs::create_dir_all(to.parent().unwrap_or(&tree)).and_then(|()| fs::copy(from, &to));
+        copied
+            .and_then(|_| fs::set_permissions(&to, Permissions::from_mode(0o755)))
+            .map_err(|error| format!("{}: {error}", from.display()))
+    };
     for (name, path) in programs {
-        archive.program(name, &read(path)?);
+        add(&format!("bin/{name}"), path)?;
         // A static program has no libraries, and `ldd` says so by failing.
         let said = capture(Command::new("ldd").arg(path)).unwrap_or_default();
-        libraries.extend(said.split_whitespace().filter(|word| word.starts_with('/')).map(String::from));
+        let mut libraries = said.split_whitespace().filter(|word| word.starts_with('/'));
+        libraries.try_for_each(|library| add(library, Path::new(library)))?;
     }
-    libraries.sort();
-    libraries.dedup();
-    for library in &libraries {
-        archive.program(library, &read(Path::new(library))?);
+    for name in APPLETS {
+        symlink("busybox", tree.join("bin").join(name)).map_err(failed)?;
     }
-    for name in [
-        "sh", "mount", "umount", "mkdir", "echo", "sed", "find", "sort", "grep", "taskset", "uname", "stty",
-        "sync",
-    ]
-    .into_iter()
-    .chain(["seq", "sleep", "wc", "tr", "poweroff", "cat"])
-    {
-        archive.link(&format!("/bin/{name}"), "busybox");
-    }
-    archive.program("/init", &read(&root().join(INIT))?);
-    Ok(archive.end())
+    add("init", &root().join(INIT))?;
+    let mut pack = Command::new("sh");
+    run_command(pack.current_dir(&tree).args(["-c", PACK]).arg(tree.join("bin/busybox")), FETCH)?;
+    Ok(folder.join("initramfs"))
 }
 
 /// Runs the guest to its end; what it printed on its second serial line.

@@ -3,7 +3,9 @@
 #[path = "../../../crates/manx/tests/common/mod.rs"]
 mod common;
 
+use baselines::range::{SkipList, SkipListHeld};
 use manx::range::{Access, RawRangeLock, Span};
+use std::thread;
 
 common::range::every_range_lock! {
     map: baselines::range::Map, Exact;
@@ -14,8 +16,44 @@ common::range::every_range_lock! {
     segments: baselines::range::Segments, Coarse;
     bitmap: baselines::range::Bitmap, Coarse;
     skip_list: baselines::range::SkipList, Exact;
+    skip_list_of_one_level: crate::High<1>, Exact;
+    skip_list_of_two_levels: crate::High<2>, Exact;
+    skip_list_of_all_levels: crate::High<16>, Exact;
     // To it the highest keys are one.
     skip_list_published: baselines::range::SkipListPublished, Coarse;
+}
+
+/// The skip list with this number of levels. No thread may be in line when it is dropped.
+struct High<const HEIGHT: usize>(SkipList);
+
+// SAFETY: the skip list does all.
+unsafe impl<const HEIGHT: usize> RawRangeLock for High<HEIGHT> {
+    type Held = SkipListHeld;
+    const NAME: &'static str = <SkipList as RawRangeLock>::NAME;
+    const SHARES: bool = <SkipList as RawRangeLock>::SHARES;
+
+    fn with_space(_space: u64) -> High<HEIGHT> {
+        High(SkipList::with_height(HEIGHT).expect("a height that there is"))
+    }
+
+    fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<SkipListHeld> {
+        self.0.try_lock(span, access)
+    }
+
+    fn lock(&self, span: &Span<u64>, access: Access) -> SkipListHeld {
+        self.0.lock(span, access)
+    }
+
+    unsafe fn unlock(&self, held: SkipListHeld) {
+        // SAFETY: the contract is the same.
+        unsafe { self.0.unlock(held) };
+    }
+}
+
+impl<const HEIGHT: usize> Drop for High<HEIGHT> {
+    fn drop(&mut self) {
+        assert!(thread::panicking() || self.0.waiting() == 0, "a thread is left in line");
+    }
 }
 
 /// A lock that lets every thread in, unless it `REFUSES` all that try.

@@ -19,7 +19,7 @@ pub use bitmap::{Bitmap, BitmapHeld};
 pub use interval_tree::{IntervalTree, IntervalTreeHeld};
 pub use kogan::{Kogan, KoganHeld, KoganRw, ListLock};
 pub use segments::{Segments, SegmentsHeld};
-pub use skip_list::{HeightOutOfRange, NotHeld, SkipList, SkipListHeld};
+pub use skip_list::{HeightOutOfRange, SkipList, SkipListHeld};
 pub use skip_list_published::{SkipListPublished, SkipListPublishedHeld};
 pub use song::{Song, SongHeld};
 platform::os_only! {

@@ -107,9 +107,6 @@ unsafe impl<K: Key + Send + Sync> Sync for SkipListHeld<K> {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeightOutOfRange(usize);
 
-/// What was shown to a lock is not what it gave out. It can be taken back.
-pub struct NotHeld<K: Key = u64>(SkipListHeld<K>);
-
 impl<K: Key> SkipList<K> {
     /// The height that the thesis finds best (section 5.3.2), and so the default.
     pub const HEIGHT: usize = 10;
@@ -166,9 +163,9 @@ impl<K: Key> SkipList<K> {
     ///
     /// # Errors
     /// It is another lock's; it is returned, and nothing has changed.
-    pub fn release(&self, held: SkipListHeld<K>) -> Result<(), NotHeld<K>> {
+    pub fn release(&self, held: SkipListHeld<K>) -> Result<(), SkipListHeld<K>> {
         if held.lock != self.number {
-            return Err(NotHeld(held));
+            return Err(held);
         }
         // SAFETY: by Invariant 1 it is the only handle of a node of this lock.
         unsafe { self.remove(held.node) };
@@ -256,29 +253,8 @@ impl<K: Key> fmt::Debug for SkipListHeld<K> {
     }
 }
 
-impl<K: Key> NotHeld<K> {
-    /// What was shown.
-    pub fn into_held(self) -> SkipListHeld<K> {
-        self.0
-    }
-}
-
-impl<K: Key> fmt::Debug for NotHeld<K> {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.debug_tuple("NotHeld").field(&self.0).finish()
-    }
-}
-
-impl<K: Key> fmt::Display for NotHeld<K> {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("the range is not held here: show it to the lock that gave it out")
-    }
-}
-
-impl<K: Key> std::error::Error for NotHeld<K> {}
-
 impl HeightOutOfRange {
-    pub(super) const fn check(height: usize) -> Result<usize, HeightOutOfRange> {
+    const fn check(height: usize) -> Result<usize, HeightOutOfRange> {
         if height == 0 || height > HEIGHT_MAX { Err(HeightOutOfRange(height)) } else { Ok(height) }
     }
 }

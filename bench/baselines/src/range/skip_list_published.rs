@@ -30,8 +30,8 @@
 //!    is linked by a compare-and-swap from an unmarked node that ends before it to a node that
 //!    begins behind it.
 
+use super::skip_list::SkipList;
 use super::skip_list::link::Link;
-use super::skip_list::{HeightOutOfRange, SkipList};
 use crate::xorshift::{seed, xorshift};
 use manx::range::Span;
 use manx::range::{Access, RawRangeLock};
@@ -40,7 +40,8 @@ use platform::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 use std::ptr;
 
-const HEIGHT_MAX: usize = SkipList::<u64>::HEIGHT_MAX;
+/// The height that the thesis finds best (section 5.3.2).
+const HEIGHT: usize = SkipList::<u64>::HEIGHT;
 /// The key of the sentinel at the beginning.
 const LOWEST: u64 = 0;
 /// The key of the sentinel at the end.
@@ -77,15 +78,13 @@ fn at(node: *mut Node) -> &'static Node {
 
 /// The neighbours of a range, at each level.
 struct Neighbours {
-    before: [&'static Node; HEIGHT_MAX],
-    behind: [&'static Node; HEIGHT_MAX],
+    before: [&'static Node; HEIGHT],
+    behind: [&'static Node; HEIGHT],
 }
 
 /// The thesis' lock in its published form. It never frees memory. See the module's text.
 pub struct SkipListPublished {
     head: &'static Node,
-    /// How many levels there are.
-    height: usize,
 }
 
 /// What the holder of a range of a [`SkipListPublished`] keeps: the range, by which it is released.
@@ -103,8 +102,8 @@ platform::thread_local! {
     static DICE: Cell<u64> = Cell::new(0);
 }
 
-/// Throws a coin until it shows tails, at most `height - 1` times: `randomLevel`.
-fn random_level(height: usize) -> usize {
+/// Throws a coin until it shows tails, at most `HEIGHT - 1` times: `randomLevel`.
+fn random_level() -> usize {
     let roll = DICE.try_with(|dice| {
         let mut state = dice.get();
         if state == 0 {
@@ -114,31 +113,16 @@ fn random_level(height: usize) -> usize {
         dice.set(state);
         state
     });
-    (roll.unwrap_or(1).trailing_zeros() as usize).min(height - 1)
+    (roll.unwrap_or(1).trailing_zeros() as usize).min(HEIGHT - 1)
 }
 
 impl SkipListPublished {
-    /// The height that the thesis finds best (section 5.3.2), and so the default.
-    pub const HEIGHT: usize = 10;
-
     /// Makes a lock with no range held.
     pub fn new() -> SkipListPublished {
-        SkipListPublished::of_height(SkipListPublished::HEIGHT)
-    }
-
-    /// A lock whose list has `height` levels.
-    ///
-    /// # Errors
-    /// The height is 0 or above [`SkipList::HEIGHT_MAX`](super::SkipList::HEIGHT_MAX).
-    pub fn with_height(height: usize) -> Result<SkipListPublished, HeightOutOfRange> {
-        HeightOutOfRange::check(height).map(SkipListPublished::of_height)
-    }
-
-    fn of_height(height: usize) -> SkipListPublished {
-        let tail = Node::leak(HIGHEST, HIGHEST, height - 1);
-        let head = Node::leak(LOWEST, LOWEST, height - 1);
+        let tail = Node::leak(HIGHEST, HIGHEST, HEIGHT - 1);
+        let head = Node::leak(LOWEST, LOWEST, HEIGHT - 1);
         head.next.iter().for_each(|link| link.set(tail.as_ptr()));
-        SkipListPublished { head, height }
+        SkipListPublished { head }
     }
 
     /// Listing 4.4: walks to the neighbours of `start` at each level, and unlinks marked nodes on
@@ -147,7 +131,7 @@ impl SkipListPublished {
     fn find(&self, start: u64, found: &mut Neighbours) {
         'retry: loop {
             let mut before = self.head;
-            for level in (0..self.height).rev() {
+            for level in (0..HEIGHT).rev() {
                 let mut current = at(before.next[level].load().node());
                 while start > current.start {
                     let mut next = current.next[level].load();
@@ -184,12 +168,12 @@ impl SkipListPublished {
     }
 
     fn neighbours(&self) -> Neighbours {
-        Neighbours { before: [self.head; HEIGHT_MAX], behind: [self.head; HEIGHT_MAX] }
+        Neighbours { before: [self.head; HEIGHT], behind: [self.head; HEIGHT] }
     }
 
     /// Listing 4.2.
     fn try_lock_closed(&self, start: u64, end: u64) -> bool {
-        let top = random_level(self.height);
+        let top = random_level();
         let mut found = self.neighbours();
         loop {
             if self.find_insert(start, end, &mut found) {
@@ -279,6 +263,6 @@ unsafe impl RawRangeLock for SkipListPublished {
 
 impl std::fmt::Debug for SkipListPublished {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("SkipListPublished").field("height", &self.height).finish_non_exhaustive()
+        to.debug_struct("SkipListPublished").finish_non_exhaustive()
     }
 }

@@ -1,9 +1,9 @@
-//! The memory of the thesis' skip list on the machine: nodes come back, also while a walk stands
-//! still and after an order of keys that panics, and what no thread needs goes back to the
-//! allocator.
+//! The memory of the thesis' skip list on the machine: nodes come back, also after an order of keys
+//! that panics, and what no thread needs goes back to the allocator. (What a walk that stands still
+//! keeps is a test of the list, which can hold a walk.)
 
 use super::{factor, span};
-use baselines::range::{SkipList, SkipListHeld};
+use baselines::range::SkipList;
 use manx::range::{Key, Span};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -147,127 +147,6 @@ fn memory_falls_back_after_a_peak() {
         assert!(lock.allocated() <= KEPT, "what nobody needs is freed: {lock:?}");
         assert_eq!(nodes(), lock.allocated() as i64, "the lock knows what it has");
     }
-}
-
-/// A key whose comparison stops, once, in a thread that asks for that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stopping(u64);
-
-thread_local! {
-    static STOP: Cell<Option<&'static Stop>> = const { Cell::new(None) };
-}
-
-#[derive(Default)]
-struct Stop {
-    stopped: AtomicBool,
-    go_on: AtomicBool,
-}
-
-impl Stop {
-    fn wait_for(flag: &AtomicBool) {
-        while !flag.load(Ordering::Acquire) {
-            thread::yield_now();
-        }
-    }
-
-    /// Runs `meanwhile` while another thread stands still in the middle of a walk.
-    fn while_one_stands_still(lock: &SkipList<Stopping>, meanwhile: impl FnOnce()) {
-        /// Lets it go on, also when a test fails.
-        struct GoOn(&'static Stop);
-        impl Drop for GoOn {
-            fn drop(&mut self) {
-                self.0.go_on.store(true, Ordering::Release);
-            }
-        }
-        let stop: &'static Stop = Box::leak(Box::default());
-        thread::scope(|scope| {
-            let go_on = GoOn(stop);
-            scope.spawn(move || {
-                let nobodys = stopping(u64::MAX - 1);
-                STOP.set(Some(stop));
-                assert!(!lock.is_held(&nobodys));
-                assert!(STOP.take().is_none(), "the walk compared keys");
-            });
-            Stop::wait_for(&stop.stopped);
-            meanwhile();
-            drop(go_on);
-        });
-    }
-}
-
-impl PartialOrd for Stopping {
-    fn partial_cmp(&self, other: &Stopping) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Stopping {
-    fn cmp(&self, other: &Stopping) -> std::cmp::Ordering {
-        if let Some(stop) = STOP.take() {
-            stop.stopped.store(true, Ordering::Release);
-            Stop::wait_for(&stop.go_on);
-        }
-        self.0.cmp(&other.0)
-    }
-}
-
-impl Key for Stopping {
-    const EXACT: bool = true;
-
-    fn position(&self) -> u64 {
-        self.0
-    }
-}
-
-fn stopping(at: u64) -> Span<Stopping> {
-    Span::new(Stopping(at), Stopping(at + 1)).expect("not empty")
-}
-
-fn pairs(lock: &SkipList<Stopping>, count: u64) {
-    for round in 0..count {
-        let held = lock.acquire(&stopping(1 + round % 1_000));
-        lock.release(held).expect("held");
-    }
-}
-
-fn hold(lock: &SkipList<Stopping>, count: u64) -> Vec<SkipListHeld<Stopping>> {
-    (1..=count).map(|at| lock.acquire(&stopping(at))).collect()
-}
-
-fn give_back(lock: &SkipList<Stopping>, held: Vec<SkipListHeld<Stopping>>) {
-    held.into_iter().for_each(|held| lock.release(held).expect("held"));
-}
-
-/// With epochs alone no node would come back before the walk goes on.
-#[test]
-fn a_walk_that_stands_still_keeps_no_node_that_is_lent_later() {
-    let lock = SkipList::<Stopping>::new();
-    let first = lock.acquire(&stopping(0));
-    Stop::while_one_stands_still(&lock, || {
-        pairs(&lock, 200_000 * factor());
-        assert!(lock.allocated() <= 500, "as if nobody stood still: {lock:?}");
-        give_back(&lock, hold(&lock, 20_000));
-        assert!(lock.allocated() <= KEPT, "a peak, too: {lock:?}");
-    });
-    lock.release(first).expect("held");
-}
-
-/// The nodes that a standing walk keeps are freed once the walk has gone on, even if the thread
-/// that released them never comes again.
-#[test]
-fn what_a_walk_kept_comes_back_when_it_has_gone_on() {
-    let lock = SkipList::<Stopping>::new();
-    let held = hold(&lock, 20_000);
-    Stop::while_one_stands_still(&lock, || {
-        thread::scope(|scope| scope.spawn(|| give_back(&lock, held)).join()).expect("no panic");
-        assert!(lock.allocated() >= 20_000, "the one that stands still may be at any of them: {lock:?}");
-        pairs(&lock, 100_000);
-        // A slot looks through its limbo when that has doubled, and this thread's slot may be the
-        // one that has what was given back.
-        assert!(lock.allocated() <= 2 * 20_000 + KEPT, "but at no other: {lock:?}");
-    });
-    pairs(&lock, 100_000);
-    assert!(lock.allocated() <= 2 * KEPT, "{lock:?}");
 }
 
 /// More threads than CPUs: some are always preempted while they walk.

@@ -6,83 +6,23 @@
 //! wake up, and differ in nothing else: [`UNTRUSTING`]. The data that the lock protects is loom's
 //! own cell, so orderings that are too weak are reported as well.
 
+// The tests of both checkers call the twin of manx by one name.
+extern crate manx_loom as manx;
+
+#[path = "common/bounded.rs"]
+mod by_words;
 mod common;
 
+use by_words::{BARGING, Lock, STARVING};
 use common::{check, join, spawn};
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use loom::thread;
-use manx_loom::lock::bounded::{
-    self, Acquired, HANDED_OFF, MARKED, POLLING, STARVING_ONE, Thread, TimedOut, UNBOUNDED_NS, Wait,
-};
+use manx::lock::bounded::{self, HANDED_OFF, MARKED, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
-
-/// Overtaken for ever.
-const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
-/// Starving as soon as it waits.
-const STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
 
 /// As under `manx run`: a window for each waiter that sleeps, and a look from time to time.
 const UNTRUSTING: Wait = Wait { window_ns: Some(0), each_ns: 1, deadline: None, trusting: false };
-
-struct Lock {
-    word: AtomicU32,
-    side: AtomicU32,
-    passed: UnsafeCell<u32>,
-}
-
-// SAFETY: the cell is used by the lock's holder only, and loom reports if that is not so.
-unsafe impl Sync for Lock {}
-// SAFETY: as above.
-unsafe impl Send for Lock {}
-
-impl Lock {
-    fn new() -> Arc<Lock> {
-        Lock::with(0, 0)
-    }
-
-    fn with(word: u32, side: u32) -> Arc<Lock> {
-        let (word, side) = (AtomicU32::new(word), AtomicU32::new(side));
-        Arc::new(Lock { word, side, passed: UnsafeCell::new(0) })
-    }
-
-    fn acquire(&self, wait: &Wait) -> Result<Acquired, TimedOut> {
-        if bounded::try_acquire(&self.word) {
-            return Ok(Acquired::default());
-        }
-        bounded::acquire_slow(&self.word, &self.side, &Thread::new(), wait)
-    }
-
-    fn release(&self) {
-        if !bounded::try_release(&self.word) {
-            bounded::release_slow(&self.word, &self.side, &Thread::new());
-        }
-    }
-
-    fn pass(&self) {
-        // SAFETY: the caller holds the lock; loom checks it.
-        self.passed.with_mut(|passed| unsafe { *passed += 1 });
-    }
-
-    fn with_lock(&self, wait: &Wait) -> bool {
-        let acquired = self.acquire(wait).is_ok();
-        if acquired {
-            self.pass();
-            self.release();
-        }
-        acquired
-    }
-
-    /// Checks that no thread holds it, waits or is counted, and that `passed` threads have passed.
-    fn assert_left(&self, passed: u32) {
-        assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
-        let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0x1f_ffff | POLLING), 0, "no waiter is counted or polls, nothing is handed off");
-        // SAFETY: all other threads have been joined.
-        self.passed.with(|all| assert_eq!(unsafe { *all }, passed));
-    }
-}
 
 /// Each of these waits takes the lock once, in a thread of its own but for the first.
 fn take_turns(preemptions: usize, waits: &'static [Wait]) {
@@ -123,29 +63,16 @@ fn waiters_that_trust_and_waiters_that_do_not_take_turns() {
     take_turns(2, &[STARVING, UNTRUSTING, BARGING]);
 }
 
-/// The first look of each waiter is that of the first in a line, whether it was told or took over.
 #[test]
 fn waiters_that_stood_in_line_take_turns() {
     for windows in [[UNBOUNDED_NS, UNBOUNDED_NS], [0, UNBOUNDED_NS], [0, 0]] {
         check(2, move || {
             let lock = Lock::new();
-            let with_lock = |lock: &Lock, window_ns| {
-                let thread = Thread::new();
-                if !bounded::try_acquire(&lock.word)
-                    && let Err(side_seen) =
-                        bounded::spin_in_line(&lock.word, &lock.side, &thread, |_| window_ns)
-                {
-                    let wait = Wait { window_ns: Some(window_ns), ..BARGING };
-                    bounded::sleep(&lock.word, &lock.side, &thread, &wait, side_seen).expect("no deadline");
-                }
-                lock.pass();
-                lock.release();
-            };
             let others: Vec<_> = windows
                 .into_iter()
-                .map(|window_ns| spawn(&lock, move |lock| with_lock(lock, window_ns)))
+                .map(|window_ns| spawn(&lock, move |lock| lock.with_lock_in_line(window_ns)))
                 .collect();
-            with_lock(&lock, UNBOUNDED_NS);
+            lock.with_lock_in_line(UNBOUNDED_NS);
             join(others);
             lock.assert_left(3);
         });
@@ -206,24 +133,24 @@ fn no_thread_overtakes_a_starving_waiter() {
     check(3, || {
         let lock = Lock::new();
         let served = Arc::new(AtomicBool::new(false));
-        assert!(lock.acquire(&BARGING).is_ok());
+        assert!(lock.acquire(&Thread::new(), &BARGING).is_ok());
         let waiter = thread::spawn({
             let (lock, served) = (Arc::clone(&lock), Arc::clone(&served));
             move || {
-                let acquired = lock.acquire(&STARVING).unwrap();
+                let acquired = lock.acquire(&Thread::new(), &STARVING).unwrap();
                 served.store(true, Ordering::Relaxed);
                 lock.pass();
-                lock.release();
+                lock.release(&Thread::new());
                 acquired
             }
         });
         // Acquire: so the count, which came before the mark, is seen by the release.
         let waits = lock.word.load(Ordering::Acquire) & MARKED != 0;
         lock.pass();
-        lock.release();
+        lock.release(&Thread::new());
         if bounded::try_acquire(&lock.word) {
             assert!(!waits || served.load(Ordering::Relaxed), "it was starving, and was overtaken");
-            lock.release();
+            lock.release(&Thread::new());
         }
         let acquired = waiter.join().unwrap();
         assert!(!waits || acquired.handed_off);
@@ -243,16 +170,19 @@ fn a_hand_off_to_a_ghost_is_taken_back() {
             move || assert!(lock.with_lock(&wait))
         });
         lock.pass();
-        lock.release();
+        lock.release(&Thread::new());
         waiter.join().unwrap();
         // The ghost may have been taken for the waiter itself; then one more hand-off rids the lock
         // of it.
         while lock.side.load(Ordering::Relaxed) & 0xffff != 0 {
             if lock
-                .acquire(&Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false })
+                .acquire(
+                    &Thread::new(),
+                    &Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false },
+                )
                 .is_ok()
             {
-                lock.release();
+                lock.release(&Thread::new());
             }
         }
         lock.assert_left(2);
@@ -287,7 +217,7 @@ fn a_hand_off_is_not_free() {
         let lock = Lock::with(MARKED | 2, STARVING_ONE | HANDED_OFF);
         assert!(!bounded::try_acquire(&lock.word));
         assert!(!bounded::try_release(&lock.word));
-        assert!(lock.acquire(&STARVING).unwrap().handed_off);
-        lock.release();
+        assert!(lock.acquire(&Thread::new(), &STARVING).unwrap().handed_off);
+        lock.release(&Thread::new());
     });
 }

@@ -9,12 +9,10 @@ mod common;
 mod reorder;
 
 use common::{check_no_more, spawn};
-use loom::sync::Arc;
 use manx_loom::cpu::{Class, set_class_of_this_thread};
 use manx_loom::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
 use manx_loom::slo::set_window_ns_of_this_thread;
-use platform::cell::UnsafeCell;
-use reorder::{one_stands_by, two_stand_by};
+use reorder::{Guarded, one_stands_by, two_stand_by};
 use std::time::Duration;
 
 #[test]
@@ -44,35 +42,21 @@ fn in_an_epoch<L: RawLock + 'static>() {
         check_no_more(3, move || {
             let lock = Asl::over(L::new());
             lock.set_window_max(Some(Duration::from_micros(12)));
-            let shared = Arc::new((lock, Cell(UnsafeCell::new(0))));
-            let add = |(lock, number): &(Asl<L>, Cell)| {
-                let held = lock.lock();
-                // SAFETY: held.
-                number.0.with_mut(|number| unsafe { *number += 1 });
-                // SAFETY: just locked.
-                unsafe { lock.unlock(held) };
-            };
-            add(&shared);
-            let other = spawn(&shared, move |shared| {
+            let guarded = Guarded::over(lock);
+            guarded.lock_and_add();
+            let other = spawn(&guarded, move |guarded| {
                 set_class_of_this_thread(Some(Class::Little));
                 set_window_ns_of_this_thread(window_ns);
-                add(shared);
-                add(shared);
+                guarded.lock_and_add();
+                guarded.lock_and_add();
             });
-            add(&shared);
-            add(&shared);
+            guarded.lock_and_add();
+            guarded.lock_and_add();
             other.join().unwrap();
-            assert!(!shared.0.is_locked());
-            // SAFETY: the other one has ended.
-            assert_eq!(shared.1.0.with(|number| unsafe { *number }), 5);
+            guarded.assert_done(5);
         });
     }
 }
-
-/// A number that is used by holders of a lock.
-struct Cell(UnsafeCell<u32>);
-// SAFETY: as said; loom reports it if that is not enough.
-unsafe impl Sync for Cell {}
 
 #[test]
 fn in_an_epoch_over_the_mcs_lock() {

@@ -7,16 +7,21 @@
 //! turns and counts are all walked through. That loom would find what these tests look for is a
 //! test of its own, at the end.
 
+// The tests of both checkers call the twin of manx by one name.
+extern crate manx_loom as manx;
+
 mod common;
+#[path = "common/rwlock.rs"]
+mod rwlock;
 
 use common::{check, check_no_more, join, spawn};
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
-use manx_loom::lock::RawRwLock;
-use manx_loom::lock::bounded::{UNBOUNDED_NS, Wait};
+use manx::lock::RawRwLock;
+use manx::lock::bounded::{UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
+use rwlock::Shared;
 use std::time::Duration;
 
 /// As the lock says.
@@ -29,106 +34,6 @@ const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 2_00
 /// Gives up: asleep, and starving.
 const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: SOON, trusting: false };
 const HASTY_STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: SOON, trusting: false };
-
-/// A number, and how often it was written.
-struct Shared {
-    lock: RawRwLock,
-    number: UnsafeCell<u32>,
-}
-
-// SAFETY: the number is used under the lock only, and that this suffices is what loom finds out.
-unsafe impl Sync for Shared {}
-// SAFETY: as above.
-unsafe impl Send for Shared {}
-
-impl Shared {
-    fn new() -> Arc<Shared> {
-        Shared::by(RawRwLock::new())
-    }
-
-    fn by(lock: RawRwLock) -> Arc<Shared> {
-        Arc::new(Shared { lock, number: UnsafeCell::new(0) })
-    }
-
-    fn write(&self, wait: &Wait) -> bool {
-        let entered = self.lock.try_write() || self.lock.write_slow(wait).is_ok();
-        if entered {
-            self.add_one();
-            // SAFETY: this thread is the writer.
-            unsafe { self.lock.release_write() };
-        }
-        entered
-    }
-
-    fn read(&self, wait: &Wait) -> bool {
-        let entered = self.lock.try_read() || self.lock.read_slow(wait).is_ok();
-        if entered {
-            self.look();
-            // SAFETY: this thread is a reader.
-            unsafe { self.lock.release_read() };
-        }
-        entered
-    }
-
-    fn write_and_downgrade(&self, wait: &Wait) {
-        if !self.lock.try_write() {
-            self.lock.write_slow(wait).unwrap();
-        }
-        self.add_one();
-        let mine = self.look();
-        // SAFETY: this thread is the writer.
-        unsafe { self.lock.downgrade() };
-        assert_eq!(self.look(), mine, "nobody writes in between");
-        // SAFETY: this thread is a reader.
-        unsafe { self.lock.release_read() };
-    }
-
-    /// Reads upgradably, and writes without leaving in between, unless that has a deadline which is
-    /// over.
-    fn upgrade(&self, wait: &Wait, upgrade: &Wait) {
-        if !self.lock.try_read_upgradably() && self.lock.read_upgradably_slow(wait).is_err() {
-            return;
-        }
-        let mine = self.look();
-        // SAFETY: this thread is the upgradable reader.
-        if unsafe { self.lock.try_upgrade() || self.lock.upgrade_slow(upgrade).is_ok() } {
-            assert_eq!(self.look(), mine, "no thread writes in between");
-            self.add_one();
-            // SAFETY: this thread is the writer.
-            unsafe { self.lock.downgrade_to_upgradable() };
-            assert_eq!(self.look(), mine + 1, "no thread writes in between");
-        }
-        assert!(!self.lock.try_read_upgradably(), "there is one at most");
-        // SAFETY: this thread is the upgradable reader.
-        unsafe { self.lock.release_upgradable() };
-    }
-
-    fn read_upgradably(&self, wait: &Wait) -> bool {
-        let entered = self.lock.try_read_upgradably() || self.lock.read_upgradably_slow(wait).is_ok();
-        if entered {
-            self.look();
-            // SAFETY: this thread is the upgradable reader, and then a reader.
-            unsafe {
-                self.lock.downgrade_upgradable();
-                self.look();
-                self.lock.release_read();
-            }
-        }
-        entered
-    }
-
-    /// By the writer.
-    fn add_one(&self) {
-        // SAFETY: the caller is the only one under the lock.
-        self.number.with_mut(|number| unsafe { *number += 1 });
-    }
-
-    /// Under the lock.
-    fn look(&self) -> u32 {
-        // SAFETY: the caller has the lock, and no thread writes.
-        self.number.with(|number| unsafe { *number })
-    }
-}
 
 /// What a thread does.
 #[derive(Clone, Copy)]
@@ -159,15 +64,9 @@ fn all_pass_by<const N: usize>(
         let play = |shared: &Shared, role| match role {
             Read(wait) => shared.read(&wait),
             Write(wait) => shared.write(&wait),
-            Downgrade(wait) => {
-                shared.write_and_downgrade(&wait);
-                true
-            }
+            Downgrade(wait) => shared.write_and_downgrade(&wait),
             Upgradable(wait) => shared.read_upgradably(&wait),
-            Upgrade(wait, upgrade) => {
-                shared.upgrade(&wait, &upgrade);
-                true
-            }
+            Upgrade(wait, upgrade) => shared.upgrade(&wait, &upgrade),
         };
         let others: Vec<_> = roles[1..]
             .iter()
@@ -178,8 +77,7 @@ fn all_pass_by<const N: usize>(
             .collect();
         play(&shared, roles[0]);
         join(others);
-        assert!(!shared.lock.is_held());
-        assert!(shared.lock.try_write(), "no gate is left closed");
+        shared.assert_free();
     });
 }
 

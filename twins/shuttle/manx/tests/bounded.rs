@@ -4,101 +4,45 @@
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests/bounded.rs`).
 
+// The tests of both checkers call the twin of manx by one name.
+extern crate manx_shuttle as manx;
+
+#[path = "../../../loom/manx/tests/common/bounded.rs"]
+mod by_words;
 mod common;
 
+use by_words::{BARGING, Lock, STARVING};
 use common::together;
-use manx_shuttle::lock::bounded::{self, MARKED, POLLING, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
+use manx::lock::bounded::{self, MARKED, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
 use platform::explore::check;
 use platform::futex::{self, Clock, Deadline};
 use platform::site;
 use shuttle::sync::Arc;
-use shuttle::sync::atomic::{AtomicU32, Ordering};
+use shuttle::sync::atomic::Ordering;
 
 const THREADS: u32 = 5;
 const ROUNDS: u32 = 3;
 
-/// Overtaken for ever.
-const BARGING: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
-/// Starving as soon as it waits.
-const STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: true };
-
-struct Lock {
-    word: AtomicU32,
-    side: AtomicU32,
-    inside: AtomicU32,
-    passed: AtomicU32,
-}
-
-impl Lock {
-    fn new(word: u32, side: u32) -> Arc<Lock> {
-        let new = AtomicU32::new;
-        Arc::new(Lock { word: new(word), side: new(side), inside: new(0), passed: new(0) })
-    }
-
-    fn pass(&self) {
-        assert_eq!(self.inside.fetch_add(1, Ordering::Relaxed), 0, "one at a time");
-        self.inside.fetch_sub(1, Ordering::Relaxed);
-        self.passed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn release(&self, thread: &Thread) {
-        if !bounded::try_release(&self.word) {
-            bounded::release_slow(&self.word, &self.side, thread);
+/// As the GNU C library does it, which knows the first word only, and of that 0, 1 and more.
+fn with_lock_of_the_c_library(lock: &Lock) {
+    if lock.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if lock.word.load(Ordering::Relaxed) == 2 {
+            futex::wait(&lock.word, 2);
+        }
+        while lock.word.swap(2, Ordering::Acquire) != 0 {
+            futex::wait(&lock.word, 2);
         }
     }
-
-    fn with_lock(&self, wait: &Wait) -> bool {
-        let thread = Thread::new();
-        let acquired = bounded::try_acquire(&self.word)
-            || bounded::acquire_slow(&self.word, &self.side, &thread, wait).is_ok();
-        if acquired {
-            self.pass();
-            self.release(&thread);
-        }
-        acquired
-    }
-
-    /// As a mutex of the library's own where more than two CPUs are used.
-    fn with_lock_in_line(&self, window_ns: u64) {
-        let thread = Thread::new();
-        if !bounded::try_acquire(&self.word)
-            && let Err(side_seen) = bounded::spin_in_line(&self.word, &self.side, &thread, |_| window_ns)
-        {
-            let wait = Wait { window_ns: Some(window_ns), ..BARGING };
-            bounded::sleep(&self.word, &self.side, &thread, &wait, side_seen).expect("no deadline");
-        }
-        self.pass();
-        self.release(&thread);
-    }
-
-    /// As the GNU C library does it, which knows the first word only, and of that 0, 1 and more.
-    fn with_lock_of_the_c_library(&self) {
-        if self.word.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            if self.word.load(Ordering::Relaxed) == 2 {
-                futex::wait(&self.word, 2);
-            }
-            while self.word.swap(2, Ordering::Acquire) != 0 {
-                futex::wait(&self.word, 2);
-            }
-        }
-        self.pass();
-        if self.word.swap(0, Ordering::Release) > 1 {
-            futex::wake(&self.word, 1);
-        }
-    }
-
-    fn assert_left(&self, passed: u32) {
-        assert_eq!(self.word.load(Ordering::Relaxed), 0, "free");
-        let side = self.side.load(Ordering::Relaxed);
-        assert_eq!(side & (0x1f_ffff | POLLING), 0, "no waiter is counted or polls, nothing is handed off");
-        assert_eq!(self.passed.load(Ordering::Relaxed), passed);
+    lock.pass();
+    if lock.word.swap(0, Ordering::Release) > 1 {
+        futex::wake(&lock.word, 1);
     }
 }
 
 #[test]
 fn starving_and_barging_waiters_take_turns() {
     check(site!(), || {
-        let lock = Lock::new(0, 0);
+        let lock = Lock::new();
         together(THREADS, &lock, |lock, number| {
             let wait = if number % 2 == 0 { STARVING } else { BARGING };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
@@ -111,7 +55,7 @@ fn starving_and_barging_waiters_take_turns() {
 #[test]
 fn waiters_that_stand_in_line_take_turns() {
     check(site!(), || {
-        let lock = Lock::new(0, 0);
+        let lock = Lock::new();
         together(THREADS, &lock, |lock, number| {
             (0..ROUNDS).for_each(|_| match number {
                 0 => assert!(lock.with_lock(&STARVING)),
@@ -128,7 +72,7 @@ fn waiters_that_stand_in_line_take_turns() {
 fn windows_that_end_at_any_step_lose_nobody() {
     for trusting in [true, false] {
         check(site!(), move || {
-            let lock = Lock::new(0, 0);
+            let lock = Lock::new();
             together(THREADS, &lock, move |lock, number| {
                 let each_ns = if trusting { 0 } else { 500 };
                 let window_ns = Some(u64::from(number) * 1_000);
@@ -146,7 +90,7 @@ fn windows_that_end_at_any_step_lose_nobody() {
 #[test]
 fn a_hand_off_goes_to_those_counted_only() {
     check(site!(), || {
-        let lock = Lock::new(0, 0);
+        let lock = Lock::new();
         together(THREADS, &lock, |lock, number| {
             let hasty = Wait { window_ns: Some(0), each_ns: 500, deadline: None, trusting: false };
             let wait = if number < 2 { hasty } else { STARVING };
@@ -159,7 +103,7 @@ fn a_hand_off_goes_to_those_counted_only() {
 #[test]
 fn timeouts_race_with_hand_offs_and_leave_nothing_behind() {
     check(site!(), || {
-        let lock = Lock::new(0, 0);
+        let lock = Lock::new();
         together(THREADS, &lock, |lock, number| {
             let thread_limit = |timeout_ns: u64| Deadline {
                 clock: if number % 2 == 0 { Clock::Monotonic } else { Clock::Realtime },
@@ -172,7 +116,7 @@ fn timeouts_race_with_hand_offs_and_leave_nothing_behind() {
                 assert!(acquired || number > 0);
             }
         });
-        let passed = lock.passed.load(Ordering::Relaxed);
+        let passed = lock.passed();
         assert!(passed >= ROUNDS);
         lock.assert_left(passed);
     });
@@ -183,7 +127,7 @@ fn timeouts_race_with_hand_offs_and_leave_nothing_behind() {
 #[test]
 fn a_thread_that_polls_forgets_no_sleeper() {
     check(site!(), || {
-        let lock = Lock::new(0, bounded::about_to_poll());
+        let lock = Lock::with(0, bounded::about_to_poll());
         together(THREADS, &lock, |lock, number| {
             for round in 0..ROUNDS {
                 let later_ns = u64::from(round + 1) * 40_000;
@@ -201,7 +145,7 @@ fn a_thread_that_polls_forgets_no_sleeper() {
                 assert!(lock.with_lock(&wait) || deadline.is_some());
             }
         });
-        lock.assert_left(lock.passed.load(Ordering::Relaxed));
+        lock.assert_left(lock.passed());
     });
 }
 
@@ -210,17 +154,17 @@ fn a_thread_that_polls_forgets_no_sleeper() {
 #[test]
 fn the_c_library_works_on_the_same_word() {
     check(site!(), || {
-        let lock = Lock::new(0, 0);
+        let lock = Lock::new();
         together(4, &lock, |lock, number| {
             for _ in 0..ROUNDS {
                 match number {
-                    0 => lock.with_lock_of_the_c_library(),
+                    0 => with_lock_of_the_c_library(lock),
                     1 => assert!(lock.with_lock(&BARGING)),
                     _ => assert!(lock.with_lock(&Wait { trusting: false, ..STARVING })),
                 }
             }
         });
-        assert_eq!(lock.passed.load(Ordering::Relaxed), 4 * ROUNDS);
+        assert_eq!(lock.passed(), 4 * ROUNDS);
         assert_eq!(lock.word.load(Ordering::Relaxed), 0);
     });
 }
@@ -231,13 +175,13 @@ fn ghosts_of_a_fork_hold_nobody_up_for_ever() {
         // As a forked child finds it: two waiters are counted that are not there, and it holds the
         // lock.
         platform::fork::become_child();
-        let lock = Lock::new(MARKED | 2, 2 * STARVING_ONE);
+        let lock = Lock::with(MARKED | 2, 2 * STARVING_ONE);
         lock.pass();
         lock.release(&Thread::new());
         together(3, &lock, |lock, number| {
             let wait = Wait { trusting: number == 0, ..Wait::default() };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
-        assert_eq!(lock.passed.load(Ordering::Relaxed), 1 + 3 * ROUNDS);
+        assert_eq!(lock.passed(), 1 + 3 * ROUNDS);
     });
 }

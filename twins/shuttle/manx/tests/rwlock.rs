@@ -5,15 +5,19 @@
 //! A lost wake-up is a deadlock here, and an execution that goes on for ever is reported, so
 //! starvation is found as well.
 
+// The tests of both checkers call the twin of manx by one name.
+extern crate manx_shuttle as manx;
+
 mod common;
+#[path = "../../../loom/manx/tests/common/rwlock.rs"]
+mod rwlock;
 
 use common::together;
-use manx_shuttle::lock::RawRwLock;
-use manx_shuttle::lock::bounded::{UNBOUNDED_NS, Wait};
-use platform::cell::UnsafeCell;
+use manx::lock::bounded::{UNBOUNDED_NS, Wait};
 use platform::explore::check;
 use platform::futex::{Clock, Deadline};
 use platform::{clock, site};
+use rwlock::Shared;
 use shuttle::sync::Arc;
 
 const THREADS: u32 = 6;
@@ -25,93 +29,6 @@ const STARVING: Option<u64> = Some(0);
 /// Ends while a thread waits, or does not.
 const SHORT: Option<u64> = Some(10_000);
 
-/// A number that is written under the lock, and read.
-struct Shared {
-    lock: RawRwLock,
-    number: UnsafeCell<u32>,
-}
-
-// SAFETY: the number is used under the lock only, and that this suffices is what is tested: the
-// cell panics otherwise.
-unsafe impl Sync for Shared {}
-// SAFETY: as above.
-unsafe impl Send for Shared {}
-
-impl Shared {
-    fn new() -> Arc<Shared> {
-        Arc::new(Shared { lock: RawRwLock::new(), number: UnsafeCell::new(0) })
-    }
-
-    fn write(&self, wait: &Wait, downgrade: bool) -> bool {
-        if !self.lock.try_write() && self.lock.write_slow(wait).is_err() {
-            return false;
-        }
-        // SAFETY: this thread is the writer.
-        let mine = self.number.with_mut(|number| unsafe {
-            *number += 1;
-            *number
-        });
-        if downgrade {
-            // SAFETY: this thread is the writer, and then a reader.
-            unsafe {
-                self.lock.downgrade();
-                assert_eq!(self.number(), mine, "nobody writes in between");
-                self.lock.release_read();
-            }
-        } else {
-            // SAFETY: this thread is the writer.
-            unsafe { self.lock.release_write() };
-        }
-        true
-    }
-
-    fn read(&self, wait: &Wait) -> bool {
-        if !self.lock.try_read() && self.lock.read_slow(wait).is_err() {
-            return false;
-        }
-        self.number();
-        // SAFETY: this thread is a reader.
-        unsafe { self.lock.release_read() };
-        true
-    }
-
-    /// Reads upgradably, and writes without leaving in between; or leaves as a reader.
-    fn read_upgradably(&self, wait: &Wait, upgrade: bool) -> bool {
-        if !self.lock.try_read_upgradably() && self.lock.read_upgradably_slow(wait).is_err() {
-            return false;
-        }
-        let mine = self.number();
-        // SAFETY: this thread is the upgradable reader.
-        if upgrade && unsafe { self.lock.upgrade_slow(wait) }.is_ok() {
-            assert_eq!(self.number(), mine, "no thread writes in between");
-            // SAFETY: this thread is the writer.
-            unsafe {
-                self.number.with_mut(|number| *number += 1);
-                self.lock.release_write();
-            }
-            return true;
-        }
-        // SAFETY: this thread is the upgradable reader, and then a reader.
-        unsafe {
-            self.lock.downgrade_upgradable();
-            self.lock.release_read();
-        }
-        false
-    }
-
-    /// Under the lock, or when the others have ended.
-    fn number(&self) -> u32 {
-        // SAFETY: no thread writes.
-        self.number.with(|number| unsafe { *number })
-    }
-
-    /// Afterwards nothing is left behind.
-    fn assert_free(&self) {
-        assert!(!self.lock.is_held());
-        assert!(self.lock.try_write(), "a gate is left closed");
-    }
-}
-
 fn wait(window_ns: Option<u64>) -> Wait {
     Wait { window_ns, ..Wait::default() }
 }
@@ -121,6 +38,11 @@ fn wait_briefly(window_ns: Option<u64>) -> Wait {
     Wait { window_ns, deadline: Some(deadline), ..Wait::default() }
 }
 
+/// Writes, in the second round as one that becomes a reader.
+fn write(shared: &Shared, wait: &Wait, round: u32) -> bool {
+    if round == 1 { shared.write_and_downgrade(wait) } else { shared.write(wait) }
+}
+
 /// As many readers as writers, with these windows in turn.
 fn all_pass(windows: [Option<u64>; 3]) -> impl Fn() + Send + Sync {
     move || {
@@ -128,12 +50,10 @@ fn all_pass(windows: [Option<u64>; 3]) -> impl Fn() + Send + Sync {
         together(THREADS, &shared, |(shared, windows), number| {
             let wait = wait(windows[number as usize / 2]);
             for round in 0..ROUNDS {
-                let passed =
-                    if number % 2 == 0 { shared.write(&wait, round == 1) } else { shared.read(&wait) };
-                assert!(passed);
+                assert!(if number % 2 == 0 { write(shared, &wait, round) } else { shared.read(&wait) });
             }
         });
-        assert_eq!(shared.0.number(), THREADS / 2 * ROUNDS);
+        assert_eq!(shared.0.look(), THREADS / 2 * ROUNDS);
         shared.0.assert_free();
     }
 }
@@ -166,14 +86,15 @@ fn all_pass_beside_upgradable_readers() {
             let window_ns = [PATIENT, STARVING, SHORT][number as usize % 3];
             for round in 0..ROUNDS {
                 match number {
-                    0 | 1 => assert!(shared.write(&wait(window_ns), round == 1)),
+                    0 | 1 => assert!(write(shared, &wait(window_ns), round)),
                     2 => assert!(shared.read(&wait(window_ns))),
-                    3 | 4 => assert!(shared.read_upgradably(&wait(window_ns), true)),
-                    _ => _ = shared.read_upgradably(&wait_briefly(window_ns), round == 1),
+                    3 | 4 => assert!(shared.upgrade(&wait(window_ns), &wait(window_ns))),
+                    _ if round == 1 => _ = shared.upgrade(&wait_briefly(window_ns), &wait_briefly(window_ns)),
+                    _ => _ = shared.read_upgradably(&wait_briefly(window_ns)),
                 }
             }
         });
-        let written = shared.number();
+        let written = shared.look();
         assert!((4 * ROUNDS..=4 * ROUNDS + 1).contains(&written), "{written}");
         shared.assert_free();
     });
@@ -187,10 +108,10 @@ fn a_waiter_that_gives_up_takes_no_wake_up_of_others_and_leaves_no_gate_closed()
             let window_ns = if number % 3 == 0 { STARVING } else { PATIENT };
             for round in 0..ROUNDS {
                 match number {
-                    0 | 1 => assert!(shared.write(&wait(window_ns), round == 1)),
+                    0 | 1 => assert!(write(shared, &wait(window_ns), round)),
                     2 | 3 => assert!(shared.read(&wait(window_ns))),
-                    4 => drop(shared.write(&wait_briefly(window_ns), false).then_some(())),
-                    _ => drop(shared.read(&wait_briefly(window_ns)).then_some(())),
+                    4 => _ = shared.write(&wait_briefly(window_ns)),
+                    _ => _ = shared.read(&wait_briefly(window_ns)),
                 }
             }
         });
@@ -200,12 +121,12 @@ fn a_waiter_that_gives_up_takes_no_wake_up_of_others_and_leaves_no_gate_closed()
 
 #[test]
 fn a_writer_passes_though_readers_never_leave_the_lock_free() {
-    check(site!(), passes_among_readers(|shared| assert!(shared.write(&wait(SHORT), false))));
+    check(site!(), passes_among_readers(|shared| assert!(shared.write(&wait(SHORT)))));
 }
 
 #[test]
 fn an_upgrade_passes_though_readers_never_leave_the_lock_free() {
-    check(site!(), passes_among_readers(|shared| assert!(shared.read_upgradably(&wait(SHORT), true))));
+    check(site!(), passes_among_readers(|shared| assert!(shared.upgrade(&wait(SHORT), &wait(SHORT)))));
 }
 
 fn passes_among_readers(writes: fn(&Shared)) -> impl Fn() + Send + Sync {
@@ -222,7 +143,7 @@ fn passes_among_readers(writes: fn(&Shared)) -> impl Fn() + Send + Sync {
             }
             while shared.lock.try_read() {
                 platform::thread::yield_now();
-                let written = shared.number() > 0;
+                let written = shared.look() > 0;
                 // SAFETY: entered above.
                 unsafe { shared.lock.release_read() };
                 if written {
@@ -235,7 +156,7 @@ fn passes_among_readers(writes: fn(&Shared)) -> impl Fn() + Send + Sync {
                 unsafe { shared.lock.release_read() };
             }
         });
-        assert_eq!(shared.number(), 1);
+        assert_eq!(shared.look(), 1);
         shared.assert_free();
     }
 }

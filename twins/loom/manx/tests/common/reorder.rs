@@ -4,33 +4,25 @@
 //! Time moves with each look at the clock here, so a window is a number of looks, and after that
 //! number the thread that stands by is in line. Loom reports an execution that does not end.
 
+#[path = "guarded.rs"]
+mod guarded;
+
 use crate::common::{check_no_more, join, spawn};
+pub use guarded::Guarded;
 use loom::sync::Arc;
 use manx_loom::cpu::{Class, set_class_of_this_thread};
 use manx_loom::lock::{Asl, Fifo, RawLock, Reorderable};
-use platform::cell::UnsafeCell;
 use std::time::Duration;
 
-struct Guarded<L> {
-    lock: Reorderable<L>,
-    number: UnsafeCell<u32>,
-}
-
-// SAFETY: the number is used by holders of the lock only; loom reports it if that is not enough.
-unsafe impl<L: RawLock> Sync for Guarded<L> {}
-
-impl<L: RawLock> Guarded<L> {
-    /// Stands by for this window, or does not.
-    fn add(&self, window_ns: Option<u64>) {
-        let held = match window_ns {
-            Some(window_ns) => self.lock.lock_reorder(Duration::from_nanos(window_ns)),
-            None => self.lock.lock_immediately(),
-        };
-        // SAFETY: held.
-        self.number.with_mut(|number| unsafe { *number += 1 });
-        // SAFETY: just locked.
-        unsafe { self.lock.unlock(held) };
-    }
+/// Stands by for this window, or does not.
+fn add<L: RawLock + 'static>(guarded: &Guarded<Reorderable<L>>, window_ns: Option<u64>) {
+    let held = match window_ns {
+        Some(window_ns) => guarded.lock.lock_reorder(Duration::from_nanos(window_ns)),
+        None => guarded.lock.lock_immediately(),
+    };
+    guarded.add();
+    // SAFETY: just locked.
+    unsafe { guarded.lock.unlock(held) };
 }
 
 /// One stands by, for windows that are over before the lock is quiet and for a longer one, while
@@ -39,16 +31,13 @@ impl<L: RawLock> Guarded<L> {
 pub fn one_stands_by<L: RawLock + 'static>() {
     for window_ns in [0, 1, 300, 12_000] {
         check_no_more(3, move || {
-            let lock = Reorderable::over(L::new());
-            let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
-            guarded.add(None);
-            let other = spawn(&guarded, move |guarded| guarded.add(Some(window_ns)));
-            guarded.add(None);
-            guarded.add(None);
+            let guarded = Guarded::<Reorderable<L>>::new();
+            add(&guarded, None);
+            let other = spawn(&guarded, move |guarded| add(guarded, Some(window_ns)));
+            add(&guarded, None);
+            add(&guarded, None);
             other.join().unwrap();
-            assert!(!guarded.lock.is_locked());
-            // SAFETY: the other one has ended.
-            assert_eq!(guarded.number.with(|number| unsafe { *number }), 4);
+            guarded.assert_done(4);
         });
     }
 }
@@ -57,15 +46,13 @@ pub fn one_stands_by<L: RawLock + 'static>() {
 /// they are not inside together.
 pub fn two_stand_by<L: RawLock + 'static>(windows_ns: [u64; 2]) {
     check_no_more(2, move || {
-        let lock = Reorderable::over(L::new());
-        let guarded = Arc::new(Guarded { lock, number: UnsafeCell::new(0) });
-        guarded.add(None);
-        let others = windows_ns.map(|window_ns| spawn(&guarded, move |guarded| guarded.add(Some(window_ns))));
-        guarded.add(None);
+        let guarded = Guarded::<Reorderable<L>>::new();
+        add(&guarded, None);
+        let others =
+            windows_ns.map(|window_ns| spawn(&guarded, move |guarded| add(guarded, Some(window_ns))));
+        add(&guarded, None);
         join(others);
-        assert!(!guarded.lock.is_locked());
-        // SAFETY: the others have ended.
-        assert_eq!(guarded.number.with(|number| unsafe { *number }), 4);
+        guarded.assert_done(4);
     });
 }
 

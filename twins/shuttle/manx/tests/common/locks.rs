@@ -4,10 +4,13 @@
 //! Shuttle models sequentially consistent memory only; the orderings are loom's business
 //! (`twins/loom/manx/tests`). A lock that lets two in, forgets a waiter, or never ends is found.
 
+#[path = "guarded.rs"]
+mod guarded;
+
 use crate::common::{join, spawn, together};
+use guarded::Guarded;
 use manx_shuttle::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx_shuttle::lock::RawLock;
-use platform::cell::UnsafeCell;
 use platform::explore::{Site, check};
 use platform::thread;
 use shuttle::rand::{RngCore, thread_rng};
@@ -16,51 +19,6 @@ use shuttle::sync::atomic::{AtomicU32, Ordering};
 
 const THREADS: u32 = 5;
 const ROUNDS: u32 = 3;
-
-/// A lock, what it guards, and how often it was taken.
-struct Guarded<L> {
-    lock: L,
-    order: UnsafeCell<Vec<u32>>,
-}
-
-// SAFETY: the order is used by holders of the lock only; the cell reports it if that is not enough.
-unsafe impl<L: RawLock> Sync for Guarded<L> {}
-
-impl<L: RawLock> Guarded<L> {
-    fn new() -> Arc<Self> {
-        Arc::new(Guarded { lock: L::new(), order: UnsafeCell::new(Vec::new()) })
-    }
-
-    fn write_down(&self, number: u32) {
-        // SAFETY: called by holders only.
-        self.order.with_mut(|order| unsafe { (*order).push(number) });
-    }
-
-    fn lock(&self, number: u32) {
-        let held = self.lock.lock();
-        self.write_down(number);
-        // SAFETY: just locked.
-        unsafe { self.lock.unlock(held) };
-    }
-
-    fn try_lock(&self, number: u32) -> bool {
-        let Some(held) = self.lock.try_lock() else { return false };
-        self.write_down(number);
-        // SAFETY: just locked.
-        unsafe { self.lock.unlock(held) };
-        true
-    }
-
-    /// Returns the holders' numbers in their order, once the lock is free for good.
-    fn order(&self) -> Vec<u32> {
-        assert!(!self.lock.is_locked());
-        assert!(self.try_lock(u32::MAX), "a free lock is taken without waiting");
-        // SAFETY: the others have ended.
-        let mut order = self.order.with_mut(|order| unsafe { std::mem::take(&mut *order) });
-        order.pop();
-        order
-    }
-}
 
 pub fn all_take_turns<L: RawLock + 'static>(site: Site) {
     check(site, || {

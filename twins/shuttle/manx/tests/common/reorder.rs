@@ -4,11 +4,14 @@
 //!
 //! The clock is virtual, so a window ends between any two steps, and nothing here waits for it.
 
+#[path = "guarded.rs"]
+mod guarded;
+
 use crate::common::{join, together};
+use guarded::Guarded;
 use manx_shuttle::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
 use manx_shuttle::lock::{Asl, Fifo, RawLock, Reorderable};
 use manx_shuttle::slo::set_window_ns_of_this_thread;
-use platform::cell::UnsafeCell;
 use platform::explore::{Site, check};
 use platform::thread;
 use shuttle::rand::{RngCore, thread_rng};
@@ -19,40 +22,6 @@ const THREADS: u32 = 5;
 const ROUNDS: u32 = 3;
 /// No epoch; first in, first out; shorter than a look; spun; slept; longer than any test.
 const WINDOWS_NS: [Option<u64>; 6] = [None, Some(0), Some(1), Some(15_000), Some(300_000), Some(u64::MAX)];
-
-/// A lock, and the numbers of its holders.
-struct Guarded<L> {
-    lock: L,
-    order: UnsafeCell<Vec<u32>>,
-}
-
-// SAFETY: the order is used by holders of the lock only; the cell reports it if that is not enough.
-unsafe impl<L: RawLock> Sync for Guarded<L> {}
-
-impl<L: RawLock> Guarded<L> {
-    fn over(lock: L) -> Arc<Self> {
-        Arc::new(Guarded { lock, order: UnsafeCell::new(Vec::new()) })
-    }
-
-    fn write_down(&self, number: u32) {
-        // SAFETY: called by holders only.
-        self.order.with_mut(|order| unsafe { (*order).push(number) });
-    }
-
-    fn pass(&self, number: u32) {
-        let held = self.lock.lock();
-        self.write_down(number);
-        // SAFETY: just locked.
-        unsafe { self.lock.unlock(held) };
-    }
-
-    /// Returns the holders' numbers in their order, once the lock is free for good.
-    fn order(&self) -> Vec<u32> {
-        assert!(!self.lock.is_locked());
-        // SAFETY: the others have ended.
-        self.order.with_mut(|order| unsafe { std::mem::take(&mut *order) })
-    }
-}
 
 fn any_class() -> Class {
     if thread_rng().next_u64().is_multiple_of(2) { Class::Little } else { Class::Big }
@@ -78,10 +47,10 @@ pub fn epochs_of_all_sorts<L: RawLock + 'static>(site: Site) {
                 outer.write_down(number);
                 // An epoch may begin while a lock is held.
                 set_window_ns_of_this_thread(any_epoch());
-                inner.pass(number);
+                inner.lock(number);
                 // SAFETY: by `held`, as the lock returned it.
                 unsafe { outer.lock.unlock(held) };
-                inner.pass(number);
+                inner.lock(number);
             }
         });
         assert_eq!(both[0].order().len() as u32, THREADS * ROUNDS);
@@ -137,11 +106,11 @@ pub fn those_in_line_pass_and_nobody_else<L: Fifo + 'static>(site: Site) {
             unsafe { guarded.lock.unlock(held) };
         };
         let mut waiters: Vec<_> =
-            (0..AHEAD).map(|number| in_line(line, || start(Guarded::pass, number))).collect();
+            (0..AHEAD).map(|number| in_line(line, || start(Guarded::lock, number))).collect();
         // It has a window, and comes to stand in line though the lock is never free.
         waiters.push(in_line(line, || start(stand_by, LITTLE)));
         waiters.push(start(stand_by, LATER));
-        waiters.push(start(Guarded::pass, LATER));
+        waiters.push(start(Guarded::lock, LATER));
         // SAFETY: locked above.
         unsafe { guarded.lock.unlock(held) };
         for _ in 0..ROUNDS {
@@ -150,7 +119,7 @@ pub fn those_in_line_pass_and_nobody_else<L: Fifo + 'static>(site: Site) {
                 // SAFETY: just locked.
                 unsafe { guarded.lock.unlock(held) };
             }
-            guarded.pass(LATER);
+            guarded.lock(LATER);
         }
         join(waiters);
         let order = guarded.order();
