@@ -33,8 +33,8 @@ const APPLETS: [&str; 19] = [
     "sh", "mount", "umount", "mkdir", "echo", "sed", "find", "sort", "grep", "taskset", "uname", "stty",
     "sync", "seq", "sleep", "wc", "tr", "poweroff", "cat",
 ];
-/// Packs the folder in which it runs, as the kernel unpacks it. The first word is busybox, which has
-/// `cpio` where the machine has none.
+/// Packs the folder in which it runs, as the kernel unpacks it. The first word is busybox, which
+/// has `cpio` where the machine has none.
 const PACK: &str = r#""$0" find . | "$0" cpio -o -H newc > ../initramfs"#;
 /// For building the probe, and for the guest.
 const BUILD: Duration = Duration::from_secs(20 * 60);
@@ -140,8 +140,8 @@ fn downloaded(folder: &Path) -> Result<PathBuf> {
     kernel(folder).ok_or_else(|| by_hand(format!("{} has no kernel", archive.display())))
 }
 
-/// The guest's first file system, packed: these programs with the libraries that they need, busybox'
-/// names, and the first process.
+/// The guest's first file system, packed: these programs with the libraries that they need,
+/// busybox' names, and the first process.
 fn file_system(programs: &[(&str, PathBuf)], folder: &Path) -> Result<PathBuf> {
     let tree = folder.join("root");
     // There is none the first time.

@@ -1,8 +1,8 @@
 //! From runs to verdicts: which ratio or figure each target of a bench is about, and what it means.
 //!
-//! The file of targets says what a target looks at, or else one function of its bench. That serves twice: at the end for the verdict
-//! ([`judge`]), and while a case runs, so that the case goes on until the ratios of its targets are
-//! known ([`watched`]).
+//! The file of targets says what a target looks at, or else one function of its bench. That serves
+//! twice: at the end for the verdict ([`judge`]), and while a case runs, so that the case goes on
+//! until the ratios of its targets are known ([`watched`]).
 
 use report::target::{self, Measured, Target};
 use report::{Compared, Ratio, Report, Samples};

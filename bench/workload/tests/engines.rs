@@ -221,7 +221,7 @@ fn a_run_in_which_nothing_ended_is_made_again_for_longer() {
     assert_eq!((ended.map(|sample| sample.values["count"] > 0.0), stalled), (Ok(true), 2));
     let (ended, stalled) = run("*");
     let error = ended.unwrap_err().to_string();
-    assert!(error.contains("no operation ended") && stalled == 4, "{stalled} runs: {error}");
+    assert!(error.contains("no operation ended") && stalled == 6, "{stalled} runs: {error}");
 }
 
 #[test]

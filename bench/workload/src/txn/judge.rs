@@ -8,7 +8,8 @@ use report::{Compared, Report, Samples};
 const RATE: &str = "throughput_per_s";
 const READ: &str = "empty_ns";
 
-/// What a target looks at if that depends on what was measured, or is of two cases; `None` if there is no such figure.
+/// What a target looks at if that depends on what was measured, or is of two cases; `None` if there
+/// is no such figure.
 pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
     let over = Figure::ratio;
     let help = Way::Help.name();

@@ -1,4 +1,5 @@
-//! A readers-writer lock and a number that only it guards. The tests of `manx-shuttle` use this, too.
+//! A readers-writer lock and a number that only it guards. The tests of `manx-shuttle` use this,
+//! too.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -13,7 +14,8 @@ pub struct Shared {
     number: UnsafeCell<u32>,
 }
 
-// SAFETY: the number is used under the lock only, and that this suffices is what the cell finds out.
+// SAFETY: the number is used under the lock only, and that this suffices is what the cell finds
+// out.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
