@@ -4,7 +4,7 @@
 #[path = "../../../crates/manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines::lock::{Cna, CnaHeld, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use locks::{NotSendable, Sendable};
 use manx::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
 use std::thread;
@@ -19,16 +19,12 @@ locks::every_lock! {
     spin_futex: SpinFutex;
     shfl: Shfl;
     shfl_that_alternates: Shfl<1>;
-    cna: Cna;
-    cna_that_alternates: Cna<1>;
     reorderable_ticket: Reorderable<Ticket>;
     reorderable_mcs_park: Reorderable<McsPark>;
     reorderable_shfl: Reorderable<Shfl>;
-    reorderable_cna: Reorderable<Cna>;
     asl_ticket: Asl<Ticket>;
     asl_mcs_park: Asl<McsPark>;
     asl_shfl: Asl<Shfl>;
-    asl_cna: Asl<Cna>;
 }
 
 #[test]
@@ -44,7 +40,6 @@ fn names_differ_also_from_those_of_manx() {
         Parked::NAME,
         SpinFutex::NAME,
         <Shfl as RawLock>::NAME,
-        <Cna as RawLock>::NAME,
         Reorderable::<Mcs>::NAME,
         Asl::<Mcs>::NAME,
     ];
@@ -54,9 +49,7 @@ fn names_differ_also_from_those_of_manx() {
 
 #[test]
 fn a_place_in_a_queue_stays_in_its_thread() {
-    const { assert!(!Sendable::<CnaHeld>::YES) };
     const { assert!(!Sendable::<lock_api::MutexGuard<'static, McsPark, u32>>::YES) };
-    const { assert!(!Sendable::<lock_api::MutexGuard<'static, Cna, u32>>::YES) };
     // The others hold nothing that is a thread's.
     const { assert!(Sendable::<lock_api::MutexGuard<'static, Ticket, u32>>::YES) };
 }

@@ -6,7 +6,7 @@ mod hog;
 #[path = "../../../crates/manx/tests/common/turns.rs"]
 mod turns;
 
-use baselines::lock::{Cna, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use hog::beside_a_hog;
 use manx::lock::Asl;
 use turns::{FEW, MANY, Windows, take_turns};
@@ -22,8 +22,6 @@ fn each_is_alone_inside() {
     take_turns::<Ticket>(FEW);
     take_turns::<Shfl>(FEW);
     take_turns::<Shfl<1>>(FEW);
-    take_turns::<Cna>(FEW);
-    take_turns::<Cna<1>>(FEW);
 }
 
 #[test]
@@ -37,7 +35,6 @@ fn each_is_alone_inside_while_cpus_are_taken_away() {
         take_turns::<McsPark>(MANY / 10);
         take_turns::<Ticket>(FEW);
         take_turns::<Shfl>(FEW);
-        take_turns::<Cna>(FEW);
     });
 }
 
@@ -45,7 +42,6 @@ fn each_is_alone_inside_while_cpus_are_taken_away() {
 fn each_is_alone_inside_where_some_stand_by() {
     take_turns::<Windows<McsPark>>(MANY / 10);
     take_turns::<Windows<Ticket>>(FEW);
-    take_turns::<Windows<Cna>>(FEW);
     take_turns::<Windows<Shfl>>(FEW);
     take_turns::<Asl<McsPark>>(MANY / 10);
     take_turns::<Asl<Ticket>>(FEW);

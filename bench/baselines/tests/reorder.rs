@@ -4,7 +4,7 @@
 #[path = "../../../crates/manx/tests/common/beneath.rs"]
 mod beneath;
 
-use baselines::lock::{Cna, McsPark, Ticket};
+use baselines::lock::{McsPark, Ticket};
 use beneath::{
     a_big_one_overtakes, a_thread_that_stood_by_gets_in_line, a_try_ends_at_once_from_a_little_core,
     an_slo_of_nothing_is_the_order_beneath, locks_are_nested, no_window_is_the_order_beneath,
@@ -37,10 +37,9 @@ fn in_an_epoch_with_an_slo_of_nothing_the_order_is_that_of_the_lock_beneath() {
 #[test]
 fn locks_nest() {
     locks_are_nested::<McsPark>();
-    locks_are_nested::<Cna>();
 }
 
 #[test]
 fn a_try_from_a_little_core() {
-    a_try_ends_at_once_from_a_little_core::<Cna>();
+    a_try_ends_at_once_from_a_little_core::<McsPark>();
 }

@@ -76,7 +76,6 @@ pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
         args.plots.as_deref(),
         |bench| {
             let setup = Setup {
-                parts: Part::named(&args.part),
                 kinds: Kind::ALL.iter().copied().filter(named).collect(),
                 quick: common.quick,
                 time: Duration::from_secs_f64(args.time.unwrap_or(usual)),
@@ -85,7 +84,7 @@ pub(super) fn pool(args: &PoolArgs) -> Result<u8, Failure> {
                 manx: conduct::manx_path()?,
                 own: conduct::own_path()?,
             };
-            pool::measure(setup, bench)
+            pool::measure(&Part::named(&args.part), setup, bench)
         },
         |report| {
             pool::conclude(report);

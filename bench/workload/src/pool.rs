@@ -33,48 +33,27 @@ pub mod work;
 
 pub use conclude::{conclude, draw};
 pub use part::Part;
+pub use plan::Setup;
 pub use spec::Kind;
 
 use crate::error::Error;
 use crate::harness::Bench;
 use group::Hierarchy;
 use plan::{Plan, Stage};
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// The longest time for which the machine's capacity is measured.
 const CAPACITY: Duration = Duration::from_secs(1);
-/// What the experiment needs to know.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    /// Which parts to measure
-    pub parts: Vec<Part>,
-    /// Which kinds of pools
-    pub kinds: Vec<Kind>,
-    /// A smoke check
-    pub quick: bool,
-    /// The time of a run
-    pub time: Duration,
-    /// Requests come at random, as often, instead of at equal distances
-    pub poisson: bool,
-    /// A session for each process
-    pub sessions: bool,
-    /// The command that starts programs
-    pub manx: PathBuf,
-    /// This command, which the processes are
-    pub own: PathBuf,
-}
-
-/// Runs every case; what was found is in `bench.report`.
+/// Runs every case of these parts; what was found is in `bench.report`.
 ///
 /// # Errors
 /// [`Error::Interrupted`], or a process that failed.
-pub fn measure(setup: Setup, bench: &mut Bench) -> Result<(), Error> {
+pub fn measure(parts: &[Part], setup: Setup, bench: &mut Bench) -> Result<(), Error> {
     let cpus = crate::machine::cpus().len();
     let capacity = work::capacity(cpus, (setup.time / 5).min(CAPACITY));
     let hierarchy = Hierarchy::find(part::largest(cpus));
     let stage = Stage { own: setup.own.clone(), hierarchy, sessions: setup.sessions, cpus };
     let plan = Plan { setup, stage, capacity };
     plan.notes(bench);
-    Part::measure(&plan.setup.parts, &plan, bench)
+    Part::measure(parts, &plan, bench)
 }

@@ -5,7 +5,6 @@
 //! so each may stand beneath [`Reorderable`](manx::lock::Reorderable) and [`Asl`](manx::lock::Asl).
 //! Those in the order of arrival collapse when threads outnumber CPUs; they are here to show that.
 
-mod cna;
 mod mcs_park;
 mod mutable_lock;
 mod parked;
@@ -14,7 +13,6 @@ mod spin_futex;
 mod tas;
 mod ticket;
 
-pub use cna::{Cna, CnaHeld};
 pub use mcs_park::McsPark;
 pub use mutable_lock::MutableLock;
 pub use parked::Parked;
@@ -32,6 +30,5 @@ platform::os_only! {
         [] Parked;
         [] SpinFutex;
         [const BIG: u32] Shfl<BIG>;
-        [const LOCAL: u32] Cna<LOCAL>;
     }
 }

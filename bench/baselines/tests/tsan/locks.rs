@@ -1,7 +1,7 @@
 //! The FIFO and unfair locks: a holder sees what the holder before it wrote.
 
 use super::turns::counts_alone;
-use baselines::lock::{Cna, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 
 #[test]
 fn every_lock_orders_memory() {
@@ -13,5 +13,4 @@ fn every_lock_orders_memory() {
     counts_alone::<Parked>();
     counts_alone::<SpinFutex>();
     counts_alone::<Shfl<1>>();
-    counts_alone::<Cna>();
 }

@@ -44,11 +44,9 @@ competitors! {
     "mcs-park", false, Plain<baselines::lock::McsPark>;
     "futex-mutex", false, Plain<manx::lock::FutexMutex>;
     "shfl", false, Plain<baselines::lock::Shfl>;
-    "cna", false, Plain<baselines::lock::Cna>;
     "asl-ticket", false, Plain<manx::lock::Asl<baselines::lock::Ticket>>;
     "asl-mcs", false, Plain<manx::lock::Asl<manx::lock::Mcs>>;
     "asl-mcs-park", false, Plain<manx::lock::Asl<baselines::lock::McsPark>>;
-    "asl-cna", false, Plain<manx::lock::Asl<baselines::lock::Cna>>;
     "asl-futex", false, Plain<manx::lock::Asl<manx::lock::FutexMutex>>;
     "asl-mcs-10us", false, Within<manx::lock::Mcs, 10_000>;
     "asl-mcs-100us", false, Within<manx::lock::Mcs, 100_000>;

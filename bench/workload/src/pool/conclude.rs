@@ -2,8 +2,8 @@
 
 use super::cases::pair;
 use super::cases::{self, Amount, BURST, IDLE, MIXED, SHARING, SUBMIT_INSIDE, SUBMIT_OUTSIDE};
-use super::plan::Output;
 use super::spec::Kind;
+use super::spec::Output;
 use crate::drawing::{Charts, LATENCY, chart, lines, over, panels, those, version_shares};
 use crate::verdict::{self, Figure};
 use report::chart::Chart;

@@ -1,15 +1,13 @@
 //! How each case is run: what it is loaded with, and its versions in turn.
 
 use super::group::{Group, Hierarchy, Limits};
-use super::spec::{Crowd, Kind, Load, Lock, Outcome, Process, Shape, Task};
+use super::spec::{Crowd, Kind, Load, Lock, Outcome, Output, Process, Shape, Task};
 use super::work::Capacity;
-use super::{Setup, conclude, leader};
+use super::{conclude, leader};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
+use report::Report;
 use report::figure::{duration, three_digits};
-use report::{Histogram, Report};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,6 +21,25 @@ const ROOM: f64 = 0.6;
 /// The phases of neighbours' loads differ by the golden ratio, so that no two processes get their
 /// jobs at the same moments.
 const GOLDEN: f64 = 0.618_033_988_75;
+
+/// What the experiment needs to know.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Which kinds of pools
+    pub kinds: Vec<Kind>,
+    /// A smoke check
+    pub quick: bool,
+    /// The time of a run
+    pub time: Duration,
+    /// Requests come at random, as often, instead of at equal distances
+    pub poisson: bool,
+    /// A session for each process
+    pub sessions: bool,
+    /// The command that starts programs
+    pub manx: PathBuf,
+    /// This command, which the processes are
+    pub own: PathBuf,
+}
 
 /// What the runs of all parts have in common.
 pub(super) struct Plan {
@@ -206,15 +223,6 @@ impl Variant {
     }
 }
 
-/// The parts of a run that are kept beside its figures.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Output {
-    /// The histograms of all its processes together
-    pub histograms: BTreeMap<String, Histogram>,
-    /// Each process' own figures
-    pub processes: Vec<BTreeMap<String, f64>>,
-}
-
 /// The figures of all processes together; if `apart`, also those of the first and of the second
 /// process. `load` is the load of one process, if the processes serve one; `throttled` is the share
 /// of periods in which a quota stopped them.
@@ -271,7 +279,7 @@ mod tests {
     use std::time::Duration;
 
     fn outcome(done: f64, total_ns: u64) -> Outcome {
-        let mut total = Histogram::new();
+        let mut total = report::Histogram::new();
         total.record(total_ns);
         let values = [("done", done), ("offered", 2.0 * done), ("unfinished", done / 2.0), ("cpu_ns", 1e9)];
         Outcome::of([("total", total)], values)

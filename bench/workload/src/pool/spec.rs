@@ -181,6 +181,15 @@ contention::named! {
     }
 }
 
+/// The parts of a run that are kept beside its figures.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Output {
+    /// The histograms of all its processes together
+    pub histograms: BTreeMap<String, Histogram>,
+    /// Each process' own figures
+    pub processes: Vec<BTreeMap<String, f64>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

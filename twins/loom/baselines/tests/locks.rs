@@ -9,10 +9,10 @@ mod common;
 #[path = "../../manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines_loom::lock::{Cna, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines_loom::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use common::{check_no_more, join, spawn};
 use locks::{Guarded, places_of_two_queues_are_given_back_in_any_order};
-use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
+use manx::cpu::{Class, set_class_of_this_thread};
 use manx::lock::RawLock;
 
 locks::every_lock! {
@@ -24,7 +24,6 @@ locks::every_lock! {
     parked: Parked;
     spin_futex: SpinFutex;
     shfl: Shfl;
-    cna: Cna;
 }
 
 locks::every_queue! {
@@ -33,7 +32,6 @@ locks::every_queue! {
     parked: Parked, 2;
     shfl: Shfl, 3;
     shfl_that_alternates: Shfl<1>, 3;
-    cna: Cna, 3;
 }
 
 #[test]
@@ -79,41 +77,7 @@ fn a_waiter_behind_one_that_was_the_last_is_not_lost() {
     });
 }
 
-/// While this thread holds the lock, on node 0, three of these nodes come, in any order; then it
-/// comes back, and stands behind the last of them in the main queue, if there is one.
-fn three_of_these_nodes<const LOCAL: u32>(homes: [u32; 3]) {
-    check_no_more(1, move || {
-        let guarded = Guarded::<Cna<LOCAL>>::new();
-        set_numa_node_of_this_thread(Some(0));
-        let held = guarded.lock.lock();
-        let others = homes.map(|home| {
-            spawn(&guarded, move |guarded| {
-                set_numa_node_of_this_thread(Some(home));
-                guarded.lock_and_add();
-            })
-        });
-        guarded.add();
-        // SAFETY: locked above.
-        unsafe { guarded.lock.unlock(held) };
-        guarded.lock_and_add();
-        join(others);
-        guarded.assert_done(5);
-    });
-}
-
-#[test]
-fn the_numa_aware_lock_sets_others_aside_and_loses_nobody() {
-    three_of_these_nodes::<64>([1, 0, 1]);
-    three_of_these_nodes::<64>([1, 2, 0]);
-}
-
-#[test]
-fn those_set_aside_come_back_when_one_has_been_passed_over_often_enough() {
-    three_of_these_nodes::<1>([1, 0, 0]);
-}
-
 #[test]
 fn places_of_queues_are_given_back_in_any_order() {
     places_of_two_queues_are_given_back_in_any_order::<McsPark>();
-    places_of_two_queues_are_given_back_in_any_order::<Cna>();
 }

@@ -8,7 +8,7 @@ mod common;
 #[path = "../../manx/tests/common/reorder.rs"]
 mod reorder;
 
-use baselines_loom::lock::{Cna, McsPark, Shfl, Ticket};
+use baselines_loom::lock::{McsPark, Shfl, Ticket};
 use reorder::{one_stands_by, two_stand_by};
 
 #[test]
@@ -27,14 +27,8 @@ fn over_the_shuffle_lock() {
 }
 
 #[test]
-fn over_the_numa_aware_lock() {
-    one_stands_by::<Cna>();
-}
-
-#[test]
 fn two_stand_by_for_different_windows() {
     two_stand_by::<McsPark>([1, 400]);
-    two_stand_by::<Cna>([1, 400]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ mod common;
 #[path = "../../manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines_shuttle::lock::{Cna, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines_shuttle::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use locks::{first_in_first_out, several_at_once};
 use manx::lock::{Asl, Fifo};
 use platform::site;
@@ -27,12 +27,9 @@ locks::every_lock! {
     spin_futex: SpinFutex;
     shfl: Shfl<2>;
     shfl_that_alternates: Shfl<1>;
-    cna: Cna;
-    cna_that_alternates: Cna<1>;
     asl_ticket: Asl<Ticket>;
     asl_mcs_park: Asl<McsPark>;
     asl_shfl: Asl<Shfl>;
-    asl_cna: Asl<Cna>;
 }
 
 #[test]
@@ -51,12 +48,6 @@ fn the_shuffle_lock_lets_in_by_arrival_where_there_is_one_class() {
 }
 
 #[test]
-fn the_numa_aware_lock_lets_in_by_arrival_where_there_is_one_node() {
-    first_in_first_out::<Cna>(site!(), Cna::last_in_line);
-}
-
-#[test]
 fn places_of_several_queues_are_given_back_in_any_order() {
     several_at_once::<McsPark>(site!());
-    several_at_once::<Cna>(site!());
 }

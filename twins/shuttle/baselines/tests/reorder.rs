@@ -9,7 +9,7 @@ mod common;
 #[path = "../../manx/tests/common/reorder.rs"]
 mod reorder;
 
-use baselines_shuttle::lock::{Cna, McsPark, Shfl, Ticket};
+use baselines_shuttle::lock::{McsPark, Shfl, Ticket};
 use platform::site;
 use reorder::those_in_line_pass_and_nobody_else;
 
@@ -17,7 +17,6 @@ reorder::over_each_lock! {
     over_the_ticket_lock: Ticket;
     over_the_mcs_lock_with_parking: McsPark;
     over_the_shuffle_lock: Shfl<2>;
-    over_the_numa_aware_lock: Cna<2>;
 }
 
 #[test]

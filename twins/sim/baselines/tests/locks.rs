@@ -7,7 +7,7 @@ extern crate manx as manx_sim;
 #[path = "../../manx/tests/common/mod.rs"]
 mod common;
 
-use baselines_sim::lock::{Cna, McsPark, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines_sim::lock::{McsPark, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use common::holds;
 use platform::memory::Allocator;
 
@@ -30,6 +30,5 @@ fn locks_in_the_order_of_arrival_hold() {
 
 #[test]
 fn queues_that_are_shuffled_hold() {
-    holds::<Cna>();
     holds::<Shfl>();
 }
