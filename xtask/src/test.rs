@@ -298,7 +298,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     add("install", Box::new(move || install(workspace, pages()).into()));
     add("dist", Box::new(move || pages().map_or_else(Verdict::Failed, |it| dist::check(workspace, &it))));
     add("package", Box::new(|| package::check(workspace, STEP).into()));
-    add("features", Box::new(|| features::run(workspace, STEP)));
+    add("features", Box::new(move || features::run(workspace, full, STEP)));
     add("demo", Box::new(demo::smoke));
     add("doc", Box::new(|| doc(workspace)));
     add("aarch64", Box::new(other_architecture));

@@ -49,7 +49,7 @@ pub struct Tail {
 }
 
 /// What a table shows of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Values recorded
     pub count: u64,

@@ -1,6 +1,7 @@
 //! Rounds: every competitor once, in turn, each in a process of its own.
 
 use super::placement::FAR_NS;
+use report::Summary;
 use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -146,19 +147,6 @@ pub enum Placement {
     Alone,
 }
 
-/// Latencies of epochs in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Latency {
-    /// The median.
-    pub p50_ns: f64,
-    /// The 99th percentile.
-    pub p99_ns: f64,
-    /// The 99.9th percentile.
-    pub p999_ns: f64,
-    /// The longest.
-    pub max_ns: f64,
-}
-
 /// One run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
@@ -168,11 +156,11 @@ pub struct Outcome {
     /// unlock.
     pub pair_ns: f64,
     /// All threads' epochs.
-    pub all: Latency,
+    pub all: Summary,
     /// Epochs of the threads that are not slowed down.
-    pub big: Latency,
+    pub big: Summary,
     /// Epochs of the threads that are.
-    pub little: Latency,
+    pub little: Summary,
     /// The share of all epochs that the slowed threads made.
     pub little_part: f64,
     /// Epochs of the slowest thread over the mean.
@@ -202,21 +190,8 @@ mod tests {
 
     #[test]
     fn a_placement_is_what_both_probes_say() {
-        let of = |probes: &[f64]| {
-            let latency = Latency::default();
-            let outcome = Outcome {
-                epochs_per_s: 1.0,
-                pair_ns: 0.0,
-                all: latency,
-                big: latency,
-                little: latency,
-                little_part: 0.0,
-                slowest_over_mean: 1.0,
-                slowest_over_fastest: 1.0,
-                round_trips_ns: probes.to_vec(),
-            };
-            outcome.placement()
-        };
+        let of =
+            |probes: &[f64]| Outcome { round_trips_ns: probes.to_vec(), ..Outcome::default() }.placement();
         assert_eq!(of(&[149.0, 90.0]), Placement::Near);
         assert_eq!(of(&[FAR_NS, 400.0]), Placement::Far);
         assert_eq!(of(&[90.0, 400.0]), Placement::Mixed);

@@ -2,7 +2,7 @@
 //! unlock.
 
 use super::placement::round_trip_ns;
-use super::round::{Latency, Outcome};
+use super::round::Outcome;
 use contend::peer::{Measured, Peer};
 use contend::workers::{Padded, run_on};
 use contention::length::Length;
@@ -75,9 +75,9 @@ impl Run {
         Ok(Outcome {
             epochs_per_s: found.epochs_per_s,
             pair_ns: 0.0,
-            all: latency(&all),
-            big: latency(&found.big),
-            little: latency(&found.little),
+            all: all.summary(),
+            big: found.big.summary(),
+            little: found.little.summary(),
             little_part: found.little.count() as f64 / all.count() as f64,
             slowest_over_mean: found.slowest_share,
             slowest_over_fastest: found.slowest_of_fastest,
@@ -131,13 +131,6 @@ impl Run {
             _ => Ok(None),
         }
     }
-}
-
-fn latency(epochs: &Histogram) -> Latency {
-    let found = epochs.summary();
-    let [p50_ns, p99_ns, p999_ns, max_ns] =
-        [found.p50_ns, found.p99_ns, found.p999_ns, found.max_ns].map(|ns| ns as f64);
-    Latency { p50_ns, p99_ns, p999_ns, max_ns }
 }
 
 /// A case, and the thread counts at which it is measured.

@@ -95,16 +95,16 @@ fn pair(run: &Outcome) -> f64 {
     run.pair_ns
 }
 fn max(run: &Outcome) -> f64 {
-    run.all.max_ns
+    run.all.max_ns as f64
 }
 fn share(run: &Outcome) -> f64 {
     run.slowest_over_mean
 }
 fn p99(run: &Outcome) -> f64 {
-    run.all.p99_ns
+    run.all.p99_ns as f64
 }
 fn big_p99(run: &Outcome) -> f64 {
-    run.big.p99_ns
+    run.big.p99_ns as f64
 }
 
 /// The verdicts on everything that ran.
@@ -256,7 +256,7 @@ pub fn text(rows: &[Row]) -> String {
             .filter(|peer| !peer.runs.is_empty())
             .map(|peer| peer.of(|run| run.epochs_per_s))
             .fold(f64::NAN, f64::max);
-        let us = |value: fn(&Outcome) -> f64| row.of(value) / 1e3;
+        let us = |value: fn(&Outcome) -> u64| row.of(|run| value(run) as f64) / 1e3;
         text += &format!(
             "{head} {:4} {rate:11.0} {:>8} {:>9} {:>9} {:>9} {:>10} {:7.2} {:7.2} {:>8}\n",
             row.runs.len(),
@@ -296,22 +296,19 @@ fn cell(value: f64, digits: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::round::Latency;
     use super::super::run::CASES;
     use super::*;
+    use report::Summary;
     use report::target::Outcome as Reached;
 
-    fn row(lock: &str, epochs_per_s: f64, max_ns: f64, round_trip_ns: f64) -> Row {
+    fn row(lock: &str, epochs_per_s: f64, max_ns: u64, round_trip_ns: f64) -> Row {
         let run = Outcome {
             epochs_per_s,
-            pair_ns: 0.0,
-            all: Latency { max_ns, ..Latency::default() },
-            big: Latency::default(),
-            little: Latency::default(),
-            little_part: 0.0,
+            all: Summary { max_ns, ..Summary::default() },
             slowest_over_mean: 0.9,
             slowest_over_fastest: 0.9,
             round_trips_ns: vec![round_trip_ns; 2],
+            ..Outcome::default()
         };
         Row {
             case: "scaling",
@@ -345,8 +342,8 @@ mod tests {
 
     #[test]
     fn near_and_far_have_verdicts_of_their_own() {
-        let near = [row("manx", 99.0, 3e6, 100.0), row("std", 100.0, 9e6, 100.0)];
-        let far = [row("manx", 50.0, 5e6, 300.0), row("parking_lot", 100.0, 2e6, 300.0)];
+        let near = [row("manx", 99.0, 3_000_000, 100.0), row("std", 100.0, 9_000_000, 100.0)];
+        let far = [row("manx", 50.0, 5_000_000, 300.0), row("parking_lot", 100.0, 2_000_000, 300.0)];
         let all = verdicts(&near.into_iter().chain(far).collect::<Vec<_>>());
         let rates = find(&all, "locks-scaling-8-throughput");
         assert_eq!(rates, [(Some(0.99), Reached::Met), (Some(0.5), Reached::FallsShort)]);
@@ -359,13 +356,14 @@ mod tests {
 
     #[test]
     fn a_target_without_its_peer_is_not_measured() {
-        let all = verdicts(&[row("manx", 99.0, 3e6, 100.0)]);
+        let all = verdicts(&[row("manx", 99.0, 3_000_000, 100.0)]);
         assert_eq!(find(&all, "locks-scaling-8-throughput"), [(None, Reached::NotMeasured)]);
     }
 
     #[test]
     fn pairs_are_of_one_round_and_few_of_them_are_no_verdict() {
-        let (mut mine, mut peer) = (row("manx", 100.0, 3e6, 100.0), row("std", 100.0, 9e6, 100.0));
+        let (mut mine, mut peer) =
+            (row("manx", 100.0, 3_000_000, 100.0), row("std", 100.0, 9_000_000, 100.0));
         // In odd rounds the machine is half as fast, and `std` lacks the round before the last.
         for (at, run) in mine.runs.iter_mut().enumerate().chain(peer.runs.iter_mut().enumerate()) {
             run.epochs_per_s /= (1 + at % 2) as f64;

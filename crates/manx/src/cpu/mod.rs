@@ -28,7 +28,7 @@
 //! | --- | --- |
 //! | `measured.rs` | from how long the same work took on each CPU to classes |
 //! | `calibrate.rs` | a fixed piece of work, timed on each CPU |
-//! | `numa.rs` | which NUMA node a thread runs on |
+//! | `numa.rs` | the NUMA nodes of a machine |
 //! | `budget.rs` | how many CPUs the process can really use, and why not more |
 //! | `runnable.rs` | how many threads of the machine run or wish to, at this moment |
 //! | `pressure.rs`, `pressure/` | all that keeps the process from its CPUs, as counters and rates |
@@ -42,8 +42,6 @@
 
 mod class_list;
 mod classes;
-#[cfg(feature = "cpu")]
-mod numa;
 mod set;
 pub(crate) mod shortage;
 mod split;
@@ -80,6 +78,7 @@ platform::timed! {
 platform::os_only! {
     mod calibrate;
     mod measured;
+    mod numa;
     pub(crate) mod pressure;
     mod siblings;
 
@@ -95,8 +94,6 @@ pub use class_list::{ParseClassesError, ParseClassesErrorKind};
 #[doc(hidden)]
 pub use class_list::{MEASURED, VARIABLE};
 pub use classes::{Classes, Source};
-#[cfg(feature = "cpu")]
-pub use numa::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
 pub use set::{CpuSet, ParseCpuListError};
 pub use shortage::{refresh_if_old, set_short_of_cpus, short_of_cpus};
 pub use split::Step;

@@ -1,65 +1,89 @@
-//! Which NUMA node the calling thread runs on: this tells whether memory, and the last holder's
-//! cache lines, are near to it.
+//! The NUMA node of each CPU, as the kernel tells it.
 //!
-//! A lock that prefers its holder's neighbours asks each time that a thread has to wait. So
-//! [`numa_node`] reads what the thread has said of itself, and otherwise one number for the CPU on
-//! which it runs now. The numbers are filled in when a thread asks for the first time, from
-//! `/sys/devices/system/node`; on a machine with one node, or a machine that says nothing of them,
-//! every answer is 0 and not even the CPU is asked for.
-//!
-//! Invariants:
-//! 1. A number is written before `KNOWN` says that there are several nodes, and never changes its
-//!    meaning afterwards: two that fill in the table at the same time find the same.
-//!
-//! # Memory orderings
-//! All relaxed: a CPU whose number is not seen yet is taken for one of node 0, and a node is a
-//! hint.
+//! `/sys/devices/system/node/online` lists the nodes and `nodeN/cpulist` the CPUs of each. Many
+//! kernels have no such folder, and most machines one node; both are one node here. A file that is not
+//! what it should be says nothing, and a CPU that no file names is of node 0.
 
-use std::cell::Cell;
+use super::CpuSet;
+use super::detect::Machine;
+use std::path::Path;
 
-platform::thread_local! {
-    static OVERRIDE: Cell<Option<u32>> = Cell::new(None);
+/// The NUMA nodes of a machine, and the CPUs of each.
+///
+/// ```
+/// use manx::cpu::NumaNodes;
+///
+/// let nodes = NumaNodes::detect("/sys".as_ref());
+/// println!("CPU 0 is of node {}, one of {}", nodes.of(0), nodes.len());
+/// # assert!(nodes.len() >= 1);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NumaNodes {
+    /// The nodes that have CPUs, by number.
+    nodes: Vec<(u16, CpuSet)>,
 }
 
-/// The number of the NUMA node that the calling thread runs on: as the thread has said, or that of
-/// the CPU on which it is now.
-///
-/// ```
-/// use manx::cpu::{numa_node, set_numa_node_of_this_thread};
-///
-/// set_numa_node_of_this_thread(Some(3));
-/// assert_eq!(numa_node(), 3);
-/// ```
-#[inline]
-pub fn numa_node() -> u32 {
-    // A thread whose variables are gone has said nothing.
-    match OVERRIDE.try_with(Cell::get) {
-        Ok(Some(node)) => node,
-        _ => numa_node_of_this_cpu(),
+impl NumaNodes {
+    /// What the machine tells whose `/sys` is at `root`.
+    pub fn detect(root: &Path) -> NumaNodes {
+        let machine = Machine { root };
+        let online = machine.list("devices/system/node/online").unwrap_or(CpuSet::EMPTY);
+        let cpus = |node| machine.list(&format!("devices/system/node/node{node}/cpulist"));
+        let nodes = online.iter().filter_map(|node| Some((node as u16, cpus(node)?)));
+        NumaNodes { nodes: nodes.filter(|(_, cpus)| !cpus.is_empty()).collect() }
+    }
+
+    /// How many nodes have CPUs: at least one.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.nodes.len().max(1)
+    }
+
+    /// The node of this CPU; 0 if no file says.
+    pub fn of(&self, cpu: usize) -> u32 {
+        self.nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map_or(0, |&(node, _)| u32::from(node))
     }
 }
 
-/// Says on which NUMA node the calling thread runs, wherever it does: to emulate machines of
-/// several nodes, and for tests. `None` takes it back.
-///
-/// ```
-/// use manx::cpu::{numa_node, numa_node_of_this_cpu, set_numa_node_of_this_thread};
-///
-/// set_numa_node_of_this_thread(Some(3));
-/// set_numa_node_of_this_thread(None);
-/// # platform::cpu::restrict(1); // it stays where it is between the two calls
-/// assert_eq!(numa_node(), numa_node_of_this_cpu());
-/// ```
-pub fn set_numa_node_of_this_thread(node: Option<u32>) {
-    // A thread whose variables are gone is about to end, and what it cannot keep is forgotten.
-    let _ = OVERRIDE.try_with(|it| it.set(node));
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
 
-platform::twins_only! {
-    pub use platform::cpu::numa_node as numa_node_of_this_cpu;
-}
+    fn machine(files: &[(&str, &str)]) -> NumaNodes {
+        let root = tempfile::tempdir().expect("a folder");
+        for (path, text) in files {
+            let path = root.path().join("devices/system/node").join(path);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+            fs::write(path, text).expect("written");
+        }
+        NumaNodes::detect(root.path())
+    }
 
-platform::os_only! {
-    pub use machine::{NumaNodes, numa_node_of_this_cpu};
-    mod machine;
+    #[test]
+    fn each_cpu_is_of_the_node_that_lists_it() {
+        let nodes = machine(&[
+            ("online", "0,2\n"),
+            ("node0/cpulist", "0-3,8-11\n"),
+            ("node1/cpulist", "100\n"),
+            ("node2/cpulist", "4-7\n"),
+        ]);
+        assert_eq!(nodes.len(), 2);
+        let found: Vec<u32> = [0, 3, 4, 7, 8, 11, 12, 100].map(|cpu| nodes.of(cpu)).into();
+        assert_eq!(found, [0, 0, 2, 2, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing_or_nonsense_has_one_node() {
+        for files in [&[][..], &[("online", "many")], &[("online", "0-1"), ("node1/cpulist", "")]] {
+            let nodes = machine(files);
+            assert_eq!((nodes.len(), nodes.of(0), nodes.of(77)), (1, 0, 0), "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_with_memory_and_no_cpus_is_no_other_node() {
+        let nodes = machine(&[("online", "0-1\n"), ("node0/cpulist", "0-7\n"), ("node1/cpulist", "\n")]);
+        assert_eq!((nodes.len(), nodes.of(7)), (1, 0));
+    }
 }

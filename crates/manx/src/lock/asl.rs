@@ -73,15 +73,6 @@ impl<L: RawLock> Asl<L> {
     /// Sets the longest window of this lock. Threads outside of any epoch stand by for this long.
     /// `None` (the default) takes the process's maximum ([`slo::set_window_max`], 100 ms unless
     /// set).
-    ///
-    /// ```
-    /// use manx::lock::{Asl, Mcs};
-    /// use std::time::Duration;
-    ///
-    /// let lock = Asl::<Mcs>::new();
-    /// lock.set_window_max(Some(Duration::from_millis(1)));
-    /// assert_eq!(lock.reorderable().window_max(), Duration::from_millis(1));
-    /// ```
     pub fn set_window_max(&self, window: Option<Duration>) {
         self.lock.set_window_max(window);
     }

@@ -155,18 +155,6 @@ impl Once {
 
     /// Does the work if no call has done it, or waits until it is done.
     ///
-    /// ```
-    /// use manx::lock::Once;
-    /// use std::sync::atomic::{AtomicU32, Ordering};
-    ///
-    /// static READY: Once = Once::new();
-    /// static TIMES: AtomicU32 = AtomicU32::new(0);
-    /// for _ in 0..3 {
-    ///     READY.call_once(|| _ = TIMES.fetch_add(1, Ordering::Relaxed));
-    /// }
-    /// assert_eq!(TIMES.load(Ordering::Relaxed), 1);
-    /// ```
-    ///
     /// # Panics
     /// If the work panicked in an earlier call: see [`Once::call_once_force`].
     #[inline]

@@ -98,17 +98,6 @@ pub unsafe trait RawLock: Send + Sync {
 pub unsafe trait Fifo: RawLock {
     /// Something that stands for the last one in line, and differs once another one stands behind
     /// it. To compare; its value means nothing.
-    ///
-    /// ```
-    /// use manx::lock::{Fifo, Mcs, RawLock};
-    ///
-    /// let lock = Mcs::new();
-    /// let before = lock.last_in_line();
-    /// let held = lock.lock();
-    /// assert_ne!(lock.last_in_line(), before);
-    /// // SAFETY: held by this thread.
-    /// unsafe { lock.unlock(held) };
-    /// ```
     fn last_in_line(&self) -> usize;
 }
 

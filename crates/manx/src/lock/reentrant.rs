@@ -57,15 +57,6 @@ unsafe impl lock_api::GetThreadId for RawThreadId {
 /// ```
 pub type ReentrantMutex<T> = lock_api::ReentrantMutex<RawMutex, RawThreadId, T>;
 /// The guard of a locked [`ReentrantMutex`].
-///
-/// ```
-/// use manx::lock::{ReentrantMutex, ReentrantMutexGuard};
-///
-/// let mutex = ReentrantMutex::new(7);
-/// let outer: ReentrantMutexGuard<'_, u32> = mutex.lock();
-/// let inner = mutex.lock();
-/// assert_eq!(*outer + *inner, 14);
-/// ```
 pub type ReentrantMutexGuard<'a, T> = lock_api::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
 /// The guard of a part of a locked [`ReentrantMutex`]'s data (`ReentrantMutexGuard::map`).
 ///

@@ -114,16 +114,6 @@ impl<L: RawLock> Reorderable<L> {
     }
 
     /// Waits as the lock beneath has it.
-    ///
-    /// ```
-    /// use manx::lock::{Mcs, RawLock, Reorderable};
-    ///
-    /// let lock = Reorderable::<Mcs>::new();
-    /// let held = lock.lock_immediately();
-    /// assert!(lock.is_locked());
-    /// // SAFETY: held by this thread, by `held`.
-    /// unsafe { lock.unlock(held) };
-    /// ```
     #[inline]
     pub fn lock_immediately(&self) -> L::Held {
         if let Some(held) = self.lock.try_lock() {
@@ -139,17 +129,6 @@ impl<L: RawLock> Reorderable<L> {
 
     /// Lets others pass for `window` at most, and for no longer than [`Reorderable::window_max`].
     /// With a window of 0 it waits in line at once.
-    ///
-    /// ```
-    /// use manx::lock::{Mcs, RawLock, Reorderable};
-    /// use std::time::Duration;
-    ///
-    /// let lock = Reorderable::<Mcs>::new();
-    /// // Others may overtake this thread for a millisecond.
-    /// let held = lock.lock_reorder(Duration::from_millis(1));
-    /// // SAFETY: held by this thread, by `held`.
-    /// unsafe { lock.unlock(held) };
-    /// ```
     #[inline]
     pub fn lock_reorder(&self, window: Duration) -> L::Held {
         self.lock_reorder_while(window, || true)

@@ -165,32 +165,12 @@ impl Epoch {
     }
 
     /// Returns what has been recorded since [`Epoch::record`] began it.
-    ///
-    /// ```
-    /// use manx::slo::{Epoch, Slo};
-    ///
-    /// let epoch = Epoch::new("lookup", Slo::p99(std::time::Duration::from_secs(1)));
-    /// epoch.record(true);
-    /// drop(epoch.enter());
-    /// assert_eq!(epoch.latencies().count, 1);
-    /// ```
     pub fn latencies(&self) -> Summary {
         self.0.histogram.summary()
     }
 
     /// Begins an epoch on the calling thread, inside of the epochs that are open on it. It ends
     /// when the guard is dropped.
-    ///
-    /// ```
-    /// use manx::slo::{Epoch, Slo};
-    ///
-    /// let lookup = Epoch::new("lookup", Slo::p99(std::time::Duration::from_millis(1)));
-    /// lookup.record(true);
-    /// {
-    ///     let _request = lookup.enter();
-    /// }
-    /// assert_eq!(lookup.latencies().count, 1);
-    /// ```
     pub fn enter(&self) -> EpochGuard<'_> {
         thread::start(self.0.id);
         EpochGuard { epoch: self, _thread: std::marker::PhantomData }
@@ -248,15 +228,6 @@ pub struct EpochGuard<'a> {
 
 impl EpochGuard<'_> {
     /// Ends the epoch without a result: it failed early, say, and its latency means nothing.
-    ///
-    /// ```
-    /// use manx::slo::{Epoch, Slo};
-    ///
-    /// let lookup = Epoch::new("lookup", Slo::p99(std::time::Duration::from_millis(1)));
-    /// lookup.record(true);
-    /// lookup.enter().abandon(); // the request was cancelled
-    /// assert_eq!(lookup.latencies().count, 0);
-    /// ```
     pub fn abandon(self) {
         thread::abandon(self.epoch.0.id);
     }
@@ -275,18 +246,6 @@ impl Drop for EpochGuard<'_> {
 
 /// A future whose polls are all in one epoch: [`Epoch::carry`] makes it. The epoch ends when the
 /// future is ready, or when it is dropped after it was polled.
-///
-/// ```
-/// use manx::slo::{Epoch, Slo};
-/// use std::future::Future;
-/// use std::pin::pin;
-/// use std::task::{Context, Poll, Waker};
-/// use std::time::Duration;
-///
-/// let checkout = Epoch::new("checkout", Slo::p99(Duration::from_millis(2)));
-/// let request = pin!(checkout.carry(async { 42 }));
-/// assert_eq!(request.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(42));
-/// ```
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct EpochFuture<F> {

@@ -39,13 +39,6 @@ impl Percentile {
     pub const P9999: Percentile = Percentile::of(9999);
 
     /// A percentile in hundredths of a percent, from 5000 (p50) to 9999 (p99.99).
-    ///
-    /// ```
-    /// use manx::slo::Percentile;
-    ///
-    /// assert_eq!(Percentile::new(9_900), Some(Percentile::P99));
-    /// assert_eq!(Percentile::new(10_000), None);
-    /// ```
     pub const fn new(hundredths: u16) -> Option<Percentile> {
         // What most ask for is not worked out each time.
         match hundredths {

@@ -142,14 +142,6 @@ impl Policy for Adaptive {
 }
 
 /// A thread that waits by [`Adaptive`].
-///
-/// ```
-/// use manx::wait::{Adaptive, AdaptiveWaiter, Backoff};
-///
-/// let mut wait: Backoff<AdaptiveWaiter> = Adaptive::DEFAULT.start();
-/// wait.wait();
-/// assert_eq!(wait.counts().rounds(), 1);
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveWaiter {
     /// The policy, as far as it suits this thread: see `class_known`.

@@ -164,19 +164,6 @@ impl<W: Waiter> Backoff<W> {
     }
 
     /// Waits for one round, then look again.
-    ///
-    /// ```
-    /// use manx::wait::Adaptive;
-    /// use std::sync::atomic::{AtomicBool, Ordering};
-    ///
-    /// static READY: AtomicBool = AtomicBool::new(false);
-    /// let other = std::thread::spawn(|| READY.store(true, Ordering::Release));
-    /// let mut backoff = Adaptive::DEFAULT.start();
-    /// while !READY.load(Ordering::Acquire) {
-    ///     backoff.wait();
-    /// }
-    /// other.join().unwrap();
-    /// ```
     #[inline]
     pub fn wait(&mut self) {
         self.wait_at_most_ns(u64::MAX);

@@ -108,19 +108,6 @@ impl Event {
     }
 
     /// Tells all waiters to look again.
-    ///
-    /// ```
-    /// use manx::wait::{Event, Policy};
-    /// use std::sync::atomic::{AtomicBool, Ordering};
-    ///
-    /// static READY: AtomicBool = AtomicBool::new(false);
-    /// static CHANGED: Event = Event::new();
-    /// let waiter = std::thread::spawn(|| CHANGED.until(|| READY.load(Ordering::Acquire)));
-    /// // First the condition, then the signal.
-    /// READY.store(true, Ordering::Release);
-    /// CHANGED.signal_all();
-    /// waiter.join().unwrap();
-    /// ```
     #[inline]
     pub fn signal_all(&self) {
         if self.anybody_parked() {
@@ -187,16 +174,6 @@ impl Policy for Event {
 }
 
 /// A thread that waits by [`Event`].
-///
-/// ```
-/// use manx::wait::{Backoff, Event, Parker};
-/// use std::time::Duration;
-///
-/// let event = Event::new();
-/// let mut wait: Backoff<Parker<'_>> = event.start();
-/// wait.wait_at_most(Duration::from_micros(1));
-/// assert_eq!(wait.counts().rounds(), 1);
-/// ```
 #[derive(Debug)]
 pub struct Parker<'a> {
     event: &'a Event,

@@ -121,24 +121,6 @@ impl Mutable {
 
     /// Tells one waiter to look again, and readies others to follow: for conditions that one waiter
     /// uses up, such as a free lock. All waiters must wait for the same condition then.
-    ///
-    /// ```
-    /// use manx::wait::{Mutable, Policy};
-    /// use std::sync::atomic::{AtomicBool, Ordering};
-    ///
-    /// static TAKEN: AtomicBool = AtomicBool::new(false);
-    /// static FREED: Mutable = Mutable::new();
-    /// let pass = || {
-    ///     FREED.until(|| !TAKEN.swap(true, Ordering::Acquire));
-    ///     TAKEN.store(false, Ordering::Release);
-    ///     FREED.signal_one();
-    /// };
-    /// std::thread::scope(|scope| {
-    ///     scope.spawn(pass);
-    ///     scope.spawn(pass);
-    /// });
-    /// assert_eq!((FREED.spinners(), FREED.parked()), (0, 0));
-    /// ```
     #[inline]
     pub fn signal_one(&self) {
         if self.event.anybody_parked() {
@@ -208,17 +190,6 @@ enum Phase {
 }
 
 /// A thread that waits by [`Mutable`].
-///
-/// ```
-/// use manx::wait::{Backoff, Mutable, MutableWaiter};
-/// use std::time::Duration;
-///
-/// let released = Mutable::new();
-/// let mut wait: Backoff<MutableWaiter<'_>> = released.start();
-/// wait.wait_at_most(Duration::from_micros(1));
-/// drop(wait);
-/// assert_eq!((released.spinners(), released.parked()), (0, 0));
-/// ```
 #[derive(Debug)]
 pub struct MutableWaiter<'a> {
     mutable: &'a Mutable,

@@ -5,7 +5,7 @@
 //! at the end. The numbers of rounds are fixed and small: a strict queue passes no faster than the
 //! scheduler changes threads.
 
-use manx::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
+use manx::cpu::{Class, set_class_of_this_thread};
 use manx::lock::{RawLock, Reorderable};
 use platform::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -62,7 +62,6 @@ pub fn take_turns<L: RawLock + 'static>(rounds: u64) {
         for me in 1..=THREADS {
             scope.spawn(move || {
                 set_class_of_this_thread(Some(if me % 2 == 0 { Class::Little } else { Class::Big }));
-                set_numa_node_of_this_thread(Some(me as u32 % 3));
                 arrived.fetch_add(1, Ordering::Relaxed);
                 for round in 0..rounds {
                     let tried = if (me + round).is_multiple_of(4) { guarded.lock.try_lock() } else { None };

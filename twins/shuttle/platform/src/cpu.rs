@@ -17,8 +17,3 @@ pub fn count() -> usize {
 pub fn current() -> usize {
     0
 }
-
-/// The NUMA node of the CPU that the calling thread runs on: there is one.
-pub fn numa_node() -> u32 {
-    0
-}

@@ -1,7 +1,7 @@
 //! What the room `cpu` learns of a simulated machine: whether CPUs are short, and which node this
 //! is.
 
-use manx_sim::cpu::{keep_shortage, numa_node, set_short_of_cpus, short_of_cpus};
+use manx_sim::cpu::{keep_shortage, set_short_of_cpus, short_of_cpus};
 use manx_sim::lock::{RawLock, RawMutex};
 use platform::machine::{Machine, Neighbour};
 use platform::memory::Allocator;
@@ -72,21 +72,4 @@ fn what_a_caller_says_holds_without_a_keeper() {
         RawLock::lock(&mutex);
         assert!(short_of_cpus());
     });
-}
-
-#[test]
-fn a_socket_is_a_node() {
-    let nodes = |name: &str, cpus: [usize; 2]| {
-        simulation::run(&known(name), 1, move || {
-            cpus.map(|cpu| {
-                let mut mask = [0; cpu::COUNT_MAX / 64];
-                mask[cpu / 64] = 1 << (cpu % 64);
-                assert!(cpu::bind(&mask) && cpu::allowed() == mask);
-                numa_node()
-            })
-        })
-        .value
-    };
-    assert_eq!(nodes("xeon-2x28x2", [55, 56]), [0, 1]);
-    assert_eq!(nodes("container", [0, 3]), [0, 0]);
 }

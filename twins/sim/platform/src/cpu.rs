@@ -43,11 +43,6 @@ pub fn current() -> usize {
     if simulation::is_inside() { simulation::make(|kernel| kernel.current_cpu()) } else { 0 }
 }
 
-/// The NUMA node of the CPU that the calling thread runs on: its socket.
-pub fn numa_node() -> u32 {
-    if simulation::is_inside() { simulation::make(|kernel| kernel.current_socket()) } else { 0 }
-}
-
 /// Binds the calling thread to these CPUs, as [`allowed`] gives them; returns whether the machine
 /// has one of them. If not, nothing changes.
 pub fn bind(mask: &Mask) -> bool {

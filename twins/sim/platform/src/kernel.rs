@@ -85,11 +85,6 @@ impl Kernel {
         self.running
     }
 
-    /// The socket in which it is.
-    pub fn current_socket(&self) -> u32 {
-        self.schedule.processors[self.running].cpu.socket
-    }
-
     /// When the running thread makes its next step.
     pub fn now_ns(&self) -> u64 {
         if self.is_stepping { self.schedule.processors[self.running].at } else { self.now }

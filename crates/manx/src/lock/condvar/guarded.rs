@@ -13,15 +13,6 @@ pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
     /// Returns whether the time was up, and no thread had notified this waiter.
-    ///
-    /// ```
-    /// use manx::lock::{Condvar, Mutex};
-    /// use std::time::Duration;
-    ///
-    /// let mutex = Mutex::new(());
-    /// let result = Condvar::new().wait_for(&mut mutex.lock(), Duration::from_millis(1));
-    /// assert!(result.timed_out());
-    /// ```
     pub const fn timed_out(self) -> bool {
         self.0
     }
@@ -53,31 +44,11 @@ pub struct Condvar(RawCondvar);
 
 impl Condvar {
     /// A condition variable that no thread waits for.
-    ///
-    /// ```
-    /// static CHANGED: manx::lock::Condvar = manx::lock::Condvar::new();
-    /// assert!(!CHANGED.notify_one());
-    /// ```
     pub const fn new() -> Condvar {
         Condvar(RawCondvar::new())
     }
 
     /// Unlocks the mutex, waits to be notified, and locks it again.
-    ///
-    /// ```
-    /// # use manx::lock::{Condvar, Mutex};
-    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
-    /// std::thread::scope(|scope| {
-    ///     scope.spawn(|| {
-    ///         *ready.lock() = true;
-    ///         changed.notify_one();
-    ///     });
-    ///     let mut guard = ready.lock();
-    ///     while !*guard {
-    ///         changed.wait(&mut guard);
-    ///     }
-    /// });
-    /// ```
     #[track_caller]
     pub fn wait<R: RawMutex, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
         self.sleep(guard, None);
@@ -102,14 +73,6 @@ impl Condvar {
     }
 
     /// As [`Condvar::wait`], but not after `end`.
-    ///
-    /// ```
-    /// # use manx::lock::{Condvar, Mutex};
-    /// # use std::time::{Duration, Instant};
-    /// let mutex = Mutex::new(0);
-    /// let end = Instant::now() + Duration::from_millis(1);
-    /// assert!(Condvar::new().wait_until(&mut mutex.lock(), end).timed_out());
-    /// ```
     #[track_caller]
     pub fn wait_until<R: RawMutex, T: ?Sized>(
         &self,
@@ -142,15 +105,6 @@ impl Condvar {
 
     /// Waits as long as the condition is true, but not longer than this. It timed out if the
     /// condition is still true.
-    ///
-    /// ```
-    /// # use manx::lock::{Condvar, Mutex};
-    /// # use std::time::Duration;
-    /// let mutex = Mutex::new(0);
-    /// let result =
-    ///     Condvar::new().wait_while_for(&mut mutex.lock(), |number| *number == 0, Duration::from_millis(1));
-    /// assert!(result.timed_out());
-    /// ```
     #[track_caller]
     pub fn wait_while_for<R: RawMutex, T: ?Sized>(
         &self,
@@ -188,22 +142,12 @@ impl Condvar {
 
     /// Wakes one waiter. Returns whether there was one. A waiter that is about to time out may
     /// count.
-    ///
-    /// ```
-    /// let changed = manx::lock::Condvar::new();
-    /// assert!(!changed.notify_one(), "no thread waits");
-    /// ```
     pub fn notify_one(&self) -> bool {
         self.0.signal()
     }
 
     /// Wakes all waiters. Returns how many there were. Waiters that are about to time out may
     /// count.
-    ///
-    /// ```
-    /// let changed = manx::lock::Condvar::new();
-    /// assert_eq!(changed.notify_all(), 0, "no thread waits");
-    /// ```
     pub fn notify_all(&self) -> usize {
         self.0.broadcast()
     }

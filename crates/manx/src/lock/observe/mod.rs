@@ -78,15 +78,6 @@ const LOOKING: u32 = 2;
 static STATE: AtomicU32 = AtomicU32::new(0);
 
 /// What [`observe`] switches on: statistics, the search for deadlocks, or both.
-///
-/// ```
-/// use manx::lock::Observe;
-///
-/// manx::lock::observe(Observe::STATISTICS);
-/// // … work with locks …
-/// println!("{}", manx::lock::statistics());
-/// manx::lock::observe(Observe::default());
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Observe {
@@ -141,14 +132,6 @@ pub fn observe(what: Observe) {
 }
 
 /// What is observed at the moment.
-///
-/// ```
-/// use manx::lock::{Observe, observe, observed};
-///
-/// observe(Observe::STATISTICS);
-/// assert_eq!(observed(), Observe::STATISTICS);
-/// # observe(Observe::NOTHING);
-/// ```
 pub fn observed() -> Observe {
     let state = STATE.load(Ordering::Acquire);
     Observe { statistics: state & COUNTING != 0, deadlocks: state & LOOKING != 0 }

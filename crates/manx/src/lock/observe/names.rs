@@ -63,12 +63,6 @@ pub fn name(lock: &impl Nameable, name: impl Into<Cow<'static, str>>) -> bool {
 }
 
 /// Takes a lock's name back.
-///
-/// ```
-/// let lock = manx::lock::RwLock::new(0);
-/// manx::lock::name(&lock, "short-lived");
-/// manx::lock::unname(&lock);
-/// ```
 pub fn unname(lock: &impl Nameable) {
     names().remove(&lock.address());
 }

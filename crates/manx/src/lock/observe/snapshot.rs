@@ -10,12 +10,6 @@ use std::panic::Location;
 use std::time::Duration;
 
 /// The statistics of all locks: sorted by the total time of their waiters, longest first.
-///
-/// ```
-/// for lock in manx::lock::statistics().locks {
-///     println!("{}: {} times, of these {} after a wait", lock.label(), lock.acquisitions, lock.contended);
-/// }
-/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -122,15 +116,6 @@ impl LockStatistics {
 }
 
 /// The statistics of all locks that were used since [`super::observe`] switched them on.
-///
-/// ```
-/// use manx::lock::{Mutex, Observe};
-///
-/// manx::lock::observe(Observe::STATISTICS);
-/// drop(Mutex::new(0).lock());
-/// // A table: a row for each lock, the longest waits first.
-/// println!("{}", manx::lock::statistics());
-/// ```
 pub fn statistics() -> Statistics {
     let (slots, dropped) = table::known();
     let mut locks: Vec<LockStatistics> = Vec::new();

@@ -9,7 +9,7 @@ mod guarded;
 
 use crate::common::{join, spawn, together};
 use guarded::Guarded;
-use manx_shuttle::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
+use manx_shuttle::cpu::{Class, set_class_of_this_thread};
 use manx_shuttle::lock::RawLock;
 use platform::explore::{Site, check};
 use platform::thread;
@@ -25,7 +25,6 @@ pub fn all_take_turns<L: RawLock + 'static>(site: Site) {
         let guarded = Guarded::<L>::new();
         together(THREADS, &guarded, |guarded, number| {
             set_class_of_this_thread(Some(if number % 2 == 0 { Class::Little } else { Class::Big }));
-            set_numa_node_of_this_thread(Some(number % 3));
             (0..ROUNDS).for_each(|_| guarded.lock(number));
         });
         assert_eq!(guarded.order().len() as u32, THREADS * ROUNDS);

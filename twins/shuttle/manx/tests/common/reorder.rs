@@ -9,7 +9,7 @@ mod guarded;
 
 use crate::common::{join, together};
 use guarded::Guarded;
-use manx_shuttle::cpu::{Class, set_class_of_this_thread, set_numa_node_of_this_thread};
+use manx_shuttle::cpu::{Class, set_class_of_this_thread};
 use manx_shuttle::lock::{Asl, Fifo, RawLock, Reorderable};
 use manx_shuttle::slo::set_window_ns_of_this_thread;
 use platform::explore::{Site, check};
@@ -38,7 +38,6 @@ pub fn epochs_of_all_sorts<L: RawLock + 'static>(site: Site) {
         let both = Arc::new([Guarded::over(Asl::over(L::new())), Guarded::over(Asl::over(L::new()))]);
         both[0].lock.set_window_max(Some(Duration::from_micros(200)));
         together(THREADS, &both, |[outer, inner], number| {
-            set_numa_node_of_this_thread(Some(number % 2));
             for round in 0..ROUNDS {
                 set_class_of_this_thread(Some(any_class()));
                 set_window_ns_of_this_thread(any_epoch());
