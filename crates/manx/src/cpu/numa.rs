@@ -1,8 +1,8 @@
 //! The NUMA node of each CPU, as the kernel tells it.
 //!
 //! `/sys/devices/system/node/online` lists the nodes and `nodeN/cpulist` the CPUs of each. Many
-//! kernels have no such folder, and most machines one node; both are one node here. A file that is not
-//! what it should be says nothing, and a CPU that no file names is of node 0.
+//! kernels have no such folder, and most machines one node; both are one node here. A file that is
+//! not what it should be says nothing, and a CPU that no file names is of node 0.
 
 use super::CpuSet;
 use super::detect::Machine;
