@@ -22,7 +22,7 @@ use crate::child;
 use crate::engine::{self, Engines, Load, Program, Start};
 use crate::error::Error;
 use crate::harness::{self, Bench};
-use crate::verdict;
+use crate::verdict::{self, Figure};
 use report::{Report, Sheet};
 use std::path::PathBuf;
 
@@ -160,7 +160,7 @@ fn case(
     };
     match rounds {
         Some(rounds) => bench.rounds(case, rounds, run),
-        None => bench.compare(case, |report| verdict::watched(report, name, |_, _| None), run),
+        None => bench.compare(case, |report| verdict::watched(report, name, figure), run),
     }
 }
 
@@ -186,5 +186,10 @@ pub fn conclude(report: &mut Report) {
         report.show(Sheet::new(TABLE).over(AS_IS).of(report, title, &cases));
     }
     boosted::tables(report, TIMELINE);
-    verdict::judge(report, |_, _| None);
+    verdict::judge(report, figure);
+}
+
+/// The figure of the target that `manx bench guard` has, too, under another case.
+fn figure(_: &Report, id: &str) -> Option<Figure> {
+    (id == "pair-throughput").then(|| Figure::ratio(PAIR, GUARDED, AS_IS, "throughput_per_s"))
 }
