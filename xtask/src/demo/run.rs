@@ -23,7 +23,7 @@ use crate::outcome::Result;
 use crate::process::{capture, root};
 
 /// Loading libraries and warming up, at most; so is the whole run of an engine.
-const WARM_MAX: Duration = Duration::from_secs(60);
+const WARM_MAX: Duration = Duration::from_secs(300);
 /// The interval between two looks at the copies: nothing else should run meanwhile.
 const POLL: Duration = Duration::from_millis(100);
 
