@@ -170,7 +170,7 @@ const LONGER_MAX: f64 = 32.0;
 ///
 /// # Errors
 /// If it fails, prints what does not add up, counts errors, or ended no operation within
-/// [`LONGER_MAX`] times the measured time.
+/// `LONGER_MAX` times the measured time.
 pub fn run(program: &Program, start: Start, load: &Load) -> Result<Sample, Error> {
     run_within(program, start, load, patience(load))
 }

@@ -20,7 +20,7 @@ pub mod slo;
 pub mod words;
 
 /// The version of what launcher and library say to each other: that of the youngest setting that
-/// the library obeys, or [`LIVE_VERSION`].
+/// the library obeys, or `LIVE_VERSION`.
 pub const VERSION: u32 = {
     let (mut version, mut index) = (LIVE_VERSION, 0);
     while index < options::SETTINGS.len() {

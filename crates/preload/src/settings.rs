@@ -1,8 +1,8 @@
 //! What the library was asked to do: the options, in one place for all code that obeys them.
 //!
 //! Invariants:
-//! 1. [`keep`] is called once, before the options count as read. It writes [`KEPT`], and only then
-//!    lets [`NOW`] point to it, so that what `NOW` points to never changes.
+//! 1. [`keep`] is called once, before the options count as read. It writes `KEPT`, and only then
+//!    lets `NOW` point to it, so that what `NOW` points to never changes.
 //! 2. The program may overwrite its environment, so what is kept refers to a copy of the text,
 //!    which stays for good.
 

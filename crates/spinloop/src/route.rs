@@ -6,7 +6,7 @@
 //! the fewest such hops. In each run only two places matter for a hop, the lowest and the highest
 //! that the jump before it reaches.
 //!
-//! 1. Reserved bytes are dead ([`crate::dead`]) and belong to one route only: neither routes nor
+//! 1. Reserved bytes are dead (`dead.rs`) and belong to one route only: neither routes nor
 //!    the pieces of one overlap.
 
 use crate::dead::Dead;
