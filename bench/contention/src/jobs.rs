@@ -5,7 +5,7 @@ use report::Histogram;
 use std::time::Duration;
 
 crate::named! {
-    /// What decides how many workers of a pool are active.
+    /// The choice of how many workers of a pool are active.
     pub enum Rules {
         /// Nothing: all are.
         All = "ignorant",

@@ -118,7 +118,7 @@ impl Run {
     }
 }
 
-/// What was measured.
+/// The measured quantity.
 #[derive(Debug)]
 pub struct Measurement {
     /// Epochs per second of all threads.
@@ -133,7 +133,7 @@ pub struct Measurement {
     pub slowest_share: f64,
     /// The slowest thread's epochs over the fastest one's.
     pub slowest_of_fastest: f64,
-    /// How many times as long a little thread's sections took, measured.
+    /// The measured slowdown of a little thread's sections.
     pub dilation: f64,
     /// The mean of the little threads' windows when they ended.
     pub window_ns: f64,

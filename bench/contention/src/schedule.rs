@@ -1,7 +1,7 @@
 //! What a scheduler does to a few threads, as a distribution of times.
 
 crate::named! {
-    /// What the threads do.
+    /// The work of the threads.
     pub enum Pattern {
         /// Two threads work on one CPU: for how long one has no CPU.
         Turns = "two that work: without a CPU",

@@ -73,7 +73,7 @@ pub enum Outcome {
     NotMeasured,
 }
 
-/// What was measured.
+/// The measured quantity.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measured {
     /// A figure in the target's unit

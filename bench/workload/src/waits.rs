@@ -53,7 +53,7 @@ contention::named! {
     }
 }
 
-/// What was measured.
+/// The measured quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Measurement {
     /// Every delay: one for each waiter and round.

@@ -1,4 +1,4 @@
-//! What the tests of `manx-bench` share: the other command beside it, and a folder for a program
+//! Shared by the tests of `manx-bench`: the other command beside it, and a folder for a program
 //! of the test's own.
 #![allow(dead_code, reason = "each test binary uses a part")]
 

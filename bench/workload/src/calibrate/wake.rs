@@ -29,7 +29,7 @@ pub const SHORT_NS: u64 = 10_000;
 /// An idle time after which the CPU sleeps.
 pub const LONG_NS: u64 = 2_000_000;
 
-/// What was measured.
+/// The measured quantity.
 #[derive(Clone, Debug)]
 pub struct Wakes {
     /// How long the waker's call takes, with one look at the clock
