@@ -49,15 +49,16 @@ pub fn unix_time_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// The CPU time that the calling thread has used, in nanoseconds.
+/// The CPU time that the calling thread has used, in nanoseconds. Like [`process_cpu_ns`] it is asked
+/// of the kernel directly, so it may be called where [`ticks`] may.
 pub fn thread_cpu_ns() -> u64 {
-    read(libc::CLOCK_THREAD_CPUTIME_ID)
+    ask(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// The CPU time that all threads of the process have used, in nanoseconds. The kernel visits each
 /// of them.
 pub fn process_cpu_ns() -> u64 {
-    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+    ask(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
 #[inline]
@@ -96,10 +97,16 @@ pub fn ticks() -> u64 {
     if SOURCE.load(Ordering::Relaxed) == COUNTER {
         return counter();
     }
+    ask(libc::CLOCK_MONOTONIC)
+}
+
+/// Asks the kernel, not the C library.
+fn ask(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let place = (&raw mut time).addr();
-    // SAFETY: the kernel writes one timespec.
-    unsafe { syscall2(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC as usize, place) };
+    // SAFETY: the kernel writes one timespec. These clocks exist on every Linux; if one did not, the
+    // time is 0.
+    unsafe { syscall2(libc::SYS_clock_gettime, clock as usize, place) };
     nanoseconds(&time)
 }
 

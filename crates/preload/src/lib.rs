@@ -26,6 +26,7 @@
 //! | [`elf`], [`holder`] | modules and symbols; the module that holds an address |
 //! | [`real`] | the C library's functions behind ours |
 //! | [`shortage`] | whether CPUs are short |
+//! | [`trial`] | whether what is done then helps |
 //! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`scratch`], [`stack`], [`compat`] | what the others stand on |
 
 extern crate alloc;
@@ -67,6 +68,7 @@ pub mod spin_lock;
 pub mod stack;
 pub mod statistics;
 pub mod thread;
+pub mod trial;
 pub mod yield_history;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod yields;

@@ -92,7 +92,7 @@ pub struct Forking {
 }
 
 /// The bytes that the assembly below sets aside for each thread.
-const BYTES: usize = 352;
+const BYTES: usize = 384;
 const _: () = assert!(size_of::<Thread>() <= BYTES);
 
 core::arch::global_asm!(

@@ -10,6 +10,9 @@ const LOOK_EVERY: u32 = 16;
 /// A loop that does more than this between two yields is not waiting: a look at a few words, or for
 /// work to steal, takes less.
 const BETWEEN_NS: u64 = 3_000;
+/// A row in which no yield let another thread run for this long is in vain: longer than a slice, after
+/// which a thread that waits for this CPU has it.
+const SLICE_NS: u64 = 4_000_000;
 /// The shortest sleep.
 const SLEEP_NS_MIN: u64 = 50_000;
 /// The longest.
@@ -31,6 +34,11 @@ pub struct YieldHistory {
     count: Cell<u32>,
     /// How often the thread had taken a lock when the last one was made.
     taken: Cell<u32>,
+    /// Since when it is asked whether the yields let others run, in ticks; 0: it is not asked yet.
+    asked_ticks: Cell<u64>,
+    /// The thread's CPU time then; `IN_VAIN`: they did not.
+    asked_cpu_ns: Cell<u64>,
+    pub lost_until_ticks: Cell<u64>,
 }
 
 /// What a call of the row is to do.
@@ -48,6 +56,11 @@ pub enum Step {
 }
 
 impl YieldHistory {
+    /// Whether the last call went on with a row.
+    pub fn goes_on(&self) -> bool {
+        self.count.get() > 1
+    }
+
     /// The thread yields again, or for the first time.
     pub fn step(&self, place: usize, taken: u32, now_ticks: u64, is_short: bool) -> Step {
         let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
@@ -58,13 +71,14 @@ impl YieldHistory {
             self.place.set(place);
             self.taken.set(taken);
             self.began_ticks.set(now_ticks);
+            self.asked_ticks.set(0);
             self.count.set(0);
         }
         let count = self.count.get().saturating_add(1);
         self.count.set(count);
         if count <= FEW {
             Step::Yield
-        } else if is_short {
+        } else if is_short && self.is_in_vain(now_ticks) {
             let waited_ns = clock::ticks_to_ns(now_ticks.wrapping_sub(self.began_ticks.get()));
             Step::Sleep { ns: (waited_ns / PART).clamp(SLEEP_NS_MIN, SLEEP_NS_MAX) }
         } else if count.is_multiple_of(LOOK_EVERY) {
@@ -73,7 +87,31 @@ impl YieldHistory {
             Step::Yield
         }
     }
+    /// Whether the yields of this row have let no other thread run for a slice: the thread's CPU time went
+    /// on like the clock.
+    fn is_in_vain(&self, now_ticks: u64) -> bool {
+        let (asked_ticks, asked_cpu_ns) = (self.asked_ticks.get(), self.asked_cpu_ns.get());
+        if asked_ticks != 0 {
+            if asked_cpu_ns == IN_VAIN {
+                return true;
+            }
+            let asked_ns = clock::ticks_to_ns(now_ticks.wrapping_sub(asked_ticks));
+            if asked_ns < SLICE_NS {
+                return false;
+            }
+            if clock::thread_cpu_ns().saturating_sub(asked_cpu_ns) >= asked_ns / 8 * 7 {
+                self.asked_cpu_ns.set(IN_VAIN);
+                return true;
+            }
+        }
+        self.asked_ticks.set(now_ticks);
+        self.asked_cpu_ns.set(clock::thread_cpu_ns());
+        false
+    }
 }
+
+/// [`YieldHistory::asked_cpu_ns`] of a row that is in vain.
+const IN_VAIN: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {

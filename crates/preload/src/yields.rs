@@ -28,9 +28,14 @@
 
 use crate::settings::settings;
 use crate::yield_history::Step;
-use crate::{shortage, thread};
+use crate::{shortage, thread, trial};
 use platform::{clock, thread as os};
 use preload_abi::options::Guard;
+
+const LONG_NS: u64 = 2_000_000;
+const LOST_NS: u64 = 1_000_000;
+const YIELD_NS: u64 = 2_000;
+const BETWEEN_NS: u64 = 3_000;
 
 /// Yields, for a call that returns to `place`.
 pub fn yield_from(place: usize) {
@@ -41,7 +46,21 @@ pub fn yield_from(place: usize) {
     let thread = thread::current();
     let past = &thread.yielding;
     let now_ticks = clock::ticks();
-    let mut step = past.step(place, thread.lock.taken(), now_ticks, shortage::is_short(now_ticks));
+    let is_short = shortage::is_short(now_ticks);
+    if is_short {
+        trial::drive(now_ticks);
+    }
+    let between_ticks = now_ticks.wrapping_sub(past.returned_ticks.get());
+    let mut step = past.step(place, thread.lock.taken(), now_ticks, is_short);
+    if past.goes_on() {
+        trial::burned(between_ticks, BETWEEN_NS);
+    }
+    if is_short && now_ticks.wrapping_sub(past.began_ticks.get()) > clock::ns_to_ticks(LONG_NS) {
+        trial::ask(trial::YIELD);
+    }
+    if is_short && now_ticks < past.lost_until_ticks.get() && trial::is_on(trial::YIELD) && !matches!(step, Step::Sleep{..}) {
+        step = Step::Sleep { ns: 50_000 };
+    }
     // Asked before each sleep, which takes a hundred times as long: the class may change at any
     // time.
     if matches!(step, Step::Sleep { .. }) && os::scheduling_class().yields_only_to_equals() {
@@ -53,6 +72,14 @@ pub fn yield_from(place: usize) {
         os::yield_now();
     }
     let after_ticks = clock::ticks();
+    let took_ticks = after_ticks.wrapping_sub(now_ticks);
+    if !matches!(step, Step::Sleep { .. }) {
+        trial::burned(took_ticks, YIELD_NS);
+        if took_ticks >= clock::ns_to_ticks(LOST_NS) {
+            past.lost_until_ticks.set(after_ticks + clock::ns_to_ticks(100_000_000));
+            step = Step::Look;
+        }
+    }
     if step == Step::Look {
         shortage::look(past.began_ticks.get(), now_ticks, after_ticks);
     }

@@ -39,6 +39,8 @@ mod backoff;
 mod event;
 mod mutable;
 mod simple;
+#[doc(hidden)]
+pub mod trial;
 mod window;
 
 pub use crate::cpu::{set_short_of_cpus, short_of_cpus};

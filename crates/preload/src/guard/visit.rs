@@ -49,6 +49,7 @@ use crate::settings::settings;
 use crate::shortage;
 use crate::site::Site;
 use crate::thread::{self, Thread};
+use crate::trial;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use manx::wait::{Action, Adaptive};
@@ -73,6 +74,10 @@ const BACKS: u32 = 16;
 const STRIDE_NS: u64 = 3_000;
 const STRIDE_ROUNDS_MIN: u64 = 8;
 const STRIDE_ROUNDS_MAX: u64 = 4096;
+/// Between two visits a thread spins for no longer than this: it was away for the rest.
+const AWAY_NS: u64 = 20_000;
+/// What a yield costs the thread that yields, at most.
+const YIELD_NS: u64 = 2_000;
 /// How long a wait with a bound sleeps at a time.
 const STEP_NS: u64 = 50_000;
 /// At a hint, a thread that comes back within this time, for each round that passed unseen, still
@@ -132,7 +137,10 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
     thread.stride.set(0);
     let last = thread.left_ticks.get();
     let short = shortage::is_short(now) || shortage::look(thread.began_ticks.get(), last, now);
-    let left = if !short {
+    if goes_on {
+        trial::burned(now.wrapping_sub(last), AWAY_NS);
+    }
+    let left = if !short || !trial::acts(trial::SPIN, now) {
         spin_on(thread, goes_on, stride, now.wrapping_sub(last));
         now
     } else {
@@ -400,6 +408,7 @@ fn yield_once(site: &Site, thread: &Thread, before: u64) -> u64 {
     count(site, thread);
     os::yield_now();
     let after = clock::ticks();
+    trial::burned(after.wrapping_sub(before), YIELD_NS);
     if after.wrapping_sub(before) > ns_to_ticks(SLOW_YIELD_NS) {
         thread.flags.set(thread.flags.get() | OTHERS_RAN);
     }
