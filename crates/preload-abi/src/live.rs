@@ -33,7 +33,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// The first eight bytes of the file.
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"MANXLIVE");
 /// The layout's version.
-pub const FORMAT: u32 = 6;
+pub const FORMAT: u32 = 7;
 /// The most sites that one file records; what is found beyond them is counted in `Header::dropped`.
 pub const CAPACITY: usize = 4096;
 /// The most locks that one file records, a power of two; waits for others are counted in
@@ -100,9 +100,36 @@ pub struct Header {
     /// Bit `n % 64` of word `n / 64` says that place `n` of the table of locks has a record that is
     /// named (Invariant 3).
     pub lock_places: [AtomicU64; LOCKS / 64],
+    /// What the trial says of each cure, in the order of [`Cure`].
+    pub trials: [Trial; Cure::ALL.len()],
+}
+
+/// What the running program has answered: whether it does more work with a cure.
+#[repr(C)]
+pub struct Trial {
+    /// Whether the cure acts: 0 or 1.
+    pub acts: AtomicU32,
+    /// Questions that ended with the cure.
+    pub kept: AtomicU32,
+    /// Questions that ended with the author's way.
+    pub dropped: AtomicU32,
+    /// Zero.
+    pub reserved: AtomicU32,
+    /// Work in a second as the author wrote, in nanoseconds of CPU time, as last measured.
+    pub as_written_ns: AtomicU64,
+    /// The same with the cure.
+    pub cured_ns: AtomicU64,
 }
 
 words! {
+    /// A way in which threads wait while CPUs are short, in the place of what the author wrote.
+    pub enum Cure {
+        /// Loops that spin yield and sleep, or end their spinning.
+        Spin = 0 => "spin",
+        /// Loops that yield sleep.
+        Yield = 1 => "yield",
+    }
+
     /// How a site is waited at. `Site::how`.
     pub enum How {
         /// Nothing was changed; `Site::reason` says why.

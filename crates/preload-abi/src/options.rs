@@ -241,6 +241,10 @@ settings! {
     sleep_max_us: Microseconds = 1000,
     { key: "sleep-max", value: "TIME", section: WAITING, formerly: "ceiling_us", since: 8 }
 
+    /// While CPUs are short, ask the running program whether it does more work with Manx's waits or
+    /// with its own: for measuring
+    trial: Trial = Trial::On, { key: "trial", value: "HOW", section: WAITING, since: 9 }
+
     /// Say whether CPUs are short, instead of finding out: for tests
     short: Short = Short::Auto, { key: "short", value: "WHEN", is_hidden: true, since: 6 }
 
@@ -274,6 +278,16 @@ words! {
         Fifo = 3 => "fifo",
         /// Leave them to the C library
         Glibc = 4 => "glibc",
+    }
+
+    /// Whether the running program is asked if Manx's waits help.
+    pub enum Trial is "a trial" {
+        /// Ask again and again, and wait in the better way
+        On = 0 => "on",
+        /// Never ask: wait as a program does that has not been asked yet
+        Off = 1 => "off",
+        /// Never ask: always wait in Manx's way
+        AlwaysCure = 2 => "always-cure",
     }
 
     /// Whether CPUs are taken to be short: whether waits that spin are to sleep instead.

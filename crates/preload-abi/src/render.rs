@@ -13,6 +13,7 @@ mod columns;
 mod epochs;
 mod locks;
 mod text;
+mod trials;
 
 use crate::live::{CAPACITY, ENDED, How, Live, Site, name};
 use columns::{Falling, pad_after, width};
@@ -88,6 +89,7 @@ pub fn table<'a>(live: &Live<'a>, out: &mut impl Write) -> fmt::Result {
         0 => {}
         dropped => writeln!(out, "\nand {}: the file was full", Count(dropped, "more site", "more sites"))?,
     }
+    trials::table(live, out)?;
     locks::table(live, out)?;
     epochs::table(live, out)
 }
@@ -96,7 +98,8 @@ pub fn table<'a>(live: &Live<'a>, out: &mut impl Write) -> fmt::Result {
 /// is not known; `mutexes_passed_on` is [`PASSED_ON`](crate::live::PASSED_ON) if there may be more;
 /// a site has a `symbol` or `null`, and a `reason` if it was left alone, else `null`. The `module`,
 /// `symbol` and `offset` of a lock are where it was first waited for. An epoch has the `name` that
-/// the table shows, and its `percentile` is in percent.
+/// the table shows, and its `percentile` is in percent. The work of a trial is the CPU time that
+/// the process used in a second, less what its waits burned.
 ///
 /// # Errors
 /// Those of `out`.
@@ -138,6 +141,7 @@ pub fn json(live: &Live, out: &mut impl Write) -> fmt::Result {
         separator = ",";
     }
     out.write_str(if separator.is_empty() { "],\n" } else { "\n  ],\n" })?;
+    trials::json(live, out)?;
     locks::json(live, out)?;
     epochs::json(live, out)?;
     out.write_str("}\n")

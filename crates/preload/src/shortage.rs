@@ -43,7 +43,7 @@ use crate::settings::settings;
 use crate::thread;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use libc::PROC_SUPER_MAGIC;
-use platform::clock::ns_to_ticks;
+use platform::clock::{ns_to_ticks, ticks_to_ns};
 use platform::file::File;
 use platform::usage::Switches;
 use platform::{cpu, usage};
@@ -77,6 +77,8 @@ const PROBE_NS: u64 = 20_000_000;
 
 /// The window that goes on, or the last one.
 static WINDOW: Window = Window { until_ticks: AtomicU64::new(0), ticks: AtomicU64::new(0) };
+/// The lengths of all windows, in ticks.
+static LASTED: AtomicU64 = AtomicU64::new(0);
 /// When the process last read how many threads are runnable, in ticks.
 static READ: AtomicU64 = AtomicU64::new(0);
 /// The descriptor of `/proc/loadavg`; -1: there is none.
@@ -121,6 +123,16 @@ fn online() -> Option<u32> {
 #[inline(always)]
 pub fn is_short(now_ticks: u64) -> bool {
     WINDOW.is_open(now_ticks)
+}
+
+/// For how long CPUs have been short until now, all windows together, in nanoseconds.
+pub fn lasted_ns(now_ticks: u64) -> u64 {
+    let until = WINDOW.until_ticks.load(Ordering::Relaxed);
+    if until == u64::MAX {
+        return ticks_to_ns(now_ticks);
+    }
+    // Of the window that goes on, the rest is still to come.
+    ticks_to_ns(LASTED.load(Ordering::Relaxed).saturating_sub(until.saturating_sub(now_ticks)))
 }
 
 /// A thread that has spun since `began_ticks`, and read its clock at `last_ticks` before, looks
@@ -285,6 +297,7 @@ impl Window {
         let next = now_ticks.saturating_add(ticks);
         // One of the threads that find the same evidence begins the window.
         if self.until_ticks.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            LASTED.fetch_add(ticks - until.saturating_sub(now_ticks).min(ticks), Ordering::Relaxed);
             // Weak evidence does not replace the length that stronger evidence has made.
             let learnt = if most_ns == WINDOW_NS_MIN { ticks.max(last) } else { ticks };
             self.ticks.store(learnt, Ordering::Relaxed);

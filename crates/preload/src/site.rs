@@ -19,7 +19,7 @@ pub struct Site {
     kind: AtomicPtr<Kind>,
     /// Rounds before the first yield, as learnt here; 0: the option's number.
     pub spins: AtomicU32,
-    /// The word from which the copy takes how many of these rounds it spins without a visit, or
+    /// The word from which the copy takes how many rounds of a wait it spins without a visit, or
     /// null.
     pub rounds: AtomicPtr<AtomicU64>,
     /// Where its statistics are kept, or null.
@@ -46,13 +46,14 @@ impl Site {
         unsafe { self.rounds.load(Ordering::Acquire).as_ref() }.map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Makes `spins` the site's bound, and lets the copy spin them by itself if it can.
+    /// Lets the copy spin this number of rounds before its first visit, if it can.
     #[inline]
-    pub fn set_spins(&self, spins: u32) {
-        self.spins.store(spins, Ordering::Relaxed);
+    pub fn set_unseen_rounds(&self, rounds: u64) {
         // SAFETY: either null or a word in a page that stays mapped.
-        if let Some(word) = unsafe { self.rounds.load(Ordering::Acquire).as_ref() } {
-            word.store(u64::from(spins), Ordering::Relaxed);
+        if let Some(word) = unsafe { self.rounds.load(Ordering::Acquire).as_ref() }
+            && word.load(Ordering::Relaxed) != rounds
+        {
+            word.store(rounds, Ordering::Relaxed);
         }
     }
 

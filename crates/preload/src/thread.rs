@@ -52,6 +52,8 @@ pub struct Thread {
     pub no_yields_until_ticks: Cell<u64>,
     /// The shortest time of a round in this wait, in ticks; 0: not yet known.
     pub round_ticks: Cell<u64>,
+    /// Until when the trial has counted what the thread's waits burned, in ticks.
+    pub burned_until_ticks: Cell<u64>,
     /// What the kernel had counted of the thread when the thread last asked.
     pub switches: Cell<platform::usage::Switches>,
     /// When a wait of the thread last began behind a gap, in ticks.

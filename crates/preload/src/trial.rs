@@ -1,56 +1,63 @@
 //! What the library does while CPUs are short, and whether it helps: see [`manx::wait::trial`].
 //!
-//! | cure | as the author wrote | with the cure | at first |
+//! | cure | as the author wrote | with the cure | until it is asked |
 //! | --- | --- | --- | --- |
-//! | [`SPIN`] | a loop spins | [`crate::guard::visit`] | acts |
-//! | [`YIELD`] | a loop yields, and its yields let others run | it sleeps: [`crate::yields`] | does not act |
+//! | [`Cure::Spin`] | a loop spins | [`crate::guard::visit`] | acts |
+//! | [`Cure::Yield`] | a loop yields, and its yields let others run | it sleeps: [`crate::yields`] | does not act |
 
+use crate::settings::settings;
+use crate::{shortage, statistics, thread};
 use core::sync::atomic::{AtomicU64, Ordering};
-use manx::wait::trial::Trial;
+use manx::wait::trial::{Progress, Trial};
 use platform::clock;
+use preload_abi::live::Cure;
+use preload_abi::options;
 
-/// Loops that spin.
-pub const SPIN: usize = 0;
-/// Loops that yield.
-pub const YIELD: usize = 1;
-
-static TRIAL: Trial<2> = Trial::new(1 << SPIN);
+static TRIAL: Trial<{ Cure::ALL.len() }> = Trial::new(0);
 /// The time that threads burned in waits, in ticks, as far as it was counted.
 static BURNED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a thread that waits there, while CPUs are short, does what the cure says.
+/// A thread waits where the cure would act, while CPUs are short: whether it acts now.
 #[inline]
-pub fn acts(cure: usize, now_ticks: u64) -> bool {
-    TRIAL.ask(cure);
-    drive(now_ticks);
-    TRIAL.acts(cure)
-}
-
-/// Whether.
-pub fn is_on(cure: usize) -> bool {
-    TRIAL.acts(cure)
-}
-
-/// Ask.
-pub fn ask(cure: usize) {
-    TRIAL.ask(cure);
-}
-
-/// Makes the step that is due.
-#[inline]
-pub fn drive(now_ticks: u64) {
-    TRIAL.drive(now_ticks, work_ns);
+pub fn cures(cure: Cure, now_ticks: u64) -> bool {
+    match settings().trial {
+        options::Trial::On => {
+            TRIAL.ask(cure as usize);
+            TRIAL.drive(now_ticks, || progress(now_ticks));
+            TRIAL.acts(cure as usize)
+        }
+        options::Trial::Off => TRIAL.acts(cure as usize),
+        options::Trial::AlwaysCure => true,
+    }
 }
 
 #[cold]
-fn work_ns() -> u64 {
-    clock::process_cpu_ns().saturating_sub(clock::ticks_to_ns(BURNED.load(Ordering::Relaxed)))
+fn progress(now_ticks: u64) -> Progress {
+    if let Some(live) = statistics::header() {
+        for cure in Cure::ALL {
+            let (verdict, record) = (TRIAL.verdict(cure as usize), &live.trials[cure as usize]);
+            record.acts.store(u32::from(verdict.acts), Ordering::Relaxed);
+            record.kept.store(verdict.kept, Ordering::Relaxed);
+            record.dropped.store(verdict.dropped, Ordering::Relaxed);
+            record.as_written_ns.store(verdict.as_written_ns, Ordering::Relaxed);
+            record.cured_ns.store(verdict.cured_ns, Ordering::Relaxed);
+        }
+    }
+    let burned_ns = clock::ticks_to_ns(BURNED.load(Ordering::Relaxed));
+    Progress {
+        work_ns: clock::process_cpu_ns().saturating_sub(burned_ns),
+        short_ns: shortage::lasted_ns(now_ticks),
+    }
 }
 
-/// A wait used the CPU for this time, up to `most_ns`: for longer, the thread was away.
+/// A wait of this thread used the CPU between these times, but for no longer than `most_ns`: for the
+/// rest the thread was away. Waits may lie in each other, as a yield in a loop that spins: each moment
+/// is counted once.
 #[inline]
-pub fn burned(ticks: u64, most_ns: u64) {
+pub fn burned(since_ticks: u64, until_ticks: u64, most_ns: u64) {
     if TRIAL.measures() {
+        let counted = &thread::current().burned_until_ticks;
+        let ticks = until_ticks.saturating_sub(since_ticks.max(counted.replace(until_ticks)));
         BURNED.fetch_add(ticks.min(clock::ns_to_ticks(most_ns)), Ordering::Relaxed);
     }
 }

@@ -1,18 +1,25 @@
 //! The yields that a thread makes in a row, and what the next one is to do: see [`crate::yields`].
 
+use crate::trial;
 use core::cell::Cell;
-use platform::clock;
+use platform::clock::{self, ns_to_ticks, ticks_to_ns};
 
-/// Calls in a row that go to the kernel in any case.
+/// Calls in a row that are no wait yet.
 const FEW: u32 = 32;
 /// The thread looks whether CPUs are short at each call whose number is a multiple of this.
 const LOOK_EVERY: u32 = 16;
 /// A loop that does more than this between two yields is not waiting: a look at a few words, or for
 /// work to steal, takes less.
 const BETWEEN_NS: u64 = 3_000;
-/// A row in which no yield let another thread run for this long is in vain: longer than a slice, after
-/// which a thread that waits for this CPU has it.
+/// A row in which no yield let another thread run for this long is in vain: a thread that waits for
+/// this CPU has it after a slice.
 const SLICE_NS: u64 = 4_000_000;
+/// A yield that took this long gave a slice to a thread that does not wait.
+const DEAR_NS: u64 = 1_000_000;
+/// Yields may be dear for this long after such a yield.
+const DEAR_FOR_NS: u64 = 100_000_000;
+/// What a yield costs a thread at most, if it lets no other one run.
+const YIELD_NS: u64 = 600;
 /// The shortest sleep.
 const SLEEP_NS_MIN: u64 = 50_000;
 /// The longest.
@@ -34,12 +41,16 @@ pub struct YieldHistory {
     count: Cell<u32>,
     /// How often the thread had taken a lock when the last one was made.
     taken: Cell<u32>,
-    /// Since when it is asked whether the yields let others run, in ticks; 0: it is not asked yet.
+    /// Since when it is asked whether the row is in vain, in ticks; 0: it is not asked.
     asked_ticks: Cell<u64>,
-    /// The thread's CPU time then; `IN_VAIN`: they did not.
+    /// The thread's CPU time then, in nanoseconds; `IN_VAIN`: it is.
     asked_cpu_ns: Cell<u64>,
-    pub lost_until_ticks: Cell<u64>,
+    /// Until when yields may be dear, in ticks.
+    dear_until_ticks: Cell<u64>,
 }
+
+/// [`YieldHistory::asked_cpu_ns`] of a row that is in vain.
+const IN_VAIN: u64 = u64::MAX;
 
 /// What a call of the row is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,48 +67,60 @@ pub enum Step {
 }
 
 impl YieldHistory {
-    /// Whether the last call went on with a row.
-    pub fn goes_on(&self) -> bool {
-        self.count.get() > 1
+    /// The thread yields again, or for the first time.
+    pub fn on_call(&self, place: usize, taken: u32, now_ticks: u64) {
+        let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
+        if self.place.get() == place
+            && self.taken.get() == taken
+            && between_ticks < ns_to_ticks(BETWEEN_NS)
+        {
+            trial::burned(self.returned_ticks.get(), now_ticks, BETWEEN_NS);
+            self.count.set(self.count.get().saturating_add(1));
+            return;
+        }
+        self.place.set(place);
+        self.taken.set(taken);
+        self.began_ticks.set(now_ticks);
+        self.asked_ticks.set(0);
+        self.count.set(1);
     }
 
-    /// The thread yields again, or for the first time.
-    pub fn step(&self, place: usize, taken: u32, now_ticks: u64, is_short: bool) -> Step {
-        let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
-        let goes_on = self.place.get() == place
-            && self.taken.get() == taken
-            && clock::ticks_to_ns(between_ticks) < BETWEEN_NS;
-        if !goes_on {
-            self.place.set(place);
-            self.taken.set(taken);
-            self.began_ticks.set(now_ticks);
-            self.asked_ticks.set(0);
-            self.count.set(0);
+    /// What the call is to do. `cures`: whether a sleep is better than a dear yield.
+    pub fn step(&self, now_ticks: u64, is_short: bool, cures: impl FnOnce() -> bool) -> Step {
+        let count = self.count.get();
+        if is_short {
+            if now_ticks < self.dear_until_ticks.get() && cures() {
+                return Step::Sleep { ns: SLEEP_NS_MIN };
+            }
+            if count > FEW && self.is_in_vain(now_ticks) {
+                let waited_ns = ticks_to_ns(now_ticks.wrapping_sub(self.began_ticks.get()));
+                return Step::Sleep { ns: (waited_ns / PART).clamp(SLEEP_NS_MIN, SLEEP_NS_MAX) };
+            }
+        } else if count > FEW && count.is_multiple_of(LOOK_EVERY) {
+            return Step::Look;
         }
-        let count = self.count.get().saturating_add(1);
-        self.count.set(count);
-        if count <= FEW {
-            Step::Yield
-        } else if is_short && self.is_in_vain(now_ticks) {
-            let waited_ns = clock::ticks_to_ns(now_ticks.wrapping_sub(self.began_ticks.get()));
-            Step::Sleep { ns: (waited_ns / PART).clamp(SLEEP_NS_MIN, SLEEP_NS_MAX) }
-        } else if count.is_multiple_of(LOOK_EVERY) {
-            Step::Look
-        } else {
-            Step::Yield
-        }
+        Step::Yield
     }
-    /// Whether the yields of this row have let no other thread run for a slice: the thread's CPU time went
-    /// on like the clock.
+
+    /// A yield of the row returned. Whether it was dear.
+    pub fn on_return(&self, now_ticks: u64, after_ticks: u64) -> bool {
+        self.returned_ticks.set(after_ticks);
+        let took_ticks = after_ticks.wrapping_sub(now_ticks);
+        trial::burned(now_ticks, after_ticks, YIELD_NS);
+        let dear = took_ticks >= ns_to_ticks(DEAR_NS);
+        if dear {
+            self.dear_until_ticks.set(after_ticks.saturating_add(ns_to_ticks(DEAR_FOR_NS)));
+        }
+        dear
+    }
+
+    /// Whether the yields of this row have let no other thread run for a slice.
     fn is_in_vain(&self, now_ticks: u64) -> bool {
         let (asked_ticks, asked_cpu_ns) = (self.asked_ticks.get(), self.asked_cpu_ns.get());
         if asked_ticks != 0 {
-            if asked_cpu_ns == IN_VAIN {
-                return true;
-            }
-            let asked_ns = clock::ticks_to_ns(now_ticks.wrapping_sub(asked_ticks));
-            if asked_ns < SLICE_NS {
-                return false;
+            let asked_ns = ticks_to_ns(now_ticks.wrapping_sub(asked_ticks));
+            if asked_cpu_ns == IN_VAIN || asked_ns < SLICE_NS {
+                return asked_cpu_ns == IN_VAIN;
             }
             if clock::thread_cpu_ns().saturating_sub(asked_cpu_ns) >= asked_ns / 8 * 7 {
                 self.asked_cpu_ns.set(IN_VAIN);
@@ -109,9 +132,6 @@ impl YieldHistory {
         false
     }
 }
-
-/// [`YieldHistory::asked_cpu_ns`] of a row that is in vain.
-const IN_VAIN: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {

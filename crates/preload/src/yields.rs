@@ -6,20 +6,21 @@
 //! threads that yield to each other leave little for the thread that works. A sleep lets that
 //! thread run.
 //!
-//! The program's calls of `sched_yield` come here and go on to the kernel as they are, unless all
-//! of these are true:
+//! Or the best way: if others are ready that need but a moment, such as the other threads of a gang,
+//! a yield lets them run at once, and a sleep of 50 µs in its place makes such a program a hundred
+//! times slower (LLVM's OpenMP with more threads than CPUs). So a yield that lets others run is left
+//! alone, and only two kinds are replaced:
 //!
-//! | condition | because |
-//! | --- | --- |
-//! | the last `FEW` calls and this one return to one place | a loop waits, a single yield is a courtesy |
-//! | less than `BETWEEN_NS` between two of them | a loop that does work between its yields makes progress |
-//! | no mutex and no spin lock was taken in between | the same |
-//! | CPUs are short ([`crate::shortage`]) | where there is room nothing sleeps |
-//! | the thread is no real-time thread | such a thread asked for its CPU |
+//! | yields | a sleep in their place | because |
+//! | --- | --- | --- |
+//! | in vain: a row of calls has lasted for `SLICE_NS`, and meanwhile the thread's CPU time went on like the clock | lasts for an eighth of the row, between `SLEEP_NS_MIN` and `SLEEP_NS_MAX` | no thread gets the CPU by them; the wait takes at most an eighth longer |
+//! | dear: in the last `DEAR_FOR_NS` a yield of the thread took `DEAR_NS` | lasts for `SLEEP_NS_MIN`, if the [trial](crate::trial) says so | the yield gave a whole slice to a neighbour. The wait may be short or long; only the trial tells what is better |
 //!
-//! Then the thread sleeps instead, for an eighth of the time that its row of calls has lasted,
-//! between `SLEEP_NS_MIN` and `SLEEP_NS_MAX`. So a wait takes at most an eighth longer than it
-//! would have, or 50 µs and the timer's slack.
+//! Both only while CPUs are short ([`crate::shortage`]), and never for a real-time thread, which asked
+//! for its CPU.
+//!
+//! Calls make a row if they return to one place, if less than `BETWEEN_NS` lies between two of them,
+//! and if the thread took no lock in between: a loop that does more makes progress.
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.
@@ -30,12 +31,8 @@ use crate::settings::settings;
 use crate::yield_history::Step;
 use crate::{shortage, thread, trial};
 use platform::{clock, thread as os};
+use preload_abi::live::Cure;
 use preload_abi::options::Guard;
-
-const LONG_NS: u64 = 2_000_000;
-const LOST_NS: u64 = 1_000_000;
-const YIELD_NS: u64 = 2_000;
-const BETWEEN_NS: u64 = 3_000;
 
 /// Yields, for a call that returns to `place`.
 pub fn yield_from(place: usize) {
@@ -47,20 +44,8 @@ pub fn yield_from(place: usize) {
     let past = &thread.yielding;
     let now_ticks = clock::ticks();
     let is_short = shortage::is_short(now_ticks);
-    if is_short {
-        trial::drive(now_ticks);
-    }
-    let between_ticks = now_ticks.wrapping_sub(past.returned_ticks.get());
-    let mut step = past.step(place, thread.lock.taken(), now_ticks, is_short);
-    if past.goes_on() {
-        trial::burned(between_ticks, BETWEEN_NS);
-    }
-    if is_short && now_ticks.wrapping_sub(past.began_ticks.get()) > clock::ns_to_ticks(LONG_NS) {
-        trial::ask(trial::YIELD);
-    }
-    if is_short && now_ticks < past.lost_until_ticks.get() && trial::is_on(trial::YIELD) && !matches!(step, Step::Sleep{..}) {
-        step = Step::Sleep { ns: 50_000 };
-    }
+    past.on_call(place, thread.lock.taken(), now_ticks);
+    let mut step = past.step(now_ticks, is_short, || trial::cures(Cure::Yield, now_ticks));
     // Asked before each sleep, which takes a hundred times as long: the class may change at any
     // time.
     if matches!(step, Step::Sleep { .. }) && os::scheduling_class().yields_only_to_equals() {
@@ -68,22 +53,14 @@ pub fn yield_from(place: usize) {
     }
     if let Step::Sleep { ns } = step {
         os::sleep_ns(ns);
-    } else {
-        os::yield_now();
+        past.returned_ticks.set(clock::ticks());
+        return;
     }
+    os::yield_now();
     let after_ticks = clock::ticks();
-    let took_ticks = after_ticks.wrapping_sub(now_ticks);
-    if !matches!(step, Step::Sleep { .. }) {
-        trial::burned(took_ticks, YIELD_NS);
-        if took_ticks >= clock::ns_to_ticks(LOST_NS) {
-            past.lost_until_ticks.set(after_ticks + clock::ns_to_ticks(100_000_000));
-            step = Step::Look;
-        }
-    }
-    if step == Step::Look {
+    if past.on_return(now_ticks, after_ticks) || step == Step::Look {
         shortage::look(past.began_ticks.get(), now_ticks, after_ticks);
     }
-    past.returned_ticks.set(after_ticks);
 }
 
 /// The names by which programs reach [`yield_from`].

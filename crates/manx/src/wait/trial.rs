@@ -2,64 +2,88 @@
 //!
 //! A way to wait that cures one program poisons another, and no look at the code tells which. So
 //! while CPUs are short, a process waits in turn as its author wrote and in another way, its *cure*,
-//! in stretches of some milliseconds. What gets more work done is kept, and asked again later.
+//! in stretches of some milliseconds. The way in which more work is done is kept, and is asked about
+//! again later.
 //!
-//! *Work* is the CPU time that the process used, less what its waits burned. Nothing that the program
-//! does has to be known for that: whatever it computes, more of it in the same time is better. (The
-//! number of waits that ended does not serve: threads that wait well meet less often at a lock.)
+//! *Work* is the CPU time that the process used, less what its waits burned. Nothing has to be known
+//! of the program for that: whatever it computes, more of it in the same time is better. The number
+//! of waits that ended would not serve: a program that waits well at a lock meets less often there.
 //!
 //! | step | |
 //! | --- | --- |
-//! | rest | the process waits as was found best. When the rest is over, the next cure in which threads waited meanwhile is asked |
+//! | rest | the process waits as was found best. Then the next cure is asked about in whose place threads wait, and whose rest is over |
 //! | settle | a way begins, and what the scheduler owes the threads from the last one is used up |
-//! | measure | work and time are counted. A challenger that does less than a quarter of the work is stopped at the next look |
+//! | measure | work and time are counted |
 //!
-//! The incumbent and the challenger are measured in turn, up to `PAIRS` times: until one is far
-//! better, by sums. Less than `AHEAD_PERCENT` is no reason to change. After a question that changed
-//! nothing the cure rests twice as long, up to `REST_NS_MAX`; after a change it is asked again soon.
-//! So what a cure that harms costs is a few stretches in which it acts.
+//! Both ways are measured in turn, up to `PAIRS` times. The first pair is short and finds what is
+//! `FAR` times better: a poison acts for a few milliseconds. The others are longer, and end when one
+//! way is ahead by much. A cure has to do more work than the author's way, by `TAKE_PERCENT` to be
+//! taken and by `KEEP_PERCENT` to be kept: ties go to the author. What was measured while CPUs were
+//! not short says nothing, since both ways are the same then; if that is half of the time or more, the
+//! question has no answer and changes nothing.
+//!
+//! After an answer that changes nothing the cure rests twice as long as before, up to `REST_NS_MAX`;
+//! after a change it is asked about again soon. So what a cure that harms costs is a few stretches in
+//! which it acts, and rests make that a small part of the time.
 //!
 //! There is no thread of its own: threads that wait call [`Trial::drive`], and one of them makes the
 //! step that is due. Where no thread waits, nothing happens.
 //!
 //! Invariants:
-//! 1. All words but `until_ticks` are written by the thread only that has exchanged `until_ticks` for
-//!    [`STEPPING`], until it stores another time there; `asked` is a flag that any thread sets. They
-//!    are hints to all others, which read `acting` alone.
+//! 1. Only the thread that has exchanged `until_ticks` for `STEPPING` writes the other words, until it
+//!    stores the next time there (release; the exchange acquires). All other threads read `acting` and
+//!    `step`, as hints, and set `asked`, a flag.
 //! 2. Nothing here allocates, locks, panics, or uses floating point: it runs in the trampoline of the
 //!    guard, too.
 
 use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use platform::clock::ns_to_ticks;
+use platform::clock::{ns_to_ticks, ticks_to_ns};
 
 /// How long a way acts before it is measured.
 const SETTLE_NS: u64 = 2_000_000;
-/// The time between two looks at a way that is measured: longer than the kernel's longest tick.
+/// The time between two looks at what is measured: longer than the longest tick of most kernels.
 const LOOK_NS: u64 = 4_000_000;
-/// How many looks a measurement has.
+/// How many looks a measurement has, in the first pair …
+const LOOKS_FIRST: u32 = 1;
+/// … and in each other one.
 const LOOKS: u32 = 4;
-/// How often the incumbent and the challenger are measured at most.
+/// How often both ways are measured at most.
 const PAIRS: u32 = 4;
-/// A challenger is better if it does more work by this much.
-const AHEAD_PERCENT: u64 = 5;
-/// The rest before the first question, and after a change.
-const REST_NS_MIN: u64 = 4_000_000;
+/// A way that does this many times the work of the other one needs no second pair.
+const FAR: u64 = 4;
+/// A cure that acts is kept if it does more work by this much. Less is not measured well enough.
+const KEEP_PERCENT: u64 = 10;
+/// A cure that does not act is taken if it does more work by this much.
+const TAKE_PERCENT: u64 = 25;
+/// The rest after a change, and the shortest one.
+const REST_NS_MIN: u64 = 64_000_000;
 /// The longest rest.
 const REST_NS_MAX: u64 = 4_000_000_000;
-/// A stretch that lasted this long measured nothing: no thread waited for most of it.
+/// How long a thread that found no question leaves it at that.
+const IDLE_NS: u64 = 1_000_000;
+/// A step that lasted this long measured nothing: no thread waited.
 const LOST_NS: u64 = 200_000_000;
 
 /// [`Trial::until_ticks`] while a thread makes the step.
 const STEPPING: u64 = u64::MAX;
 
-/// Steps of a question, in [`Trial::step`].
+/// Values of [`Trial::step`].
 const REST: u32 = 0;
 const SETTLE_INCUMBENT: u32 = 1;
 const MEASURE_INCUMBENT: u32 = 2;
 const SETTLE_CHALLENGER: u32 = 3;
 const MEASURE_CHALLENGER: u32 = 4;
 
-/// Asks about `CURES` cures, one after the other.
+/// What the process has come to so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// The work that it has done, in nanoseconds of CPU time.
+    pub work_ns: u64,
+    /// For how long CPUs were short.
+    pub short_ns: u64,
+}
+
+/// Questions about `CURES` cures, one after the other.
 #[derive(Debug)]
 pub struct Trial<const CURES: usize> {
     /// The cures that act now: bit n is cure n.
@@ -69,55 +93,59 @@ pub struct Trial<const CURES: usize> {
     /// The cures that were found best.
     best: AtomicU32,
     step: AtomicU32,
-    /// The cure that is asked, or was last.
+    /// The cure that is asked about, or was last.
     cure: AtomicU32,
+    /// How many pairs of the question are over.
     pair: AtomicU32,
+    /// How many looks of the measurement are over.
     look: AtomicU32,
+    /// When the step began, or its last look was.
     began_ticks: AtomicU64,
-    began_work_ns: AtomicU64,
+    /// The progress by then.
+    began: [AtomicU64; 2],
     incumbent: Sum,
     challenger: Sum,
     cures: [Cure; CURES],
 }
 
-/// What was measured of a way, in all its stretches of a question.
-#[derive(Debug, Default)]
+/// What was measured of a way in all pairs of a question.
+#[derive(Debug)]
 struct Sum {
     work_ns: AtomicU64,
+    short_ns: AtomicU64,
     ticks: AtomicU64,
 }
 
 /// What is remembered of a cure.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Cure {
-    /// A thread waited where this cure would act.
+    /// Threads wait where it would act.
     asked: AtomicBool,
     /// Until when it is not asked about.
     rest_until_ticks: AtomicU64,
     rest_ns: AtomicU64,
-    /// Work in a second as the author wrote and with the cure, in nanoseconds, as last measured.
-    rates: [AtomicU64; 2],
+    /// Work in a second, in nanoseconds, as the author wrote and with the cure.
+    rates_ns: [AtomicU64; 2],
     kept: AtomicU32,
     dropped: AtomicU32,
 }
 
-/// What the trial says of a cure.
+/// What the answers say of a cure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Whether the cure acts.
     pub acts: bool,
-    /// How often a question ended with the cure.
+    /// How many questions ended with the cure.
     pub kept: u32,
-    /// How often it ended with the author's way.
+    /// How many questions ended with the author's way.
     pub dropped: u32,
-    /// Work in a second as the author wrote, in nanoseconds, as last measured.
+    /// Work in a second as the author wrote, in nanoseconds of CPU time, as last measured.
     pub as_written_ns: u64,
     /// The same with the cure.
     pub cured_ns: u64,
 }
 
-// Relaxed throughout: see Invariant 1. The exchange of `until_ticks` is Acquire and its store
-// Release, so each step sees the last one.
+// Relaxed, but for `until_ticks`: Invariant 1.
 impl<const CURES: usize> Trial<CURES> {
     platform::const_fn! {
         /// Makes a trial in which these cures act until they are asked about: bit n is cure n.
@@ -131,7 +159,7 @@ impl<const CURES: usize> Trial<CURES> {
                 pair: AtomicU32::new(0),
                 look: AtomicU32::new(0),
                 began_ticks: AtomicU64::new(0),
-                began_work_ns: AtomicU64::new(0),
+                began: [AtomicU64::new(0), AtomicU64::new(0)],
                 incumbent: Sum::new(),
                 challenger: Sum::new(),
                 cures: [const { Cure::new() }; CURES],
@@ -160,113 +188,133 @@ impl<const CURES: usize> Trial<CURES> {
         }
     }
 
-    /// Makes the step that is due, if one is. `work_ns` returns the work that the process has done so
-    /// far, in nanoseconds.
+    /// Makes the step that is due, if one is.
     #[inline(always)]
-    pub fn drive(&self, now_ticks: u64, work_ns: impl FnOnce() -> u64) {
+    pub fn drive(&self, now_ticks: u64, progress: impl FnOnce() -> Progress) {
         let until_ticks = self.until_ticks.load(Ordering::Relaxed);
         if now_ticks >= until_ticks
-            && until_ticks != STEPPING
             && self
                 .until_ticks
                 .compare_exchange(until_ticks, STEPPING, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
         {
-            let lasts_ns = self.next(now_ticks, work_ns());
-            self.until_ticks.store(now_ticks + ns_to_ticks(lasts_ns), Ordering::Release);
+            let lasts_ns = self.next(now_ticks, progress());
+            self.until_ticks.store(now_ticks.saturating_add(ns_to_ticks(lasts_ns)), Ordering::Release);
         }
     }
 
-    /// What is known of a cure.
+    /// What the answers say of a cure.
     pub fn verdict(&self, cure: usize) -> Verdict {
         let of = &self.cures[cure];
         Verdict {
             acts: self.best.load(Ordering::Relaxed) & 1 << cure != 0,
             kept: of.kept.load(Ordering::Relaxed),
             dropped: of.dropped.load(Ordering::Relaxed),
-            as_written_ns: of.rates[0].load(Ordering::Relaxed),
-            cured_ns: of.rates[1].load(Ordering::Relaxed),
+            as_written_ns: of.rates_ns[0].load(Ordering::Relaxed),
+            cured_ns: of.rates_ns[1].load(Ordering::Relaxed),
         }
     }
 
-    /// Makes a step, and returns how long the next one lasts.
+    /// Makes a step, and returns how long it lasts.
     #[cold]
-    fn next(&self, now_ticks: u64, work_ns: u64) -> u64 {
+    fn next(&self, now_ticks: u64, now: Progress) -> u64 {
         let ticks = now_ticks.saturating_sub(self.began_ticks.load(Ordering::Relaxed));
-        let step = self.step.load(Ordering::Relaxed);
-        if step != REST && ticks > ns_to_ticks(LOST_NS) {
-            return self.rest(now_ticks);
-        }
-        match step {
+        match self.step.load(Ordering::Relaxed) {
             REST => match self.due(now_ticks) {
-                None => REST_NS_MIN,
+                None => IDLE_NS,
                 Some(cure) => {
                     self.cure.store(cure, Ordering::Relaxed);
                     self.pair.store(0, Ordering::Relaxed);
                     self.incumbent.reset();
                     self.challenger.reset();
-                    self.begin(SETTLE_INCUMBENT, now_ticks, work_ns)
+                    self.begin(SETTLE_INCUMBENT, now_ticks, now)
                 }
             },
-            SETTLE_INCUMBENT => self.begin(MEASURE_INCUMBENT, now_ticks, work_ns),
-            SETTLE_CHALLENGER => self.begin(MEASURE_CHALLENGER, now_ticks, work_ns),
-            _ => self.measured(step, ticks, now_ticks, work_ns),
+            _ if ticks > ns_to_ticks(LOST_NS) => self.rest(),
+            SETTLE_INCUMBENT => self.begin(MEASURE_INCUMBENT, now_ticks, now),
+            SETTLE_CHALLENGER => self.begin(MEASURE_CHALLENGER, now_ticks, now),
+            MEASURE_INCUMBENT => {
+                if self.look(&self.incumbent, ticks, now_ticks, now) {
+                    self.begin(SETTLE_CHALLENGER, now_ticks, now)
+                } else {
+                    LOOK_NS
+                }
+            }
+            _ => self.challenged(ticks, now_ticks, now),
         }
     }
 
-    /// A way was measured for a while.
-    fn measured(&self, step: u32, ticks: u64, now_ticks: u64, work_ns: u64) -> u64 {
-        let sum = if step == MEASURE_INCUMBENT { &self.incumbent } else { &self.challenger };
-        sum.add(work_ns.saturating_sub(self.began_work_ns.load(Ordering::Relaxed)), ticks);
-        self.began_ticks.store(now_ticks, Ordering::Relaxed);
-        self.began_work_ns.store(work_ns, Ordering::Relaxed);
+    /// Looks at what is measured. Returns whether the measurement is over.
+    fn look(&self, sum: &Sum, ticks: u64, now_ticks: u64, now: Progress) -> bool {
+        let [work_ns, short_ns] = [0, 1].map(|of| self.began[of].load(Ordering::Relaxed));
+        sum.add(now.work_ns.saturating_sub(work_ns), now.short_ns.saturating_sub(short_ns), ticks);
+        self.note(now_ticks, now);
         let look = self.look.load(Ordering::Relaxed) + 1;
         self.look.store(look, Ordering::Relaxed);
-        let (old, new) = (self.incumbent.rate_ns(), self.challenger.rate_ns());
-        let hopeless = step == MEASURE_CHALLENGER && new < old / 4;
-        if look < LOOKS && ticks < ns_to_ticks(LOOKS as u64 * LOOK_NS) && !hopeless {
+        let looks = if self.pair.load(Ordering::Relaxed) == 0 { LOOKS_FIRST } else { LOOKS };
+        look >= looks || ticks >= ns_to_ticks(LOOK_NS).saturating_mul(u64::from(looks))
+    }
+
+    /// The challenger was measured for a while.
+    fn challenged(&self, ticks: u64, now_ticks: u64, now: Progress) -> u64 {
+        let over = self.look(&self.challenger, ticks, now_ticks, now);
+        let (old_ns, new_ns) = (self.incumbent.rate_ns(), self.challenger.rate_ns());
+        let hopeless = new_ns < old_ns / FAR;
+        if !over && !hopeless {
             return LOOK_NS;
-        }
-        if step == MEASURE_INCUMBENT {
-            return self.begin(SETTLE_CHALLENGER, now_ticks, work_ns);
         }
         let pair = self.pair.load(Ordering::Relaxed) + 1;
         self.pair.store(pair, Ordering::Relaxed);
-        let far_ahead = pair > 1 && new > old + old / 4;
-        let far_behind = hopeless || new < old - old / 8;
-        if pair < PAIRS && !far_ahead && !far_behind {
-            return self.begin(SETTLE_INCUMBENT, now_ticks, work_ns);
+        let is_cured = self.best.load(Ordering::Relaxed) & 1 << self.cure.load(Ordering::Relaxed) != 0;
+        let evident = if pair == 1 {
+            // A moment in which the process got no CPU must not bring a poison.
+            is_cured && new_ns / FAR > old_ns
+        } else {
+            new_ns > old_ns + old_ns / 2 || new_ns < old_ns - old_ns / 4
+        };
+        if pair < PAIRS && !hopeless && !evident {
+            return self.begin(SETTLE_INCUMBENT, now_ticks, now);
         }
-        self.decide(old, new, now_ticks)
+        self.answer(is_cured, old_ns, new_ns, now_ticks)
     }
 
-    /// The question is answered.
-    fn decide(&self, old_ns: u64, new_ns: u64, now_ticks: u64) -> u64 {
+    /// The question is over.
+    fn answer(&self, is_cured: bool, old_ns: u64, new_ns: u64, now_ticks: u64) -> u64 {
         let number = self.cure.load(Ordering::Relaxed);
-        let best = self.best.load(Ordering::Relaxed);
-        let was_cured = best & 1 << number != 0;
-        let changes = new_ns > old_ns + old_ns * AHEAD_PERCENT / 100;
-        if changes {
-            self.best.store(best ^ 1 << number, Ordering::Relaxed);
-        }
-        let Some(cure) = self.cures.get(number as usize) else { return self.rest(now_ticks) };
+        let Some(cure) = self.cures.get(number as usize) else { return self.rest() };
+        let known = self.incumbent.is_short() && self.challenger.is_short();
+        let changes = known
+            && if is_cured {
+                old_ns < new_ns.saturating_add(new_ns / 100 * KEEP_PERCENT)
+            } else {
+                new_ns > old_ns.saturating_add(old_ns / 100 * TAKE_PERCENT)
+            };
         let rest_ns = cure.rest_ns.load(Ordering::Relaxed);
         let rest_ns = if changes { REST_NS_MIN } else { (rest_ns * 2).clamp(REST_NS_MIN, REST_NS_MAX) };
         cure.rest_ns.store(rest_ns, Ordering::Relaxed);
-        cure.rest_until_ticks.store(now_ticks + ns_to_ticks(rest_ns), Ordering::Relaxed);
+        // Processes that ask at the same time would measure each other: the rests differ a little.
+        let differs_ns = rest_ns / 4 * (now_ticks % 64) / 64;
+        let until_ticks = now_ticks.saturating_add(ns_to_ticks(rest_ns + differs_ns));
+        cure.rest_until_ticks.store(until_ticks, Ordering::Relaxed);
         cure.asked.store(false, Ordering::Relaxed);
-        let [written, cured] = &cure.rates;
-        written.store(if was_cured { new_ns } else { old_ns }, Ordering::Relaxed);
-        cured.store(if was_cured { old_ns } else { new_ns }, Ordering::Relaxed);
-        let counter = if was_cured != changes { &cure.kept } else { &cure.dropped };
-        counter.store(counter.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
-        self.rest(now_ticks)
+        if known {
+            let [as_written, cured] = &cure.rates_ns;
+            as_written.store(if is_cured { new_ns } else { old_ns }, Ordering::Relaxed);
+            cured.store(if is_cured { old_ns } else { new_ns }, Ordering::Relaxed);
+            let count = if is_cured == changes { &cure.dropped } else { &cure.kept };
+            count.store(count.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        }
+        if changes {
+            let best = self.best.load(Ordering::Relaxed);
+            self.best.store(best ^ 1 << number, Ordering::Relaxed);
+        }
+        self.rest()
     }
 
     /// The next cure to ask about, if there is one.
     fn due(&self, now_ticks: u64) -> Option<u32> {
         let last = self.cure.load(Ordering::Relaxed) as usize;
-        let number = (1..=CURES).map(|next| (last + next) % CURES).find(|&number| {
+        let number = (1..=CURES).map(|next| (last + next) % CURES.max(1)).find(|&number| {
             self.cures.get(number).is_some_and(|cure| {
                 cure.asked.load(Ordering::Relaxed)
                     && now_ticks >= cure.rest_until_ticks.load(Ordering::Relaxed)
@@ -275,49 +323,59 @@ impl<const CURES: usize> Trial<CURES> {
         Some(number as u32)
     }
 
-    fn rest(&self, now_ticks: u64) -> u64 {
+    fn rest(&self) -> u64 {
         self.acting.store(self.best.load(Ordering::Relaxed), Ordering::Relaxed);
         self.step.store(REST, Ordering::Relaxed);
-        self.began_ticks.store(now_ticks, Ordering::Relaxed);
-        REST_NS_MIN
+        IDLE_NS
     }
 
     /// Begins a step of a question, and returns how long it lasts.
-    fn begin(&self, step: u32, now_ticks: u64, work_ns: u64) -> u64 {
+    fn begin(&self, step: u32, now_ticks: u64, now: Progress) -> u64 {
         let best = self.best.load(Ordering::Relaxed);
-        let other = best ^ 1 << self.cure.load(Ordering::Relaxed);
         let challenges = matches!(step, SETTLE_CHALLENGER | MEASURE_CHALLENGER);
+        let other = best ^ 1 << self.cure.load(Ordering::Relaxed);
         self.acting.store(if challenges { other } else { best }, Ordering::Relaxed);
         self.step.store(step, Ordering::Relaxed);
         self.look.store(0, Ordering::Relaxed);
-        self.began_ticks.store(now_ticks, Ordering::Relaxed);
-        self.began_work_ns.store(work_ns, Ordering::Relaxed);
+        self.note(now_ticks, now);
         if matches!(step, MEASURE_INCUMBENT | MEASURE_CHALLENGER) { LOOK_NS } else { SETTLE_NS }
+    }
+
+    fn note(&self, now_ticks: u64, now: Progress) {
+        self.began_ticks.store(now_ticks, Ordering::Relaxed);
+        self.began[0].store(now.work_ns, Ordering::Relaxed);
+        self.began[1].store(now.short_ns, Ordering::Relaxed);
     }
 }
 
 impl Sum {
     platform::const_fn! {
         const fn new() -> Sum {
-            Sum { work_ns: AtomicU64::new(0), ticks: AtomicU64::new(0) }
+            Sum { work_ns: AtomicU64::new(0), short_ns: AtomicU64::new(0), ticks: AtomicU64::new(0) }
         }
     }
 
     fn reset(&self) {
-        self.work_ns.store(0, Ordering::Relaxed);
-        self.ticks.store(0, Ordering::Relaxed);
+        for word in [&self.work_ns, &self.short_ns, &self.ticks] {
+            word.store(0, Ordering::Relaxed);
+        }
     }
 
-    fn add(&self, work_ns: u64, ticks: u64) {
-        self.work_ns.store(self.work_ns.load(Ordering::Relaxed) + work_ns, Ordering::Relaxed);
-        self.ticks.store(self.ticks.load(Ordering::Relaxed) + ticks, Ordering::Relaxed);
+    fn add(&self, work_ns: u64, short_ns: u64, ticks: u64) {
+        for (word, more) in [(&self.work_ns, work_ns), (&self.short_ns, short_ns), (&self.ticks, ticks)] {
+            word.store(word.load(Ordering::Relaxed).saturating_add(more), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether CPUs were short for half of the time.
+    fn is_short(&self) -> bool {
+        self.short_ns.load(Ordering::Relaxed) >= ticks_to_ns(self.ticks.load(Ordering::Relaxed)) / 2
     }
 
     /// Work in a second, in nanoseconds.
     fn rate_ns(&self) -> u64 {
-        let ns = platform::clock::ticks_to_ns(self.ticks.load(Ordering::Relaxed));
-        let work_ns = self.work_ns.load(Ordering::Relaxed);
-        work_ns.saturating_mul(1_000_000) / (ns / 1_000).max(1)
+        let us = ticks_to_ns(self.ticks.load(Ordering::Relaxed)) / 1_000;
+        self.work_ns.load(Ordering::Relaxed).saturating_mul(1_000_000) / us.max(1)
     }
 }
 
@@ -328,7 +386,7 @@ impl Cure {
                 asked: AtomicBool::new(false),
                 rest_until_ticks: AtomicU64::new(0),
                 rest_ns: AtomicU64::new(0),
-                rates: [AtomicU64::new(0), AtomicU64::new(0)],
+                rates_ns: [AtomicU64::new(0), AtomicU64::new(0)],
                 kept: AtomicU32::new(0),
                 dropped: AtomicU32::new(0),
             }

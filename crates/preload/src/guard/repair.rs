@@ -222,7 +222,7 @@ impl Copied<'_> {
         // A site that keeps statistics counts every round.
         if plan.spins && site.record().is_none() {
             site.rounds.store(core::ptr::from_ref(self.copy.word()).cast_mut(), Ordering::Release);
-            site.set_spins(super::visit::bound(site));
+            site.set_unseen_rounds(super::visit::UNSEEN_ROUNDS);
         }
         Repair { site, jump, copy: self.copy }
     }

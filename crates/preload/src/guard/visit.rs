@@ -55,11 +55,14 @@ use core::time::Duration;
 use manx::wait::{Action, Adaptive};
 use platform::clock::ns_to_ticks;
 use platform::{clock, thread as os};
+use preload_abi::live::Cure;
 use spinloop::{Bound, Counter, Kind, Place};
 
 /// The largest bound that a site learns, in rounds: some microseconds, as long as a sleep and a
 /// wake-up take. Waits that take longer than that do not raise it.
 pub const SPINS_MAX: u32 = 512;
+/// How many rounds a wait spins before its first visit, where it is not cured: a few microseconds.
+pub const UNSEEN_ROUNDS: u64 = 200;
 /// A wait that ended within this number of yields might have been spun.
 const FEW_YIELDS: u32 = 8;
 /// A yield that took this long let another thread run.
@@ -75,11 +78,17 @@ const STRIDE_NS: u64 = 3_000;
 const STRIDE_ROUNDS_MIN: u64 = 8;
 const STRIDE_ROUNDS_MAX: u64 = 4096;
 /// Between two visits a thread spins for no longer than this: it was away for the rest.
-const AWAY_NS: u64 = 20_000;
+const AWAY_NS: u64 = 2 * STRIDE_NS;
 /// What a yield costs the thread that yields, at most.
-const YIELD_NS: u64 = 2_000;
+const YIELD_NS: u64 = 600;
 /// How long a wait with a bound sleeps at a time.
 const STEP_NS: u64 = 50_000;
+/// A wait of this length is long.
+const LONG_NS: u64 = 6_000_000;
+/// A long wait sleeps for this part of its time so far …
+const PART: u64 = 8;
+/// … and for no longer than this.
+const PART_NS_MAX: u64 = 1_000_000;
 /// At a hint, a thread that comes back within this time, for each round that passed unseen, still
 /// waits.
 const CLOSELY_NS: u64 = 5_000;
@@ -111,6 +120,8 @@ const REAL_TIME: u32 = 2;
 const OTHERS_RAN: u32 = 4;
 /// In [`Thread::flags`]: the wait's counter was moved on.
 const MOVED_ON: u32 = 8;
+/// In [`Thread::flags`]: the wait was cured ([`adapt`]).
+const WAS_CURED: u32 = 16;
 /// In [`Thread::flags`], from this bit on: how often in a row the thread came back to the loop
 /// right after its counter was moved on.
 const BACK_SHIFT: u32 = 8;
@@ -138,11 +149,23 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
     let last = thread.left_ticks.get();
     let short = shortage::is_short(now) || shortage::look(thread.began_ticks.get(), last, now);
     if goes_on {
-        trial::burned(now.wrapping_sub(last), AWAY_NS);
+        trial::burned(last, now, AWAY_NS);
     }
-    let left = if !short || !trial::acts(trial::SPIN, now) {
+    let cured = short && trial::cures(Cure::Spin, now);
+    if !goes_on {
+        site.set_unseen_rounds(if cured { u64::from(bound(site)) } else { UNSEEN_ROUNDS });
+    }
+    let left = if !short {
         spin_on(thread, goes_on, stride, now.wrapping_sub(last));
         now
+    } else if !cured && !matches!(kind, Kind::Counted(_) if is_long(thread, now)) {
+        if is_long(thread, now) && !is_real_time(thread) {
+            let waited_ns = clock::ticks_to_ns(now.wrapping_sub(thread.began_ticks.get()));
+            sleep_once(site, thread, (waited_ns / PART).clamp(STEP_NS, PART_NS_MAX))
+        } else {
+            spin_on(thread, goes_on, stride, now.wrapping_sub(last));
+            now
+        }
     } else {
         match kind {
             Kind::Unbounded => adapt(
@@ -170,6 +193,12 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
         }
     };
     thread.left_ticks.set(left);
+}
+
+/// Whether the wait has lasted so long that its author's way is of no use: longer than a thread needs
+/// to come to its CPU if it is the next one there.
+fn is_long(thread: &Thread, now: u64) -> bool {
+    now.wrapping_sub(thread.began_ticks.get()) >= ns_to_ticks(LONG_NS)
 }
 
 /// How many rounds have passed since the last visit, which asked for `stride` more without one,
@@ -205,6 +234,7 @@ fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
     // Rounds spun while there was room do not count, or the first visit of a shortage would sleep.
     let round = thread.short_round.get();
     thread.short_round.set(round.saturating_add(1));
+    thread.flags.set(thread.flags.get() | WAS_CURED);
     match policy.action(round) {
         Action::Spin => now,
         Action::Yield if is_real_time(thread) => sleep_by(site, thread, policy.yields(0).action(round)),
@@ -408,7 +438,7 @@ fn yield_once(site: &Site, thread: &Thread, before: u64) -> u64 {
     count(site, thread);
     os::yield_now();
     let after = clock::ticks();
-    trial::burned(after.wrapping_sub(before), YIELD_NS);
+    trial::burned(before, after, YIELD_NS);
     if after.wrapping_sub(before) > ns_to_ticks(SLOW_YIELD_NS) {
         thread.flags.set(thread.flags.get() | OTHERS_RAN);
     }
@@ -442,7 +472,7 @@ fn settle(thread: &Thread) {
 
 /// See the module's text.
 fn learn(site: &Site, thread: &Thread) {
-    if thread.short_round.get() == site.unseen_rounds() as u32 {
+    if thread.flags.get() & WAS_CURED == 0 {
         // It was over while there was room, or ended by its counter.
         return;
     }
@@ -451,7 +481,7 @@ fn learn(site: &Site, thread: &Thread) {
     if thread.flags.get() & OTHERS_RAN != 0 {
         let floor = settings().spins;
         if bound > floor {
-            site.set_spins((bound / 2).max(floor));
+            site.spins.store((bound / 2).max(floor), Ordering::Relaxed);
         }
     } else if bound > 0
         && round >= bound
@@ -459,7 +489,7 @@ fn learn(site: &Site, thread: &Thread) {
         && bound < SPINS_MAX
         && lasted < ns_to_ticks(SHORT_WAIT_NS)
     {
-        site.set_spins((bound * 2).clamp(1, SPINS_MAX));
+        site.spins.store((bound * 2).clamp(1, SPINS_MAX), Ordering::Relaxed);
     }
 }
 
