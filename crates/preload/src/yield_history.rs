@@ -1,6 +1,7 @@
 //! The yields that a thread makes in a row, and what the next one is to do: see [`crate::yields`].
 
 use crate::trial;
+use preload_abi::live::Cure;
 use core::cell::Cell;
 use platform::clock::{self, ns_to_ticks, ticks_to_ns};
 
@@ -109,6 +110,7 @@ impl YieldHistory {
         trial::burned(now_ticks, after_ticks, YIELD_NS);
         let dear = took_ticks >= ns_to_ticks(DEAR_NS);
         if dear {
+            trial::lost(Cure::Yield, took_ticks);
             self.dear_until_ticks.set(after_ticks.saturating_add(ns_to_ticks(DEAR_FOR_NS)));
         }
         dear

@@ -36,7 +36,7 @@
 //! 2. Nothing here allocates, locks, panics, or uses floating point: it runs in the trampoline of the
 //!    guard, too.
 
-use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks_to_ns};
 
 /// How long a way acts before it is measured.
@@ -52,15 +52,20 @@ const PAIRS: u32 = 4;
 /// A way that does this many times the work of the other one needs no second pair.
 const FAR: u64 = 4;
 /// A cure that acts is kept if it does more work by this much. Less is not measured well enough.
-const KEEP_PERCENT: u64 = 10;
+const KEEP_PERCENT: u64 = 20;
 /// A cure that does not act is taken if it does more work by this much.
-const TAKE_PERCENT: u64 = 25;
+const TAKE_PERCENT: u64 = 50;
 /// The rest after a change, and the shortest one.
 const REST_NS_MIN: u64 = 64_000_000;
 /// The longest rest.
 const REST_NS_MAX: u64 = 4_000_000_000;
-/// How long a thread that found no question leaves it at that.
-const IDLE_NS: u64 = 1_000_000;
+/// A way that lost rests for at least this many times the time for which it acted.
+const RESTS: u64 = 100;
+/// The time between two looks for a question.
+const CHECK_NS: u64 = 16_000_000;
+/// A cure that does not act is asked about only if threads lost this part of a CPU without it: less
+/// cannot be won.
+const WORTH: u64 = 4;
 /// A step that lasted this long measured nothing: no thread waited.
 const LOST_NS: u64 = 200_000_000;
 
@@ -119,8 +124,10 @@ struct Sum {
 /// What is remembered of a cure.
 #[derive(Debug)]
 struct Cure {
-    /// Threads wait where it would act.
-    asked: AtomicBool,
+    /// The time that threads have lost without it.
+    lost_ticks: AtomicU64,
+    /// That time at the last look for a question.
+    seen_ticks: AtomicU64,
     /// Until when it is not asked about.
     rest_until_ticks: AtomicU64,
     rest_ns: AtomicU64,
@@ -179,13 +186,10 @@ impl<const CURES: usize> Trial<CURES> {
         self.step.load(Ordering::Relaxed) != REST
     }
 
-    /// A thread waits where this cure would act.
+    /// A thread has lost this time in waits that this cure would have ended early.
     #[inline(always)]
-    pub fn ask(&self, cure: usize) {
-        let asked = &self.cures[cure].asked;
-        if !asked.load(Ordering::Relaxed) {
-            asked.store(true, Ordering::Relaxed);
-        }
+    pub fn lost(&self, cure: usize, ticks: u64) {
+        self.cures[cure].lost_ticks.fetch_add(ticks, Ordering::Relaxed);
     }
 
     /// Makes the step that is due, if one is.
@@ -220,8 +224,11 @@ impl<const CURES: usize> Trial<CURES> {
     fn next(&self, now_ticks: u64, now: Progress) -> u64 {
         let ticks = now_ticks.saturating_sub(self.began_ticks.load(Ordering::Relaxed));
         match self.step.load(Ordering::Relaxed) {
-            REST => match self.due(now_ticks) {
-                None => IDLE_NS,
+            REST => match self.due(ticks, now_ticks) {
+                None => {
+                    self.note(now_ticks, now);
+                    CHECK_NS
+                }
                 Some(cure) => {
                     self.cure.store(cure, Ordering::Relaxed);
                     self.pair.store(0, Ordering::Relaxed);
@@ -230,7 +237,7 @@ impl<const CURES: usize> Trial<CURES> {
                     self.begin(SETTLE_INCUMBENT, now_ticks, now)
                 }
             },
-            _ if ticks > ns_to_ticks(LOST_NS) => self.rest(),
+            _ if ticks > ns_to_ticks(LOST_NS) => self.rest(now_ticks),
             SETTLE_INCUMBENT => self.begin(MEASURE_INCUMBENT, now_ticks, now),
             SETTLE_CHALLENGER => self.begin(MEASURE_CHALLENGER, now_ticks, now),
             MEASURE_INCUMBENT => {
@@ -272,7 +279,8 @@ impl<const CURES: usize> Trial<CURES> {
         } else {
             new_ns > old_ns + old_ns / 2 || new_ns < old_ns - old_ns / 4
         };
-        if pair < PAIRS && !hopeless && !evident {
+        let says_nothing = !self.challenger.is_short();
+        if pair < PAIRS && !hopeless && !evident && !says_nothing {
             return self.begin(SETTLE_INCUMBENT, now_ticks, now);
         }
         self.answer(is_cured, old_ns, new_ns, now_ticks)
@@ -281,7 +289,7 @@ impl<const CURES: usize> Trial<CURES> {
     /// The question is over.
     fn answer(&self, is_cured: bool, old_ns: u64, new_ns: u64, now_ticks: u64) -> u64 {
         let number = self.cure.load(Ordering::Relaxed);
-        let Some(cure) = self.cures.get(number as usize) else { return self.rest() };
+        let Some(cure) = self.cures.get(number as usize) else { return self.rest(now_ticks) };
         let known = self.incumbent.is_short() && self.challenger.is_short();
         let changes = known
             && if is_cured {
@@ -291,12 +299,14 @@ impl<const CURES: usize> Trial<CURES> {
             };
         let rest_ns = cure.rest_ns.load(Ordering::Relaxed);
         let rest_ns = if changes { REST_NS_MIN } else { (rest_ns * 2).clamp(REST_NS_MIN, REST_NS_MAX) };
+        let challenged_ns = u64::from(self.pair.load(Ordering::Relaxed)).saturating_mul(SETTLE_NS)
+            + ticks_to_ns(self.challenger.ticks.load(Ordering::Relaxed));
+        let rest_ns = if changes { rest_ns } else { rest_ns.max(challenged_ns.saturating_mul(RESTS)) };
         cure.rest_ns.store(rest_ns, Ordering::Relaxed);
         // Processes that ask at the same time would measure each other: the rests differ a little.
         let differs_ns = rest_ns / 4 * (now_ticks % 64) / 64;
         let until_ticks = now_ticks.saturating_add(ns_to_ticks(rest_ns + differs_ns));
         cure.rest_until_ticks.store(until_ticks, Ordering::Relaxed);
-        cure.asked.store(false, Ordering::Relaxed);
         if known {
             let [as_written, cured] = &cure.rates_ns;
             as_written.store(if is_cured { new_ns } else { old_ns }, Ordering::Relaxed);
@@ -308,25 +318,31 @@ impl<const CURES: usize> Trial<CURES> {
             let best = self.best.load(Ordering::Relaxed);
             self.best.store(best ^ 1 << number, Ordering::Relaxed);
         }
-        self.rest()
+        self.rest(now_ticks)
     }
 
-    /// The next cure to ask about, if there is one.
-    fn due(&self, now_ticks: u64) -> Option<u32> {
-        let last = self.cure.load(Ordering::Relaxed) as usize;
-        let number = (1..=CURES).map(|next| (last + next) % CURES.max(1)).find(|&number| {
-            self.cures.get(number).is_some_and(|cure| {
-                cure.asked.load(Ordering::Relaxed)
-                    && now_ticks >= cure.rest_until_ticks.load(Ordering::Relaxed)
-            })
-        })?;
-        Some(number as u32)
+    /// The next cure to ask about, if there is one: a cure that acts, or one without which threads lost
+    /// much of the last `ticks`.
+    fn due(&self, ticks: u64, now_ticks: u64) -> Option<u32> {
+        let best = self.best.load(Ordering::Relaxed);
+        let is_due = |(number, cure): (u32, &Cure)| {
+            let lost_ticks = cure.lost_ticks.load(Ordering::Relaxed);
+            let seen_ticks = cure.seen_ticks.load(Ordering::Relaxed);
+            cure.seen_ticks.store(lost_ticks, Ordering::Relaxed);
+            let pays = ticks < ns_to_ticks(LOST_NS) && lost_ticks.wrapping_sub(seen_ticks) >= ticks / WORTH;
+            let rested = now_ticks >= cure.rest_until_ticks.load(Ordering::Relaxed);
+            (rested && (pays || best & 1 << number != 0)).then_some(number)
+        };
+        let last = self.cure.load(Ordering::Relaxed);
+        // The last one again only if no other is due.
+        (0u32..).zip(&self.cures).filter_map(is_due).min_by_key(|&number| number == last)
     }
 
-    fn rest(&self) -> u64 {
+    fn rest(&self, now_ticks: u64) -> u64 {
         self.acting.store(self.best.load(Ordering::Relaxed), Ordering::Relaxed);
         self.step.store(REST, Ordering::Relaxed);
-        IDLE_NS
+        self.began_ticks.store(now_ticks, Ordering::Relaxed);
+        CHECK_NS
     }
 
     /// Begins a step of a question, and returns how long it lasts.
@@ -383,7 +399,8 @@ impl Cure {
     platform::const_fn! {
         const fn new() -> Cure {
             Cure {
-                asked: AtomicBool::new(false),
+                lost_ticks: AtomicU64::new(0),
+                seen_ticks: AtomicU64::new(0),
                 rest_until_ticks: AtomicU64::new(0),
                 rest_ns: AtomicU64::new(0),
                 rates_ns: [AtomicU64::new(0), AtomicU64::new(0)],

@@ -76,6 +76,7 @@ const BACKS: u32 = 16;
 /// How far apart visits are while there is room, and the fewest and the most rounds between them.
 const STRIDE_NS: u64 = 3_000;
 const STRIDE_ROUNDS_MIN: u64 = 8;
+const STRIDE_ROUNDS_FIRST: u64 = 64;
 const STRIDE_ROUNDS_MAX: u64 = 4096;
 /// Between two visits a thread spins for no longer than this: it was away for the rest.
 const AWAY_NS: u64 = 2 * STRIDE_NS;
@@ -83,6 +84,8 @@ const AWAY_NS: u64 = 2 * STRIDE_NS;
 const YIELD_NS: u64 = 600;
 /// How long a wait with a bound sleeps at a time.
 const STEP_NS: u64 = 50_000;
+/// What a wait burns after this time is lost.
+const LOSING_NS: u64 = 250_000;
 /// A wait of this length is long.
 const LONG_NS: u64 = 6_000_000;
 /// A long wait sleeps for this part of its time so far …
@@ -163,6 +166,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
             let waited_ns = clock::ticks_to_ns(now.wrapping_sub(thread.began_ticks.get()));
             sleep_once(site, thread, (waited_ns / PART).clamp(STEP_NS, PART_NS_MAX))
         } else {
+            if goes_on && now.wrapping_sub(thread.began_ticks.get()) >= ns_to_ticks(LOSING_NS) {
+                trial::lost(Cure::Spin, now.wrapping_sub(last).min(ns_to_ticks(AWAY_NS)));
+            }
             spin_on(thread, goes_on, stride, now.wrapping_sub(last));
             now
         }
@@ -222,7 +228,7 @@ fn spin_on(thread: &Thread, goes_on: bool, stride: u64, took_ticks: u64) {
         (true, took) if took < wanted / 2 => stride * 2,
         (true, took) if took > wanted * 2 => stride / 2,
         (true, _) => stride,
-        (false, _) => STRIDE_ROUNDS_MIN,
+        (false, _) => STRIDE_ROUNDS_FIRST,
     };
     let next = next.clamp(STRIDE_ROUNDS_MIN, STRIDE_ROUNDS_MAX);
     thread.stride.set(next);
