@@ -141,22 +141,25 @@ mod tests {
 
     const HERE: usize = 0x1000;
 
-    /// Makes this number of calls, one tick apart.
-    fn row(
-        past: &YieldHistory,
-        place: usize,
-        taken: u32,
-        from_ticks: u64,
-        calls: u32,
-        is_short: bool,
-    ) -> Vec<Step> {
+    /// Makes this number of calls, one tick apart, whose yields let no other thread run.
+    fn row(past: &YieldHistory, place: usize, taken: u32, from_ticks: u64, calls: u32) -> Vec<Step> {
         let step = |call| {
             let now_ticks = from_ticks + u64::from(call);
-            let step = past.step(place, taken, now_ticks, is_short);
-            past.returned_ticks.set(now_ticks);
+            past.on_call(place, taken, now_ticks);
+            let step = past.step(now_ticks, true, || false);
+            past.on_return(now_ticks, now_ticks);
             step
         };
         (0..calls).map(step).collect()
+    }
+
+    /// A row of which was found that it is in vain.
+    fn in_vain() -> YieldHistory {
+        let past = YieldHistory::default();
+        row(&past, HERE, 0, 1 << 40, FEW + 5);
+        assert_ne!(past.asked_ticks.get(), 0, "it is asked");
+        past.asked_cpu_ns.set(IN_VAIN);
+        past
     }
 
     fn sleeps(steps: &[Step]) -> usize {
@@ -164,41 +167,62 @@ mod tests {
     }
 
     #[test]
-    fn a_row_sleeps_while_cpus_are_short_and_only_then() {
+    fn a_row_whose_yields_let_others_run_is_left_alone() {
         let past = YieldHistory::default();
-        let steps = row(&past, HERE, 0, 1 << 40, FEW + 10, true);
-        assert_eq!(sleeps(&steps), 10);
-        assert_eq!(steps.last(), Some(&Step::Sleep { ns: SLEEP_NS_MIN }));
-        let steps = row(&past, HERE, 0, (1 << 40) + 100, 1000, false);
+        let mut now_ticks = 1 << 40;
+        for _ in 0..1000 {
+            past.on_call(HERE, 0, now_ticks);
+            assert_eq!(past.step(now_ticks, true, || panic!("no yield was dear")), Step::Yield);
+            // This thread's CPU time stands still for most of it.
+            let after_ticks = now_ticks + ns_to_ticks(DEAR_NS / 2);
+            assert!(!past.on_return(now_ticks, after_ticks));
+            now_ticks = after_ticks;
+        }
+    }
+
+    #[test]
+    fn a_row_in_vain_sleeps_in_growing_steps_while_cpus_are_short() {
+        let past = in_vain();
+        let after = |waited_ns: u64, is_short| {
+            let now_ticks = (1 << 40) + ns_to_ticks(waited_ns);
+            past.returned_ticks.set(now_ticks);
+            past.on_call(HERE, 0, now_ticks);
+            past.step(now_ticks, is_short, || false)
+        };
+        assert_eq!(after(0, true), Step::Sleep { ns: SLEEP_NS_MIN });
+        let Step::Sleep { ns } = after(4_000_000, true) else { panic!("sleeps") };
+        assert!((499_000..501_000).contains(&ns), "{ns}");
+        assert_eq!(after(1_000_000_000, true), Step::Sleep { ns: SLEEP_NS_MAX });
+        let steps: Vec<Step> = (0..LOOK_EVERY).map(|_| after(1_000_000_000, false)).collect();
         assert_eq!(sleeps(&steps), 0);
         assert!(steps.contains(&Step::Look), "it finds out");
     }
 
     #[test]
-    fn sleeps_grow_with_the_wait_up_to_a_bound() {
-        let past = YieldHistory::default();
-        row(&past, HERE, 0, 1 << 40, FEW, true);
-        let after = |waited_ns: u64| {
-            let now_ticks = (1 << 40) + clock::ns_to_ticks(waited_ns);
-            past.returned_ticks.set(now_ticks);
-            past.step(HERE, 0, now_ticks, true)
-        };
-        let Step::Sleep { ns } = after(4_000_000) else { panic!("sleeps") };
-        assert!((499_000..501_000).contains(&ns), "{ns}");
-        assert_eq!(after(1_000_000_000), Step::Sleep { ns: SLEEP_NS_MAX });
-    }
-
-    #[test]
     fn a_row_begins_again() {
         let begins = |place, taken, pause_ticks: u64| {
-            let past = YieldHistory::default();
-            row(&past, HERE, 0, 1 << 40, FEW + 5, true);
+            let past = in_vain();
             let next_ticks = past.returned_ticks.get() + pause_ticks;
-            sleeps(&row(&past, place, taken, next_ticks, FEW, true)) == 0
+            sleeps(&row(&past, place, taken, next_ticks, FEW)) == 0
         };
         assert!(!begins(HERE, 0, 1), "nothing in between");
         assert!(begins(HERE + 8, 0, 1), "from another place");
         assert!(begins(HERE, 1, 1), "a lock was taken");
-        assert!(begins(HERE, 0, clock::ns_to_ticks(2 * BETWEEN_NS)), "something else took its time");
+        assert!(begins(HERE, 0, ns_to_ticks(2 * BETWEEN_NS)), "something else took its time");
+    }
+
+    #[test]
+    fn a_sleep_takes_the_place_of_a_dear_yield_if_the_trial_says_so() {
+        let past = YieldHistory::default();
+        let now_ticks = 1 << 40;
+        past.on_call(HERE, 0, now_ticks);
+        let after_ticks = now_ticks + ns_to_ticks(DEAR_NS);
+        assert!(past.on_return(now_ticks, after_ticks));
+        past.on_call(HERE, 0, after_ticks);
+        assert_eq!(past.step(after_ticks, true, || false), Step::Yield);
+        assert_eq!(past.step(after_ticks, true, || true), Step::Sleep { ns: SLEEP_NS_MIN });
+        assert_eq!(past.step(after_ticks, false, || true), Step::Yield, "there is room");
+        let later_ticks = after_ticks + ns_to_ticks(DEAR_FOR_NS);
+        assert_eq!(past.step(later_ticks, true, || true), Step::Yield, "long ago");
     }
 }

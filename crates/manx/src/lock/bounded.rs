@@ -148,6 +148,9 @@ pub use super::window::{
 };
 pub use super::words::{HANDED_OFF, MARKED, POLLING, STARVING_ONE};
 
+/// While more waiters than these are starving, none of them spins: most hand-offs are for others.
+const FEW_STARVING: u32 = 2 * STARVING_ONE;
+
 /// How often a waiter compares the word in vain before it exchanges it.
 const COMPARISONS: u32 = 8;
 
@@ -550,13 +553,13 @@ impl Waiter<'_> {
                 self.leave();
                 return Ok(());
             }
-            if !spun {
+            if !spun && seen & STARVING <= FEW_STARVING {
+                // What was seen is old by then.
                 spun = true;
-                if spin_until_handed_off(self.side) {
-                    continue;
-                }
+                spin_until_handed_off(self.side);
+                continue;
             }
-            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_recheck());
+            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_recheck(seen));
             let outcome = self.sleep(self.side, seen, until);
             match outcome {
                 Outcome::TimedOut => {
@@ -641,9 +644,11 @@ impl Waiter<'_> {
         let _ = self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
     }
 
-    /// When a sleeper that does not trust looks again.
-    fn next_recheck(&mut self) -> Deadline {
-        self.patience_ns = (self.patience_ns * 2).clamp(RECHECK_NS_MIN, RECHECK_NS_MAX);
+    /// When a sleeper that does not trust looks again. Each one that looks sets the mark for all, so
+    /// the more are starving, by this value of `side`, the later each of them looks.
+    fn next_recheck(&mut self, seen: u32) -> Deadline {
+        let each_ns = RECHECK_NS_MIN * u64::from((seen & STARVING) / STARVING_ONE).max(1);
+        self.patience_ns = (self.patience_ns * 2).max(each_ns).min(RECHECK_NS_MAX);
         Deadline { clock: Clock::Monotonic, ns: clock::now_ns().saturating_add(self.patience_ns) }
     }
 
@@ -665,19 +670,16 @@ impl Waiter<'_> {
     }
 }
 
-/// Spins until there is a hand-off (true), or that does not seem to pay.
-fn spin_until_handed_off(side: &AtomicU32) -> bool {
+/// Spins until there is a hand-off, or that does not seem to pay.
+fn spin_until_handed_off(side: &AtomicU32) {
     if platform::spin_bound(1) == 0 {
-        return false;
+        return;
     }
     let end_ticks = ticks().wrapping_add(ns_to_ticks(SPIN_STARVING_NS.get()));
     loop {
         // Relaxed: a thread that finds a hand-off takes it by a step that acquires.
-        if side.load(Ordering::Relaxed) & HANDED_OFF != 0 {
-            return true;
-        }
-        if ticks().wrapping_sub(end_ticks) as i64 >= 0 {
-            return false;
+        if side.load(Ordering::Relaxed) & HANDED_OFF != 0 || ticks().wrapping_sub(end_ticks) as i64 >= 0 {
+            return;
         }
         pause();
     }
