@@ -57,6 +57,7 @@ pub fn thread_cpu_ns() -> u64 {
 
 /// The CPU time that all threads of the process have used, in nanoseconds. The kernel visits each
 /// of them.
+#[inline]
 pub fn process_cpu_ns() -> u64 {
     ask(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
@@ -101,6 +102,7 @@ pub fn ticks() -> u64 {
 }
 
 /// Asks the kernel, not the C library.
+#[inline]
 fn ask(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let place = (&raw mut time).addr();

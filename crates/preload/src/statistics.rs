@@ -153,6 +153,13 @@ pub(crate) fn header() -> Option<&'static Header> {
     unsafe { mapped.cast::<Header>().as_ref() }
 }
 
+/// The mapped file, if it was made before: for the trampoline, in which none is made.
+#[inline]
+pub(crate) fn header_if_made() -> Option<&'static Header> {
+    // SAFETY: as above.
+    unsafe { LIVE.load(Ordering::Acquire).cast::<Header>().as_ref() }
+}
+
 /// The whole file, if there is one; made now as [`header`] makes it.
 pub(crate) fn live() -> Option<Live<'static>> {
     let mapped = core::ptr::from_ref(header()?).cast();

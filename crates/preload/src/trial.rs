@@ -21,8 +21,8 @@ static BURNED: AtomicU64 = AtomicU64::new(0);
 #[inline]
 pub fn cures(cure: Cure, now_ticks: u64) -> bool {
     match settings().trial {
-        // For tests.
-        _ if settings().short == options::Short::Always => true,
+        // For tests, and without an end to what is waited through.
+        _ if settings().short == options::Short::Always => cure == Cure::Spin,
         options::Trial::On => {
             TRIAL.drive(now_ticks, || progress(now_ticks));
             TRIAL.acts(cure as usize)
@@ -34,7 +34,7 @@ pub fn cures(cure: Cure, now_ticks: u64) -> bool {
 
 #[cold]
 fn progress(now_ticks: u64) -> Progress {
-    if let Some(live) = statistics::header() {
+    if let Some(live) = statistics::header_if_made() {
         for cure in Cure::ALL {
             let (verdict, record) = (TRIAL.verdict(cure as usize), &live.trials[cure as usize]);
             record.acts.store(u32::from(verdict.acts), Ordering::Relaxed);

@@ -1,9 +1,11 @@
 //! The yields that a thread makes in a row, and what the next one is to do: see [`crate::yields`].
 
+use crate::settings::settings;
 use crate::trial;
-use preload_abi::live::Cure;
 use core::cell::Cell;
 use platform::clock::{self, ns_to_ticks, ticks_to_ns};
+use preload_abi::live::Cure;
+use preload_abi::options::Short;
 
 /// Calls in a row that are no wait yet.
 const FEW: u32 = 32;
@@ -118,6 +120,9 @@ impl YieldHistory {
 
     /// Whether the yields of this row have let no other thread run for a slice.
     fn is_in_vain(&self, now_ticks: u64) -> bool {
+        if settings().short == Short::Always {
+            return true;
+        }
         let (asked_ticks, asked_cpu_ns) = (self.asked_ticks.get(), self.asked_cpu_ns.get());
         if asked_ticks != 0 {
             let asked_ns = ticks_to_ns(now_ticks.wrapping_sub(asked_ticks));

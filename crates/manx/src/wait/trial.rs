@@ -252,6 +252,7 @@ impl<const CURES: usize> Trial<CURES> {
     }
 
     /// Looks at what is measured. Returns whether the measurement is over.
+    #[inline(always)]
     fn look(&self, sum: &Sum, ticks: u64, now_ticks: u64, now: Progress) -> bool {
         let [work_ns, short_ns] = [0, 1].map(|of| self.began[of].load(Ordering::Relaxed));
         sum.add(now.work_ns.saturating_sub(work_ns), now.short_ns.saturating_sub(short_ns), ticks);
@@ -263,6 +264,7 @@ impl<const CURES: usize> Trial<CURES> {
     }
 
     /// The challenger was measured for a while.
+    #[inline(always)]
     fn challenged(&self, ticks: u64, now_ticks: u64, now: Progress) -> u64 {
         let over = self.look(&self.challenger, ticks, now_ticks, now);
         let (old_ns, new_ns) = (self.incumbent.rate_ns(), self.challenger.rate_ns());
@@ -287,6 +289,7 @@ impl<const CURES: usize> Trial<CURES> {
     }
 
     /// The question is over.
+    #[inline(always)]
     fn answer(&self, is_cured: bool, old_ns: u64, new_ns: u64, now_ticks: u64) -> u64 {
         let number = self.cure.load(Ordering::Relaxed);
         let Some(cure) = self.cures.get(number as usize) else { return self.rest(now_ticks) };
@@ -323,6 +326,7 @@ impl<const CURES: usize> Trial<CURES> {
 
     /// The next cure to ask about, if there is one: a cure that acts, or one without which threads lost
     /// much of the last `ticks`.
+    #[inline(always)]
     fn due(&self, ticks: u64, now_ticks: u64) -> Option<u32> {
         let best = self.best.load(Ordering::Relaxed);
         let is_due = |(number, cure): (u32, &Cure)| {
@@ -338,6 +342,7 @@ impl<const CURES: usize> Trial<CURES> {
         (0u32..).zip(&self.cures).filter_map(is_due).min_by_key(|&number| number == last)
     }
 
+    #[inline(always)]
     fn rest(&self, now_ticks: u64) -> u64 {
         self.acting.store(self.best.load(Ordering::Relaxed), Ordering::Relaxed);
         self.step.store(REST, Ordering::Relaxed);
@@ -346,6 +351,7 @@ impl<const CURES: usize> Trial<CURES> {
     }
 
     /// Begins a step of a question, and returns how long it lasts.
+    #[inline(always)]
     fn begin(&self, step: u32, now_ticks: u64, now: Progress) -> u64 {
         let best = self.best.load(Ordering::Relaxed);
         let challenges = matches!(step, SETTLE_CHALLENGER | MEASURE_CHALLENGER);
@@ -357,6 +363,7 @@ impl<const CURES: usize> Trial<CURES> {
         if matches!(step, MEASURE_INCUMBENT | MEASURE_CHALLENGER) { LOOK_NS } else { SETTLE_NS }
     }
 
+    #[inline(always)]
     fn note(&self, now_ticks: u64, now: Progress) {
         self.began_ticks.store(now_ticks, Ordering::Relaxed);
         self.began[0].store(now.work_ns, Ordering::Relaxed);
@@ -371,12 +378,14 @@ impl Sum {
         }
     }
 
+    #[inline(always)]
     fn reset(&self) {
         for word in [&self.work_ns, &self.short_ns, &self.ticks] {
             word.store(0, Ordering::Relaxed);
         }
     }
 
+    #[inline(always)]
     fn add(&self, work_ns: u64, short_ns: u64, ticks: u64) {
         for (word, more) in [(&self.work_ns, work_ns), (&self.short_ns, short_ns), (&self.ticks, ticks)] {
             word.store(word.load(Ordering::Relaxed).saturating_add(more), Ordering::Relaxed);
@@ -384,11 +393,13 @@ impl Sum {
     }
 
     /// Whether CPUs were short for half of the time.
+    #[inline(always)]
     fn is_short(&self) -> bool {
         self.short_ns.load(Ordering::Relaxed) >= ticks_to_ns(self.ticks.load(Ordering::Relaxed)) / 2
     }
 
     /// Work in a second, in nanoseconds.
+    #[inline(always)]
     fn rate_ns(&self) -> u64 {
         let us = ticks_to_ns(self.ticks.load(Ordering::Relaxed)) / 1_000;
         self.work_ns.load(Ordering::Relaxed).saturating_mul(1_000_000) / us.max(1)
