@@ -248,7 +248,13 @@ fn a_cache_file_that_another_user_may_have_written_is_not_used() {
     let allow = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
     };
-    for (path, good, bad) in [(file.as_path(), 0o600, 0o622), (in_folder, 0o700, 0o777)] {
+    let around = in_folder.parent().expect("the user's cache folder");
+    for (path, good, bad) in [
+        (file.as_path(), 0o600, 0o622),
+        (in_folder, 0o700, 0o777),
+        (around, 0o700, 0o777),
+        (around, 0o755, 0o775),
+    ] {
         allow(path, bad);
         assert_eq!(cached(&cache.run(&program, &[], "")), 0, "{}", path.display());
         allow(path, good);
