@@ -9,9 +9,9 @@
 //! another library's wrapper. `dl_iterate_phdr`, which we call for ourselves, is the C library's
 //! own ([`modules::iterate`]), since a program may define a function of that name that calls us.
 //!
-//! The C library before 2.34 has its functions for threads in a library of its own, which may be
-//! opened later. Only there, and only for what was not found at the start, the modules are searched
-//! again.
+//! The C library before 2.34 has its functions for threads, and those for opening libraries, in
+//! libraries of their own, each of which may be opened later than the other. Only there, and only
+//! for what was not found at the start, the modules are searched again.
 //!
 //! C11's functions for locks are the exception: a program may bring a library that has functions of
 //! these names, with types and results of its own. So it is noted which library they belong to
@@ -39,7 +39,7 @@ const ABSENT: usize = 1;
 /// An entry that is no more than this is no address.
 pub const NOWHERE: usize = ABSENT;
 
-/// Functions for threads were not there at the start.
+/// A library of the C library's may be opened later, because it was not there at the start.
 static SPLIT: AtomicBool = AtomicBool::new(false);
 
 impl Real {
@@ -66,15 +66,30 @@ impl Real {
             look_up();
         }
         match self.address.load(Ordering::Relaxed) {
-            UNKNOWN | ABSENT if SPLIT.load(Ordering::Relaxed) => {
-                let found = next_now(self.name)?;
-                self.address.store(found, Ordering::Relaxed);
-                Some(found)
-            }
-            UNKNOWN | ABSENT => None,
+            UNKNOWN | ABSENT => self.find_later(&SPLIT),
             known => Some(known),
         }
     }
+
+    /// Searches for a function that was absent at the start, if it may have come since.
+    fn find_later(&self, split: &AtomicBool) -> Option<usize> {
+        if !split.load(Ordering::Relaxed) {
+            return None;
+        }
+        let found = next_now(self.name)?;
+        self.address.store(found, Ordering::Relaxed);
+        Some(found)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.address.load(Ordering::Relaxed) == ABSENT
+    }
+}
+
+/// Whether the C library is split, and a part of it was not there when these were looked up: a
+/// function of its library for threads, and a function of its library for opening libraries.
+fn is_split(threads: &Real, opening: &Real) -> bool {
+    threads.is_absent() || opening.is_absent()
 }
 
 /// Looks all of them up.
@@ -84,7 +99,7 @@ pub fn look_up() {
         real.address.store(next.unwrap_or(ABSENT), Ordering::Relaxed);
     }
     modules::iterate();
-    SPLIT.store(pthread_create.address.load(Ordering::Relaxed) == ABSENT, Ordering::Relaxed);
+    SPLIT.store(is_split(&pthread_create, &dlsym), Ordering::Relaxed);
     let libraries = link_map::c_libraries();
     let is_anothers = |real: &Real| {
         let address = real.address.load(Ordering::Relaxed);
@@ -201,6 +216,27 @@ mod tests {
         for real in [&pthread_create, &sigaction, &pthread_cond_wait] {
             assert_eq!(next_now(real.name), real.get(), "{:?}", real.name);
         }
+    }
+
+    #[test]
+    fn each_library_of_a_split_c_library_may_come_later_than_the_other() {
+        let [absent, there] = [ABSENT, 0x1000].map(|address| {
+            let real = Real::new("dlsym\0");
+            real.address.store(address, Ordering::Relaxed);
+            real
+        });
+        for (threads, opening, split) in [
+            (&there, &there, false),
+            (&absent, &absent, true),
+            (&absent, &there, true),
+            (&there, &absent, true),
+        ] {
+            assert_eq!(is_split(threads, opening), split);
+        }
+        // It was absent, and is here now.
+        assert_eq!(absent.find_later(&AtomicBool::new(false)), None);
+        assert_eq!(absent.find_later(&AtomicBool::new(true)), dlsym.get());
+        assert_eq!(absent.get(), dlsym.get());
     }
 
     #[test]
