@@ -183,7 +183,9 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, caller: usize
         match unsafe { timeout.deadline() } {
             Err(error) => return error,
             Ok(deadline) => {
-                if wait_for(mutex, kind, deadline, caller, users).is_err() {
+                if wait_for(mutex, kind, deadline, caller, users).is_err()
+                    && !mutex.take_stale_hand_off(WINDOW_NS)
+                {
                     return ETIMEDOUT;
                 }
             }
@@ -293,7 +295,7 @@ fn trylock_ours(mutex: &Mutex, kind: Kind) -> c_int {
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
     }
-    if !mutex.take() {
+    if !mutex.take() && !mutex.take_stale_hand_off(WINDOW_NS) {
         return EBUSY;
     }
     finish_acquire(mutex, kind, me, 1);

@@ -16,7 +16,7 @@
 //! | 16 | `kind` | 0 to 3, with [`NO_ELISION`]; anything else is not ours |
 //! | 24 | `side` | ours: see [`manx::lock::bounded`] |
 //! | 28 | `passes` | ours: see [`manx::lock::passes::Passes`] |
-//! | 32 | `tail` | ours: see [`super::fifo`] |
+//! | 32 | `tail` | ours: see [`super::fifo`]; in all other modes, [`Mutex::take_stale_hand_off`] |
 //!
 //! | condition variable | |
 //! | --- | --- |
@@ -29,8 +29,9 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use libc::{clockid_t, pthread_condattr_t};
 use manx::lock::passes::Passes;
+use manx::lock::bounded::HANDED_OFF;
 use manx::lock::{RawCondvar, bounded};
-use platform::fork;
+use platform::{clock, fork};
 use preload_abi::live::Kind;
 
 /// A `pthread_mutex_t`.
@@ -102,6 +103,27 @@ impl Mutex {
     #[inline]
     pub fn take(&self) -> bool {
         bounded::try_acquire(&self.word) || fork::is_child() && bounded::try_take_hand_off(&self.side)
+    }
+
+    /// Takes it if it was handed off and its next holder has not come for `window_ns`, as far as
+    /// callers of this have seen. The next holder may be stopped by a handler of a signal until the
+    /// caller has the mutex: a thread that stops all others and then polls `trylock` is such a
+    /// caller. A mutex is taken like this once in `window_ns` at most.
+    #[cold]
+    pub fn take_stale_hand_off(&self, window_ns: u64) -> bool {
+        // Relaxed, here and below: a time is a number by itself.
+        if self.side.load(Ordering::Relaxed) & HANDED_OFF == 0 {
+            return false;
+        }
+        let now_ns = clock::now_ns().max(1);
+        let seen_ns = self.tail.load(Ordering::Relaxed);
+        if seen_ns != 0 && now_ns.saturating_sub(seen_ns) < window_ns {
+            return false;
+        }
+        // The caller that changes the time may take it; the first one only notes when it came.
+        let noted_ns = if seen_ns == 0 { now_ns } else { 0 };
+        let noted = self.tail.compare_exchange(seen_ns, noted_ns, Ordering::Relaxed, Ordering::Relaxed);
+        noted.is_ok() && seen_ns != 0 && bounded::try_join_hand_off(&self.word, &self.side)
     }
 
     /// Whether this thread holds it.
