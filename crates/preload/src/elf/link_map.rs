@@ -96,6 +96,12 @@ fn all() -> impl Iterator<Item = &'static Module> {
     })
 }
 
+/// The symbols of the program itself. It stands first in the list and stays, so this may be called
+/// at any time.
+pub fn program() -> Option<Table> {
+    all().next().and_then(Module::table)
+}
+
 /// Where the dynamic section of this library lies, by which the loader and [`next`] know it.
 pub fn own_dynamic() -> usize {
     (&raw const _DYNAMIC).addr()

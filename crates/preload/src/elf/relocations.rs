@@ -10,10 +10,10 @@ use super::modules::Module;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-const DT_PLTRELSZ: u64 = 2;
-const DT_RELA: u64 = 7;
-const DT_RELASZ: u64 = 8;
-const DT_JMPREL: u64 = 23;
+pub(super) const DT_PLTRELSZ: u64 = 2;
+pub(super) const DT_RELA: u64 = 7;
+pub(super) const DT_RELASZ: u64 = 8;
+pub(super) const DT_JMPREL: u64 = 23;
 const DT_RELRSZ: u64 = 35;
 const DT_RELR: u64 = 36;
 /// The kind of relocation that sets the word to the module's bias plus the addend:

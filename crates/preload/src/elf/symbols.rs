@@ -8,6 +8,7 @@
 //! the hidden bit. This module takes that version, as `dlsym` would.
 
 use super::dynamic;
+use super::relocations::{DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Relocation};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -36,6 +37,8 @@ pub struct Table {
     hash: *const u32,
     /// Where its own name stands among the strings.
     name: Option<usize>,
+    /// Its relocations of functions and of data: the first, and the bytes of all of them.
+    relocations: [(*const Relocation, usize); 2],
 }
 
 impl Table {
@@ -46,6 +49,7 @@ impl Table {
     /// The section is the loader's, and stays mapped while the table is used.
     pub unsafe fn at(bias: usize, dynamic: usize) -> Option<Table> {
         let (mut symbols, mut strings, mut versions, mut hash, mut name) = (None, None, None, None, None);
+        let mut relocations = [(core::ptr::null(), 0); 2];
         // SAFETY: as the caller promised.
         for [tag, value] in unsafe { dynamic::entries(dynamic) } {
             let address = dynamic::in_memory(bias, value as usize);
@@ -55,10 +59,25 @@ impl Table {
                 DT_GNU_HASH => hash = Some(address as *const u32),
                 DT_VERSYM => versions = Some(address as *const u16),
                 DT_SONAME => name = Some(value as usize),
+                DT_JMPREL => relocations[0].0 = address as *const Relocation,
+                DT_PLTRELSZ => relocations[0].1 = value as usize,
+                DT_RELA => relocations[1].0 = address as *const Relocation,
+                DT_RELASZ => relocations[1].1 = value as usize,
                 _ => {}
             }
         }
-        Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash?, name })
+        Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash?, name, relocations })
+    }
+
+    /// The names that the module uses, most of them of other modules. A name may come several
+    /// times. The loader must have relocated the module.
+    pub fn uses(&self) -> impl Iterator<Item = &CStr> {
+        let tables = self.relocations.iter().filter(|(first, _)| !first.is_null());
+        let all = tables.flat_map(|&(first, bytes)| {
+            // SAFETY: the loader has read the tables where the dynamic section says that they are.
+            unsafe { core::slice::from_raw_parts(first, bytes / size_of::<Relocation>()) }
+        });
+        all.filter(|one| one.symbol() != 0).map(|one| self.name_of(one.symbol()))
     }
 
     /// The name that the module gives itself.
