@@ -53,6 +53,16 @@ fn a_copy_lives_as_long_as_its_module() {
 }
 
 #[test]
+fn a_copy_lives_as_long_as_its_module_whatever_a_debugger_has_written() {
+    let libraries = [shared_library("waiting"), shared_library("each")];
+    for how in ["restored", "breakpoint"] {
+        let [library, other] = libraries.each_ref().map(|path| path.to_str().expect("utf-8"));
+        let outcome = under_manx("debugged", &[library, other, how], "short=always");
+        outcome.succeeded().waited("wait_in_library");
+    }
+}
+
+#[test]
 fn threads_and_libraries_of_constructors_that_run_before_ours() {
     let library = shared_library("early");
     let program = folder().join("late-linked");

@@ -25,6 +25,8 @@ use spinloop::relocation::Bases;
 use spinloop::{near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
+/// The size of a long jump.
+const JUMP_BYTES: usize = 5;
 const NO_ROOM: &str = "there is no room for its copy";
 
 /// A site that was repaired, and what is needed to give it up.
@@ -269,12 +271,15 @@ impl Repair {
     }
 
     /// Whether the module still holds what was written (it may have been closed and opened again).
+    /// Of a long jump the first byte does not count: a breakpoint may stand there.
     ///
     /// # Safety
     /// The site's module must be mapped.
     pub unsafe fn stands(&self) -> bool {
+        let bytes = self.jump.bytes();
+        let skip = usize::from(bytes.len() == JUMP_BYTES);
         // SAFETY: as the caller promised.
-        unsafe { super::text::holds(self.jump.address, self.jump.bytes()) }
+        unsafe { super::text::holds(self.jump.address + skip, &bytes[skip..]) }
     }
 
     /// Forgets a site whose module is gone.

@@ -7,9 +7,10 @@
 //!
 //! Invariants:
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is
-//!    loaded. A module is the searched one if nothing has been closed since, or if a jump of ours
-//!    stands in it. So a copy lives as long as its module, also where the program has written over
-//!    one of the jumps.
+//!    loaded. A module is the searched one if nothing has been closed since, or if it was there at
+//!    each change of the list, or if a jump of ours stands in it. So a copy lives as long as its
+//!    module. Where the loader tells of each change, that is so whatever a debugger or the program
+//!    has written over the jumps; elsewhere, if it has left one.
 //! 2. The loader keeps its list locked while it shows us a module, so no module goes away in the
 //!    middle.
 //! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we
@@ -78,6 +79,8 @@ impl Runs {
 #[derive(Default)]
 pub struct Search {
     generation: Option<Generation>,
+    /// Each change of the list since `generation` was noted has come to a rendezvous.
+    served: bool,
     known: Vec<Known>,
     code_space: CodeSpace,
     /// Sites of closed modules, to be used again.
@@ -93,6 +96,7 @@ impl Search {
     pub const fn new() -> Search {
         Search {
             generation: None,
+            served: false,
             known: Vec::new(),
             code_space: CodeSpace::new(),
             spare: Vec::new(),
@@ -114,8 +118,10 @@ impl Search {
     /// Forgets the modules that are gone. Returns the loader's count of changes if modules are new.
     ///
     /// This comes first: a library that was closed and opened again is often at its old place, with
-    /// a new site for each of its old ones.
-    pub fn forget_gone(&mut self) -> Option<Generation> {
+    /// a new site for each of its old ones. `served`: each change of the list since the last
+    /// search has come to a rendezvous, so a module that was closed meanwhile is not known any more.
+    pub fn forget_gone(&mut self, served: bool) -> Option<Generation> {
+        self.served = served;
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
             if let Some(known) = self.known_as(&module) {
@@ -156,7 +162,8 @@ impl Search {
     /// Returns what is known of a module, if it has been searched (Invariant 1).
     fn known_as(&mut self, module: &Module<'_>) -> Option<&mut Known> {
         let extent = module.extent();
-        let none_closed = self.generation.is_some_and(|last| last.removed == module.generation.removed);
+        let none_closed =
+            self.served || self.generation.is_some_and(|last| last.removed == module.generation.removed);
         // SAFETY: the module is mapped while the loader shows it (Invariant 2).
         let stands = |repair: &Repair| unsafe { repair.stands() };
         let same = |known: &Known| {

@@ -131,8 +131,9 @@ fn search(at_rendezvous: bool) -> bool {
 
 /// Searches what is new and forgets what is gone.
 fn run(search: &mut Search, at_rendezvous: bool) {
+    let served = serves();
     let behind = BEHIND.swap(false, Ordering::Relaxed);
-    let Some(generation) = search.forget_gone() else { return };
+    let Some(generation) = search.forget_gone(served) else { return };
     if !memory_suffices() {
         fall_behind();
         return;
