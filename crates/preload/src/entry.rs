@@ -91,6 +91,7 @@ fn read_options() -> bool {
         // Targets are for our locks, and for statistics, which count the epochs that end.
         return false;
     }
+    process::owns_memory();
     statistics::prepare(options);
     // SAFETY: the three functions keep to what may be done around a fork: take and give back
     // latches.
@@ -119,6 +120,7 @@ extern "C" fn after_fork() {
 
 extern "C" fn after_fork_in_child() {
     fork::forked();
+    process::owns_memory();
     after_fork();
 }
 

@@ -4,6 +4,7 @@
 
 use core::ffi::{CStr, c_char};
 use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
 use platform::file::{File, write_all};
 use platform::syscall::{check, syscall0, syscall4};
 
@@ -16,6 +17,21 @@ pub fn id() -> u32 {
 /// How many threads there are, if `/proc` tells.
 pub fn threads() -> Option<u64> {
     status(b"Threads:")
+}
+
+/// The process whose memory this is. A child that shares its parent's memory (`vfork`, or `clone`
+/// with `CLONE_VM`) finds another process's number here, and that process's threads run.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that the memory is this process's own: at its start, and after `fork`.
+pub fn owns_memory() {
+    // Relaxed: there is one thread, and others see it as they see all that it did before.
+    OWNER.store(id(), Ordering::Relaxed);
+}
+
+/// Whether the calling thread is the only thread that runs in this memory, as far as `/proc` tells.
+pub fn is_alone() -> bool {
+    OWNER.load(Ordering::Relaxed) == id() && threads() == Some(1)
 }
 
 /// How much of the process's memory is locked, in KiB, if `/proc` tells.

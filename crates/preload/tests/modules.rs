@@ -62,6 +62,20 @@ fn a_copy_lives_as_long_as_its_module_whatever_a_debugger_has_written() {
     }
 }
 
+/// Fails unless one loop was repaired and the other was left alone, since a thread could stand
+/// between the instructions that the jump would replace.
+#[track_caller]
+fn only_the_row_is_left(outcome: &common::Outcome) {
+    outcome.succeeded().waited("wait_by_whole");
+    let row = outcome.sites("wait_by_row")[0];
+    assert_eq!((&row["how"], &row["reason"]), (&"left".into(), &"no jump fits while threads run".into()));
+}
+
+#[test]
+fn a_child_that_shares_the_memory_is_not_alone() {
+    only_the_row_is_left(&under_manx("vforks", &[], "short=always"));
+}
+
 #[test]
 fn threads_and_libraries_of_constructors_that_run_before_ours() {
     let library = shared_library("early");

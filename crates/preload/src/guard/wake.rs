@@ -141,7 +141,7 @@ fn run(search: &mut Search, at_rendezvous: bool) {
     let before_ns = clock::now_ns();
     shortage::prepare();
     let text = Text::open();
-    let alone = process::threads() == Some(1);
+    let alone = process::is_alone();
     if search.is_first() {
         // Before the walk: a library that is opened after it comes to the rendezvous.
         install(&text, alone);
