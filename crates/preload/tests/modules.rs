@@ -77,6 +77,13 @@ fn a_child_that_shares_the_memory_is_not_alone() {
 }
 
 #[test]
+fn the_first_thread_is_created_by_a_handler_that_has_interrupted_a_wait() {
+    for arguments in [&[][..], &["own stack"]] {
+        only_the_row_is_left(&under_manx("interrupted", arguments, "short=always"));
+    }
+}
+
+#[test]
 fn threads_and_libraries_of_constructors_that_run_before_ours() {
     let library = shared_library("early");
     let program = folder().join("late-linked");

@@ -17,18 +17,20 @@
 //!    would be waiting inside the calls that we make), this library, what has no file, text that
 //!    the program may write (its rights would be lost when ours to write are given back), and text
 //!    that the loader relocates.
-//! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other
-//!    thread can stand between them: while there is no other thread, or in a module that has never
-//!    run, as the new ones at a [`rendezvous`](super::rendezvous).
+//! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no thread
+//!    can stand between them: in a module that has never run, as the new ones at a
+//!    [`rendezvous`](super::rendezvous), or while there is no other thread. Then the calling thread
+//!    may have been interrupted between them, or be about to return there; its stacks say so
+//!    ([`stopped`]).
 //! 5. While there are other threads, it is possible that the loader has not relocated a module yet.
 //!    Its text and its tables of relocations are as they will be (text that is relocated is left
 //!    alone); of its data we see what the loader is going to write.
 
 use super::code_space::CodeSpace;
 use super::plan::{self, Plan, Verdict};
-use super::repair::{Job, Repair, Repairer};
+use super::repair::{Job, Quiet, Repair, Repairer};
 use super::text::Text;
-use super::{analysis, cache, module_file, perf_map};
+use super::{analysis, cache, module_file, perf_map, stopped};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
 use crate::settings::settings;
@@ -62,8 +64,12 @@ struct Known {
 pub enum Runs {
     /// No thread runs there, and none ever did.
     Never,
-    /// No thread runs there at the moment: there is no other thread.
-    Still,
+    /// No thread runs there at the moment: there is no other thread. What the calling thread is in
+    /// the middle of lies on its stack from this address on.
+    Still {
+        /// The address of the frame.
+        frame: usize,
+    },
     /// Any thread may run there.
     Running,
 }
@@ -227,13 +233,21 @@ impl Search {
         }
         let (extent, bias) = (module.extent(), module.bias);
         let segments = module.text().map(|(range, _)| range).collect();
+        let quiet = match runs {
+            Runs::Never => Quiet::Yes,
+            Runs::Running => Quiet::No,
+            Runs::Still { frame } if jobs.iter().any(|job| job.plan.is_row()) => {
+                stopped::places(frame, &extent).map_or(Quiet::No, Quiet::But)
+            }
+            Runs::Still { .. } => Quiet::Yes,
+        };
         let mut repairer = Repairer {
             text,
             code_space: &mut self.code_space,
             extent,
             bias,
             segments,
-            quiet: runs.allows_rows(),
+            quiet,
         };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
         // SAFETY: the finder made the plans for this module, in text that nothing has changed
@@ -288,7 +302,7 @@ fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> 
     // By Invariant 5.
     let relocated = match runs {
         Runs::Never | Runs::Running => relocations::relocated_data(module),
-        Runs::Still => Some(Vec::new()),
+        Runs::Still { .. } => Some(Vec::new()),
     };
     let Some(relocated) = relocated else { return Vec::new() };
     let mut seeds = seeds(module);
