@@ -241,14 +241,7 @@ impl Search {
             }
             Runs::Still { .. } => Quiet::Yes,
         };
-        let mut repairer = Repairer {
-            text,
-            code_space: &mut self.code_space,
-            extent,
-            bias,
-            segments,
-            quiet,
-        };
+        let mut repairer = Repairer { text, code_space: &mut self.code_space, extent, bias, segments, quiet };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
         // SAFETY: the finder made the plans for this module, in text that nothing has changed
         // since, or the cache has seen that its bytes are the bytes that the plans were made for;

@@ -125,7 +125,8 @@ fn search(at_rendezvous: bool) -> bool {
         if search.is_torn() {
             return !at_rendezvous;
         }
-        search.is_current() || stack::call_on_new(STACK_BYTES, || run(&mut search, at_rendezvous, frame)).is_some()
+        search.is_current()
+            || stack::call_on_new(STACK_BYTES, || run(&mut search, at_rendezvous, frame)).is_some()
     });
     change_mask(Change::Set, before);
     done

@@ -76,9 +76,9 @@ struct Node {
 
 /// How many threads can stand in line, at all mutexes together.
 const NODES: usize = 1024;
-static TABLE: [Node; NODES] = [const {
-    Node { owner: AtomicU32::new(0), next: AtomicU32::new(0), state: AtomicU32::new(WAITING) }
-}; NODES];
+static TABLE: [Node; NODES] =
+    [const { Node { owner: AtomicU32::new(0), next: AtomicU32::new(0), state: AtomicU32::new(WAITING) } };
+        NODES];
 
 /// The node of a number that is not 0.
 fn node(number: u32) -> &'static Node {

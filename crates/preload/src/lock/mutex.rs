@@ -256,10 +256,14 @@ fn wait_for(
         Acquired::default()
     } else {
         let may_stand_by = mode == Lock::Asl && deadline.is_none() && users != 0;
-        match if may_stand_by { asl::stand_by(mutex) } else { Standby::NotNeeded } {
+        let acquired = match if may_stand_by { asl::stand_by(mutex) } else { Standby::NotNeeded } {
             Standby::Acquired => Acquired::default(),
             standby => acquire_slow(mutex, mode, standby, deadline)?,
+        };
+        if mode != Lock::Fifo {
+            mutex.forget_hand_off();
         }
+        acquired
     };
     let waited_ticks = if began_ticks == 0 { 0 } else { clock::ticks().wrapping_sub(began_ticks) };
     if mode == Lock::Asl {

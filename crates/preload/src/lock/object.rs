@@ -28,8 +28,8 @@ use crate::real::typed;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use libc::{clockid_t, pthread_condattr_t};
-use manx::lock::passes::Passes;
 use manx::lock::bounded::HANDED_OFF;
+use manx::lock::passes::Passes;
 use manx::lock::{RawCondvar, bounded};
 use platform::{clock, fork};
 use preload_abi::live::Kind;
@@ -105,10 +105,9 @@ impl Mutex {
         bounded::try_acquire(&self.word) || fork::is_child() && bounded::try_take_hand_off(&self.side)
     }
 
-    /// Takes it if it was handed off and its next holder has not come for `window_ns`, as far as
-    /// callers of this have seen. The next holder may be stopped by a handler of a signal until the
-    /// caller has the mutex: a thread that stops all others and then polls `trylock` is such a
-    /// caller. A mutex is taken like this once in `window_ns` at most.
+    /// Takes it if it was handed off and its next holder has not come for `window_ns` since a caller
+    /// of this saw that. The next holder may be stopped by a handler of a signal until the caller has
+    /// the mutex: a thread that stops all others and then polls `trylock` is such a caller.
     #[cold]
     pub fn take_stale_hand_off(&self, window_ns: u64) -> bool {
         // Relaxed, here and below: a time is a number by itself.
@@ -120,10 +119,17 @@ impl Mutex {
         if seen_ns != 0 && now_ns.saturating_sub(seen_ns) < window_ns {
             return false;
         }
-        // The caller that changes the time may take it; the first one only notes when it came.
+        // The caller that changes the time may take it; the first one only notes the time.
         let noted_ns = if seen_ns == 0 { now_ns } else { 0 };
         let noted = self.tail.compare_exchange(seen_ns, noted_ns, Ordering::Relaxed, Ordering::Relaxed);
         noted.is_ok() && seen_ns != 0 && bounded::try_join_hand_off(&self.word, &self.side)
+    }
+
+    /// Forgets what was noted of a hand-off: a waiter has come to hold it. Not for [`super::fifo`].
+    pub fn forget_hand_off(&self) {
+        if self.tail.load(Ordering::Relaxed) != 0 {
+            self.tail.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Whether this thread holds it.
