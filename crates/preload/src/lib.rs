@@ -26,7 +26,7 @@
 //! | [`elf`], [`holder`] | modules and symbols; the module that holds an address |
 //! | [`real`] | the C library's functions behind ours |
 //! | [`shortage`] | whether CPUs are short |
-//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`scratch`], [`stack`], [`compat`] | what the others stand on |
+//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`scratch`], [`stack`], [`compat`], `unwind` | what the others stand on |
 
 extern crate alloc;
 
@@ -67,6 +67,8 @@ pub mod spin_lock;
 pub mod stack;
 pub mod statistics;
 pub mod thread;
+#[cfg(not(test))]
+mod unwind;
 pub mod yield_history;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod yields;
