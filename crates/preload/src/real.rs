@@ -23,6 +23,7 @@
 //! address, or `ABSENT`. Each look-up of a name finds the same, so two threads may write an entry
 //! at once.
 
+use crate::elf::symbols::hash;
 use crate::elf::{link_map, modules};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,6 +33,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub struct Real {
     address: AtomicUsize,
     name: &'static CStr,
+    hash: u32,
 }
 
 const UNKNOWN: usize = 0;
@@ -45,7 +47,7 @@ static SPLIT: AtomicBool = AtomicBool::new(false);
 impl Real {
     const fn new(name: &'static str) -> Real {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
-            Ok(name) => Real { address: AtomicUsize::new(UNKNOWN), name },
+            Ok(name) => Real { address: AtomicUsize::new(UNKNOWN), name, hash: hash(name) },
             Err(_) => unreachable!(),
         }
     }
@@ -94,9 +96,15 @@ fn is_split(threads: &Real, opening: &Real) -> bool {
 
 /// Looks all of them up.
 pub fn look_up() {
-    for real in TABLE {
-        let next = link_map::next(real.name, link_map::own_dynamic());
-        real.address.store(next.unwrap_or(ABSENT), Ordering::Relaxed);
+    // As `link_map::next`, but each module is asked for all that is still missing.
+    let mut found = [ABSENT; TABLE.len()];
+    for table in link_map::behind(link_map::own_dynamic()) {
+        for (address, real) in found.iter_mut().zip(TABLE).filter(|(address, _)| **address == ABSENT) {
+            *address = table.function_by_hash(real.name, real.hash).unwrap_or(ABSENT);
+        }
+    }
+    for (address, real) in found.into_iter().zip(TABLE) {
+        real.address.store(address, Ordering::Relaxed);
     }
     modules::iterate();
     SPLIT.store(is_split(&pthread_create, &dlsym), Ordering::Relaxed);
@@ -104,7 +112,10 @@ pub fn look_up() {
     let is_anothers = |real: &Real| {
         let address = real.address.load(Ordering::Relaxed);
         address > NOWHERE
-            && !libraries.iter().flatten().any(|table| table.function(real.name) == Some(address))
+            && !libraries
+                .iter()
+                .flatten()
+                .any(|table| table.function_by_hash(real.name, real.hash) == Some(address))
     };
     let c11 = if C11.iter().any(|real| is_anothers(real)) { ANOTHERS } else { THE_C_LIBRARYS };
     C11_IS.store(c11, Ordering::Relaxed);
