@@ -16,7 +16,10 @@ pub fn id() -> u32 {
 
 /// How many threads there are, if `/proc` tells.
 pub fn threads() -> Option<u64> {
-    status(b"Threads:")
+    // The folder of threads has a name more for each of them than the 2 of any folder. To ask for
+    // that costs a fraction of the long text that says it, too.
+    let names = File::open(c"/proc/self/task").and_then(|folder| folder.status()).map(|status| status.names);
+    names.ok().filter(|names| *names > 2).map(|names| names - 2).or_else(|| status(b"Threads:"))
 }
 
 /// The process whose memory this is. A child that shares its parent's memory (`vfork`, or `clone`
@@ -210,6 +213,8 @@ mod tests {
     fn knows_the_process() {
         assert_eq!(id(), std::process::id());
         assert!(threads().expect("/proc") >= 2, "the test runner and this test");
+        // Tests come and go.
+        testing::eventually("the same by both ways", || (threads() == status(b"Threads:")).then_some(()));
         assert!(locked_kib().is_some());
         assert_eq!(
             executable().bytes(),

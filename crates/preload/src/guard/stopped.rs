@@ -15,19 +15,14 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use platform::syscall::{check, syscall2};
 
-/// Larger stacks are not searched.
+/// Larger stacks are not searched. The kernel leaves more room than this below the first thread's.
 const BYTES_MAX: usize = 64 << 20;
 
 /// The words in `within` on the stack that holds `frame`, from there on, and on the first thread's
 /// stack. `None` if the stacks are not known.
 pub fn places(frame: usize, within: &Range<usize>) -> Option<Vec<usize>> {
-    let mapped = mappings::all();
-    let holding = |address| mapped.iter().find(|mapping| mapping.range.contains(&address));
-    let first = mapped.iter().find(|mapping| mapping.grows_down)?;
-    let own = alternate().filter(|stack| stack.contains(&frame)).or(Some(holding(frame)?.range.clone()))?;
-    let others = if first.range.contains(&frame) { 0..0 } else { first.range.clone() };
     let mut found = Vec::new();
-    for stack in [frame.next_multiple_of(size_of::<usize>())..own.end, others] {
+    for stack in stacks(frame)?.into_iter().flatten() {
         if stack.len() > BYTES_MAX {
             return None;
         }
@@ -41,6 +36,24 @@ pub fn places(frame: usize, within: &Range<usize>) -> Option<Vec<usize>> {
         }
     }
     Some(found)
+}
+
+/// The stacks on which the calling thread may have been interrupted.
+fn stacks(frame: usize) -> Option<[Option<Range<usize>>; 2]> {
+    let first_word = frame.next_multiple_of(size_of::<usize>());
+    let handlers = alternate().filter(|stack| stack.contains(&frame));
+    // Most often there is only the first thread's stack. The kernel leaves the program's name at
+    // its upper end.
+    // SAFETY: only reads what the kernel left on the first stack.
+    let end = unsafe { libc::getauxval(libc::AT_EXECFN) } as usize & !(size_of::<usize>() - 1);
+    if handlers.is_none() && end.checked_sub(frame).is_some_and(|bytes| bytes < BYTES_MAX) {
+        return Some([Some(first_word..end), None]);
+    }
+    let mapped = mappings::all();
+    let first = mapped.iter().find(|mapping| mapping.grows_down)?.range.clone();
+    let holding = || Some(mapped.iter().find(|mapping| mapping.range.contains(&frame))?.range.clone());
+    let own = handlers.or_else(holding)?;
+    Some([Some(first_word..own.end), Some(first)])
 }
 
 /// The stack on which handlers of the calling thread run, if it has one.
@@ -64,6 +77,6 @@ mod tests {
         let frame = core::ptr::from_ref(&word).addr();
         assert!(places(frame, &(text + 3..text + 4)).expect("a stack").contains(&(text + 3)));
         assert!(places(frame, &(0..0)).is_some_and(|none| none.is_empty()));
-        assert!(places(0, &(0..0)).is_none(), "no stack");
+        assert!(places(8, &(0..0)).is_none(), "no stack");
     }
 }
