@@ -76,7 +76,8 @@ fn read_options() -> bool {
     clock::note_start();
     shortage::set(options.short);
     slo::set(options.slo);
-    if options.lock == Lock::Asl || options.dilate > 1000 || !matches!(options.stats, Stats::Off) {
+    let measures = options.lock == Lock::Asl || options.dilate > 1000 || !options.slo.is_empty();
+    if measures || !matches!(options.stats, Stats::Off) {
         prepare_for_threads();
     }
     if options.lock == Lock::Asl || options.dilate > 1000 {
@@ -147,6 +148,8 @@ fn prepare_for_threads() {
         return;
     }
     clock::init();
+    // What was seen by the kernel's clock is not comparable.
+    shortage::set(settings().short);
     #[cfg(target_arch = "x86_64")]
     crate::spin_lock::prepare();
     PREPARED.store(true, Ordering::Relaxed);

@@ -99,8 +99,7 @@ fn padding(code: &[u8]) -> usize {
 fn nop(code: &[u8]) -> Option<usize> {
     let prefixes = code.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e)).count();
     let bytes = match code.get(prefixes..)? {
-        [0xcc, ..] if prefixes == 0 => 1,
-        [0x90, ..] => 1,
+        [0xcc | 0x90, ..] => 1,
         // The operand of a long NOP: a register, or an address with its index and its distance.
         [0x0f, 0x1f, operand, rest @ ..] if operand & 0x38 == 0 => {
             let (kind, base) = (operand >> 6, operand & 7);
