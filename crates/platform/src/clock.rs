@@ -146,8 +146,8 @@ static START_TICKS: AtomicU64 = AtomicU64::new(0);
 #[cfg(target_arch = "x86_64")]
 static START_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Notes the time, for about a microsecond. If [`init`] is called later than 0.15 ms and sooner than
-/// a second after this, it need not wait to see how fast the counter counts.
+/// Notes the time, for about a microsecond. If [`init`] is called later than 0.15 ms and sooner
+/// than a second after this, it need not wait to see how fast the counter counts.
 pub fn note_start() {
     #[cfg(target_arch = "x86_64")]
     if START_NS.load(Ordering::Relaxed) == 0 {

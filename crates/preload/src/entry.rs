@@ -2,8 +2,8 @@
 //!
 //! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that
 //! the constructor of another library called. It only reads the environment. Most processes never
-//! create a thread, and end soon; so what only threads need is done [`before_thread`], and the guard
-//! wakes then.
+//! create a thread, and end soon; so what only threads need is done [`before_thread`], and the
+//! guard wakes then.
 
 use crate::settings::{self, settings};
 use crate::thread::Forking;

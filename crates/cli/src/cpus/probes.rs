@@ -254,8 +254,8 @@ fn number_behind(text: &str, before: &str) -> Option<usize> {
 // What functions return to this process: one line each, the name and the number of CPUs.
 //
 // The probes run this command as a program of its own, as it is and under `manx run`, so it stands
-// for every program that could bind threads by the count, and for Rust. OpenMP's library is opened if
-// it is installed; it reads its variables when that happens.
+// for every program that could bind threads by the count, and for Rust. OpenMP's library is opened
+// if it is installed; it reads its variables when that happens.
 
 /// OpenMP's libraries: GCC's, and LLVM's.
 const OPENMP: [&CStr; 2] = [c"libgomp.so.1", c"libomp.so.5"];

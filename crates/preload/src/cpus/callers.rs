@@ -1,9 +1,9 @@
 //! What callers do with the number of CPUs that they ask for.
 //!
 //! A mask that is asked for may be bound to, so it is the program's own. The number of online CPUs
-//! may be a bound of CPU numbers: the size of a table that `sched_getcpu` is an index of, or the end
-//! of a loop that binds worker *i* to CPU *i*. So it is the machine's, unless the caller cannot use
-//! it like that.
+//! may be a bound of CPU numbers: the size of a table that `sched_getcpu` is an index of, or the
+//! end of a loop that binds worker *i* to CPU *i*. So it is the machine's, unless the caller cannot
+//! use it like that.
 //!
 //! Some callers are known to count only: this function of that library wants to know how many
 //! threads to start, and its answer is documented as such a number. They are told by where the call

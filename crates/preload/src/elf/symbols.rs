@@ -7,8 +7,7 @@
 //! versions, `DT_VERSYM` says which one a new program gets: the version whose entry does not have
 //! the hidden bit. This module takes that version, as `dlsym` would.
 
-use super::dynamic;
-use super::relocations::{DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Relocation};
+use super::dynamic::{self, DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Relocation};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;

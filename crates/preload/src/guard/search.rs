@@ -124,8 +124,8 @@ impl Search {
     /// Forgets the modules that are gone. Returns the loader's count of changes if modules are new.
     ///
     /// This comes first: a library that was closed and opened again is often at its old place, with
-    /// a new site for each of its old ones. `served`: each change of the list since the last
-    /// search has come to a rendezvous, so a module that was closed meanwhile is not known any more.
+    /// a new site for each of its old ones. `served`: each change of the list since the last search
+    /// has come to a rendezvous, so a module that was closed meanwhile is not known any more.
     pub fn forget_gone(&mut self, served: bool) -> Option<Generation> {
         self.served = served;
         self.known.iter_mut().for_each(|known| known.seen = false);

@@ -6,8 +6,8 @@
 //! returns. Return addresses stand on the stack as well. So each word of the stack that is an
 //! address in the module counts; a word that only looks like one costs no more than a jump.
 //!
-//! Stacks are searched from the frame of the search up. A handler may run on a stack of its own, and
-//! may have interrupted another handler, so the stack of the process's first thread is always
+//! Stacks are searched from the frame of the search up. A handler may run on a stack of its own,
+//! and may have interrupted another handler, so the stack of the process's first thread is always
 //! searched.
 
 use super::mappings;

@@ -1,11 +1,11 @@
 //! Mutexes that pass in the order of arrival: `--lock=fifo`.
 //!
-//! A queue lock (Mellor-Crummey and Scott, 1991, in the K42 system's variant: a node is in the queue
-//! only while its thread waits, so `unlock` needs none). The first waiter in line competes for
-//! `word` only with callers of `trylock`, callers with a limit, and the C library's own functions.
-//! When it gets `word` it lets the next waiter be first. So exclusion is by `word` alone, in the C
-//! library's protocol, and the queue decides which thread asks. Waiters spin for a little, then
-//! sleep: the first on `word`, the others on their nodes.
+//! A queue lock (Mellor-Crummey and Scott, 1991, in the K42 system's variant: a node is in the
+//! queue only while its thread waits, so `unlock` needs none). The first waiter in line competes
+//! for `word` only with callers of `trylock`, callers with a limit, and the C library's own
+//! functions. When it gets `word` it lets the next waiter be first. So exclusion is by `word`
+//! alone, in the C library's protocol, and the queue decides which thread asks. Waiters spin for a
+//! little, then sleep: the first on `word`, the others on their nodes.
 //!
 //! **A waiter may vanish.** A handler of a signal may leave the wait by `siglongjmp`, and
 //! asynchronous cancellation ends the thread there. Then its node stays in the line, and nobody

@@ -105,9 +105,10 @@ impl Mutex {
         bounded::try_acquire(&self.word) || fork::is_child() && bounded::try_take_hand_off(&self.side)
     }
 
-    /// Takes it if it was handed off and its next holder has not come for `window_ns` since a caller
-    /// of this saw that. The next holder may be stopped by a handler of a signal until the caller has
-    /// the mutex: a thread that stops all others and then polls `trylock` is such a caller.
+    /// Takes it if it was handed off and its next holder has not come for `window_ns` since a
+    /// caller of this saw that. The next holder may be stopped by a handler of a signal until the
+    /// caller has the mutex: a thread that stops all others and then polls `trylock` is such a
+    /// caller.
     #[cold]
     pub fn take_stale_hand_off(&self, window_ns: u64) -> bool {
         // Relaxed, here and below: a time is a number by itself.
