@@ -149,8 +149,26 @@ const fn scale(value: u64, units: u64) -> u64 {
     if product > u64::MAX as u128 { u64::MAX } else { product as u64 }
 }
 
-/// Decides what [`ticks`] counts. Costs about 0.2 ms the first time, nothing afterwards; threads
-/// may race here.
+/// The counter and the clock when [`note_start`] was called; 0: it was not.
+#[cfg(target_arch = "x86_64")]
+static START_TICKS: AtomicU64 = AtomicU64::new(0);
+#[cfg(target_arch = "x86_64")]
+static START_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Notes the time, for about a microsecond. If [`init`] is called later than 0.15 ms and sooner
+/// than a second after this, it need not wait to see how fast the counter counts.
+pub fn note_start() {
+    #[cfg(target_arch = "x86_64")]
+    if START_NS.load(Ordering::Relaxed) == 0 {
+        let (ticks, ns) = ticks_and_ns();
+        START_TICKS.store(ticks, Ordering::Relaxed);
+        // Release: the ticks are written before.
+        START_NS.store(ns, Ordering::Release);
+    }
+}
+
+/// Decides what [`ticks`] counts. Costs about 0.2 ms the first time, unless [`note_start`] was
+/// called in time, and nothing afterwards; threads may race here.
 pub fn init() {
     if SOURCE.load(Ordering::Acquire) == UNDECIDED {
         decide(&SOURCE, counter_rate);
@@ -210,7 +228,12 @@ fn counter_rate() -> Option<u64> {
     if !is_invariant() || !kernel_trusts_it() {
         return None;
     }
-    let (first_ticks, first_ns) = ticks_and_ns();
+    // Acquire: pairs with the release in `note_start`. What was noted long ago may be from another
+    // machine: a process can be frozen and moved.
+    let (noted_ns, now) = (START_NS.load(Ordering::Acquire), ticks_and_ns());
+    let is_young = noted_ns != 0 && now.1.wrapping_sub(noted_ns) < SECOND_NS;
+    let (first_ticks, first_ns) =
+        if is_young { (START_TICKS.load(Ordering::Relaxed), noted_ns) } else { now };
     while now_ns().wrapping_sub(first_ns) < CALIBRATION_NS {
         crate::cpu::pause();
     }
@@ -279,6 +302,21 @@ mod tests {
         let ns = ticks_to_ns(ticks);
         let range = inner_ns - inner_ns / 100..=outer_ns + outer_ns / 100;
         assert!(range.contains(&ns), "{ns} ns by the counter, {range:?} by the clock");
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_rate_can_be_told_from_the_start_on() {
+        let Some(measured) = counter_rate() else { return };
+        note_start();
+        crate::thread::sleep_ns(2_000_000);
+        let (start_ticks, start_ns) = (START_TICKS.load(Ordering::Relaxed), START_NS.load(Ordering::Relaxed));
+        note_start();
+        assert_eq!(START_TICKS.load(Ordering::Relaxed), start_ticks, "it is noted once");
+        let (ticks, ns) = ticks_and_ns();
+        let known = u128::from(ticks - start_ticks) * u128::from(SECOND_NS) / u128::from(ns - start_ns);
+        assert!(measured.abs_diff(known as u64) < measured / 100, "{measured}, {known}");
+        assert!(counter_rate().is_some_and(|rate| rate.abs_diff(measured) < measured / 100));
     }
 
     #[test]

@@ -68,6 +68,9 @@ words! {
         Configured = 2 => "configured",
         /// JAVA_TOOL_OPTIONS: Java then says on standard error that it is set
         Java = 4 => "java",
+        /// The number of online CPUs, whoever asks: for programs that look up or set the CPU on
+        /// which a thread runs, but take that number only for how many threads they start
+        Online = 8 => "online",
     }
 }
 
@@ -135,7 +138,7 @@ mod tests {
         for cpus in [Cpus::Auto, Cpus::Keep, Cpus::Count(1), Cpus::Count(Cpus::MAX)] {
             assert_eq!(Cpus::from_word(cpus.to_string().as_bytes()), Some(cpus));
         }
-        for bits in 0..8 {
+        for bits in 0..16 {
             assert_eq!(Places::parse(Places(bits).to_string().as_bytes()), Some(Places(bits)));
         }
     }

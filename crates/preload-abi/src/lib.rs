@@ -70,25 +70,43 @@ pub const CACHE_FOLDER: &str = "manx";
 pub const CACHE_PREFIXES: [&str; 2] = ["id-", "file-"];
 
 /// Whether the busy waiting of a library of this file name is left alone: that of the C library and
-/// the loader is bounded, and the guard would wait inside the calls that it makes itself.
+/// the loader is bounded, and the guard would wait inside the calls that it makes itself. Other
+/// libraries may have names that begin alike: PyTorch's `libpthreadpool.so`.
 ///
 /// ```
 /// assert!(preload_abi::is_left_alone(b"libc.so.6") && preload_abi::is_left_alone(b"ld-linux-x86-64.so.2"));
 /// assert!(!preload_abi::is_left_alone(b"libcrypto.so.3"));
 /// ```
 pub fn is_left_alone(file_name: &[u8]) -> bool {
-    const PREFIXES: [&[u8]; 11] = [
+    const PREFIXES: [&[u8]; 13] = [
         b"ld-linux",
         b"ld-2.",
         b"libc.so",
         b"libc-2.",
-        b"libpthread",
+        b"libpthread.so",
+        b"libpthread-2.",
         b"librt.so",
         b"librt-2.",
-        b"libdl",
+        b"libdl.so",
+        b"libdl-2.",
         b"libm.so",
         b"libm-2.",
         b"linux-vdso",
     ];
     PREFIXES.iter().any(|prefix| file_name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_left_alone;
+
+    #[test]
+    fn libraries_whose_names_only_begin_as_the_c_librarys_are_not_left_alone() {
+        for name in ["libpthread.so.0", "libpthread-2.31.so", "libdl.so.2", "libdl-2.31.so", "librt.so.1"] {
+            assert!(is_left_alone(name.as_bytes()), "{name}");
+        }
+        for name in ["libpthreadpool.so", "libpthreadpool.so.0", "libdlib.so.19", "libmkl_rt.so.2"] {
+            assert!(!is_left_alone(name.as_bytes()), "{name}");
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Start, end and fork.
 //!
 //! [`start`] runs once, from whatever of ours is called first: our constructor, or a function that
-//! the constructor of another library called. It only reads the environment; the guard wakes later.
+//! the constructor of another library called. It only reads the environment. Most processes never
+//! create a thread, and end soon; so what only threads need is done [`before_thread`], and the
+//! guard wakes then.
 
 use crate::settings::{self, settings};
 use crate::thread::Forking;
 use crate::{ARENA, cpus, guard, process, real, selection, shortage, slo, statistics, thread};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use platform::signal::{Change, FROM_OUTSIDE, change_mask};
 use platform::{clock, fork};
 use preload_abi::OPTIONS_VARIABLE;
@@ -71,11 +73,13 @@ fn read_options() -> bool {
     }
     settings::keep(text);
     let options = settings();
-    clock::init();
+    clock::note_start();
     shortage::set(options.short);
-    #[cfg(target_arch = "x86_64")]
-    crate::spin_lock::prepare();
     slo::set(options.slo);
+    let measures = options.lock == Lock::Asl || options.dilate > 1000 || !options.slo.is_empty();
+    if measures || !matches!(options.stats, Stats::Off) {
+        prepare_for_threads();
+    }
     if options.lock == Lock::Asl || options.dilate > 1000 {
         // Looks at the machine now, rather than when a thread waits for the first time.
         manx::cpu::class_of_this_cpu();
@@ -91,6 +95,7 @@ fn read_options() -> bool {
         // Targets are for our locks, and for statistics, which count the epochs that end.
         return false;
     }
+    process::owns_memory();
     statistics::prepare(options);
     // SAFETY: the three functions keep to what may be done around a fork: take and give back
     // latches.
@@ -119,7 +124,35 @@ extern "C" fn after_fork() {
 
 extern "C" fn after_fork_in_child() {
     fork::forked();
+    process::owns_memory();
     after_fork();
+}
+
+/// Before a thread is created: gets ready for it, and lets the guard see what there is.
+pub fn before_thread() {
+    let is_guarded = start();
+    if is_guarded || settings().lock != Lock::Glibc {
+        prepare_for_threads();
+    }
+    if is_guarded {
+        guard::wake();
+    }
+}
+
+/// Finds out how fast the CPU's counter counts, and how many CPUs there are. Without threads, waits
+/// are rare, and are measured by the kernel's clock.
+fn prepare_for_threads() {
+    static PREPARED: AtomicBool = AtomicBool::new(false);
+    // Relaxed: two threads that get ready at once find the same.
+    if PREPARED.load(Ordering::Relaxed) {
+        return;
+    }
+    clock::init();
+    // What was seen by the kernel's clock is not comparable.
+    shortage::set(settings().short);
+    #[cfg(target_arch = "x86_64")]
+    crate::spin_lock::prepare();
+    PREPARED.store(true, Ordering::Relaxed);
 }
 
 extern "C" fn constructor() {
@@ -127,7 +160,7 @@ extern "C" fn constructor() {
     // Now, for a program may lock itself in before it asks.
     cpus::reported::is_wanted();
     if start() && settings().guard == Guard::Always {
-        guard::wake();
+        before_thread();
     }
 }
 

@@ -30,9 +30,7 @@ pub unsafe extern "C" fn pthread_create(
 ) -> c_int {
     type Create =
         extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, *mut c_void, *mut c_void) -> c_int;
-    if entry::start() {
-        guard::wake();
-    }
+    entry::before_thread();
     let Some(real) = real::pthread_create.get() else { return libc::EAGAIN };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, attributes, routine, argument) }
@@ -51,9 +49,7 @@ pub unsafe extern "C" fn thrd_create(
     type Create = extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
     /// `thrd_error`
     const ERROR: c_int = 2;
-    if entry::start() {
-        guard::wake();
-    }
+    entry::before_thread();
     let Some(real) = real::thrd_create.get() else { return ERROR };
     // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
     unsafe { core::mem::transmute::<usize, Create>(real)(thread, routine, argument) }

@@ -32,6 +32,11 @@ typed! {
     find = _dl_find_object: unsafe extern "C" fn(usize, *mut Found) -> c_int;
 }
 
+/// Whether the question takes the loader's lock here.
+pub fn locks() -> bool {
+    find().is_none()
+}
+
 impl Found {
     /// Puts another range, and another table of functions, in the place of the module's.
     ///

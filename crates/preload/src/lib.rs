@@ -27,7 +27,7 @@
 //! | [`real`] | the C library's functions behind ours |
 //! | [`shortage`] | whether CPUs are short |
 //! | [`trial`] | whether what is done then helps |
-//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`scratch`], [`stack`], [`compat`] | what the others stand on |
+//! | [`settings`], [`process`], [`thread`], [`latch`], [`arena`], [`scratch`], [`stack`], [`compat`], `unwind` | what the others stand on |
 
 extern crate alloc;
 
@@ -69,6 +69,8 @@ pub mod stack;
 pub mod statistics;
 pub mod thread;
 pub mod trial;
+#[cfg(not(test))]
+mod unwind;
 pub mod yield_history;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 pub mod yields;

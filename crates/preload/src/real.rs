@@ -9,9 +9,9 @@
 //! another library's wrapper. `dl_iterate_phdr`, which we call for ourselves, is the C library's
 //! own ([`modules::iterate`]), since a program may define a function of that name that calls us.
 //!
-//! The C library before 2.34 has its functions for threads in a library of its own, which may be
-//! opened later. Only there, and only for what was not found at the start, the modules are searched
-//! again.
+//! The C library before 2.34 has its functions for threads, and those for opening libraries, in
+//! libraries of their own, each of which may be opened later than the other. Only there, and only
+//! for what was not found at the start, the modules are searched again.
 //!
 //! C11's functions for locks are the exception: a program may bring a library that has functions of
 //! these names, with types and results of its own. So it is noted which library they belong to
@@ -23,6 +23,7 @@
 //! address, or `ABSENT`. Each look-up of a name finds the same, so two threads may write an entry
 //! at once.
 
+use crate::elf::symbols::hash;
 use crate::elf::{link_map, modules};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -32,6 +33,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub struct Real {
     address: AtomicUsize,
     name: &'static CStr,
+    hash: u32,
 }
 
 const UNKNOWN: usize = 0;
@@ -39,13 +41,13 @@ const ABSENT: usize = 1;
 /// An entry that is no more than this is no address.
 pub const NOWHERE: usize = ABSENT;
 
-/// Functions for threads were not there at the start.
+/// A library of the C library's may be opened later, because it was not there at the start.
 static SPLIT: AtomicBool = AtomicBool::new(false);
 
 impl Real {
     const fn new(name: &'static str) -> Real {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
-            Ok(name) => Real { address: AtomicUsize::new(UNKNOWN), name },
+            Ok(name) => Real { address: AtomicUsize::new(UNKNOWN), name, hash: hash(name) },
             Err(_) => unreachable!(),
         }
     }
@@ -66,30 +68,54 @@ impl Real {
             look_up();
         }
         match self.address.load(Ordering::Relaxed) {
-            UNKNOWN | ABSENT if SPLIT.load(Ordering::Relaxed) => {
-                let found = next_now(self.name)?;
-                self.address.store(found, Ordering::Relaxed);
-                Some(found)
-            }
-            UNKNOWN | ABSENT => None,
+            UNKNOWN | ABSENT => self.find_later(&SPLIT),
             known => Some(known),
         }
     }
+
+    /// Searches for a function that was absent at the start, if it may have come since.
+    fn find_later(&self, split: &AtomicBool) -> Option<usize> {
+        if !split.load(Ordering::Relaxed) {
+            return None;
+        }
+        let found = next_now(self.name)?;
+        self.address.store(found, Ordering::Relaxed);
+        Some(found)
+    }
+
+    fn is_absent(&self) -> bool {
+        self.address.load(Ordering::Relaxed) == ABSENT
+    }
+}
+
+/// Whether the C library is split, and a part of it was not there when these were looked up: a
+/// function of its library for threads, and a function of its library for opening libraries.
+fn is_split(threads: &Real, opening: &Real) -> bool {
+    threads.is_absent() || opening.is_absent()
 }
 
 /// Looks all of them up.
 pub fn look_up() {
-    for real in TABLE {
-        let next = link_map::next(real.name, link_map::own_dynamic());
-        real.address.store(next.unwrap_or(ABSENT), Ordering::Relaxed);
+    // As `link_map::next`, but each module is asked for all that is still missing.
+    let mut found = [ABSENT; TABLE.len()];
+    for table in link_map::behind(link_map::own_dynamic()) {
+        for (address, real) in found.iter_mut().zip(TABLE).filter(|(address, _)| **address == ABSENT) {
+            *address = table.function_by_hash(real.name, real.hash).unwrap_or(ABSENT);
+        }
+    }
+    for (address, real) in found.into_iter().zip(TABLE) {
+        real.address.store(address, Ordering::Relaxed);
     }
     modules::iterate();
-    SPLIT.store(pthread_create.address.load(Ordering::Relaxed) == ABSENT, Ordering::Relaxed);
+    SPLIT.store(is_split(&pthread_create, &dlsym), Ordering::Relaxed);
     let libraries = link_map::c_libraries();
     let is_anothers = |real: &Real| {
         let address = real.address.load(Ordering::Relaxed);
         address > NOWHERE
-            && !libraries.iter().flatten().any(|table| table.function(real.name) == Some(address))
+            && !libraries
+                .iter()
+                .flatten()
+                .any(|table| table.function_by_hash(real.name, real.hash) == Some(address))
     };
     let c11 = if C11.iter().any(|real| is_anothers(real)) { ANOTHERS } else { THE_C_LIBRARYS };
     C11_IS.store(c11, Ordering::Relaxed);
@@ -201,6 +227,27 @@ mod tests {
         for real in [&pthread_create, &sigaction, &pthread_cond_wait] {
             assert_eq!(next_now(real.name), real.get(), "{:?}", real.name);
         }
+    }
+
+    #[test]
+    fn each_library_of_a_split_c_library_may_come_later_than_the_other() {
+        let [absent, there] = [ABSENT, 0x1000].map(|address| {
+            let real = Real::new("dlsym\0");
+            real.address.store(address, Ordering::Relaxed);
+            real
+        });
+        for (threads, opening, split) in [
+            (&there, &there, false),
+            (&absent, &absent, true),
+            (&absent, &there, true),
+            (&there, &absent, true),
+        ] {
+            assert_eq!(is_split(threads, opening), split);
+        }
+        // It was absent, and is here now.
+        assert_eq!(absent.find_later(&AtomicBool::new(false)), None);
+        assert_eq!(absent.find_later(&AtomicBool::new(true)), dlsym.get());
+        assert_eq!(absent.get(), dlsym.get());
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod common;
 mod groups;
 
 use common::machine::{allowed, budget, online};
-use common::{Outcome, finish, folder, preloaded, program, program_with, shared_library};
+use common::{Outcome, compiled_as, finish, folder, preloaded, program, program_with, shared_library};
 use groups::Group;
 use manx::cpu::CpuSet;
 use std::path::Path;
@@ -50,6 +50,42 @@ fn counts_are_told_and_everything_else_is_the_c_librarys() {
     ] {
         let outcome = run("cpus_told", &wanted, options);
         assert!(outcome.status.success(), "{options}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_count_bounds_the_numbers_of_cpus_wherever_the_program_can_know_them() {
+    if online() < 2 {
+        return testing::skip("with one CPU there is nothing to lower");
+    }
+    let asks = shared_library("cpus_asks");
+    let rpath = format!("-Wl,-rpath,{}", folder().display());
+    let linked = ["-Wl,--no-as-needed", asks.to_str().expect("utf-8"), &rpath];
+    const SET: &str = "BINDS(set)=sched_setaffinity(0, sizeof *set, set)";
+    const SET_PTHREAD: &str = "BINDS(set)=pthread_setaffinity_np(pthread_self(), sizeof *set, set)";
+    const BY_SYSCALL: &str = "BINDS(set)=(syscall(SYS_sched_setaffinity, 0, sizeof *set, set) < 0)";
+    for (index, (count, current, binds)) in [
+        ("sysconf(_SC_NPROCESSORS_ONLN)", "sched_getcpu()", SET),
+        ("get_nprocs()", "sched_getcpu()", SET_PTHREAD),
+        ("get_nprocs()", "by_syscall()", BY_SYSCALL),
+        ("std::thread::hardware_concurrency()", "sched_getcpu()", SET),
+        ("library_asks()", "sched_getcpu()", SET),
+        // Worker number `cpu` is bound to that CPU.
+        ("sysconf(_SC_NPROCESSORS_ONLN)", "cpu", SET_PTHREAD),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let defines = [("COUNT", count), ("CURRENT", current)].map(|(name, is)| format!("-D{name}={is}"));
+        let binds = format!("-D{binds}");
+        let flags = [&linked[..], &[&defines[0], &defines[1], &binds]].concat();
+        let program = compiled_as("cpus_bound", &format!("cpus_bound-{index}"), &flags);
+        for options in ["cpus=1", "cpus=auto", "cpus=1,cpus_also=affinity+configured"] {
+            let outcome = finish(&mut under(&program, &[], options));
+            assert!(outcome.status.success(), "{count}, {current}, {options}: {}", outcome.stderr);
+        }
+        let outcome = finish(&mut under(&program, &[], "cpus=1,cpus_also=online"));
+        assert!(!outcome.status.success(), "{count}, {current}: the user said that it only counts");
     }
 }
 

@@ -28,6 +28,16 @@ fn a_program_with_a_dl_iterate_phdr_of_its_own_is_repaired_and_left_alone() {
 }
 
 #[test]
+fn no_library_comes_with_ours() {
+    let mut command = preloaded("true", "");
+    let outcome = finish(command.env("LD_TRACE_LOADED_OBJECTS", "1"));
+    let names = outcome.stdout.lines().filter_map(|line| line.split_whitespace().next()?.rsplit('/').next());
+    let mut others: Vec<_> = names.filter(|name| !preload_abi::is_left_alone(name.as_bytes())).collect();
+    others.retain(|name| *name != preload_abi::LIBRARY_NAME);
+    assert!(others.is_empty(), "{others:?}: each costs every process time at its start");
+}
+
+#[test]
 fn children_do_not_want_the_loaders_lock() {
     let ours = library().into_os_string().into_string().expect("utf-8");
     let both = format!("{ours}:{}", requests_library().display());

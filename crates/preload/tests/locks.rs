@@ -132,6 +132,13 @@ probes! { cancel: program("lock_cancel"), [];
     no_wake_up_is_lost,
 }
 
+probes! { stopped: program("lock_stopped"), [];
+    trylock_while_a_waiter_is_stopped,
+    short_limits_while_a_waiter_is_stopped,
+    a_waiter_jumps_out_of_its_wait,
+    a_waiter_is_cancelled_in_its_wait,
+}
+
 probes! { shared: program("lock_shared"), [];
     processes_lose_no_updates,
     condition_variable_across_processes,

@@ -53,6 +53,37 @@ fn a_copy_lives_as_long_as_its_module() {
 }
 
 #[test]
+fn a_copy_lives_as_long_as_its_module_whatever_a_debugger_has_written() {
+    let libraries = [shared_library("waiting"), shared_library("each")];
+    for how in ["restored", "breakpoint"] {
+        let [library, other] = libraries.each_ref().map(|path| path.to_str().expect("utf-8"));
+        let outcome = under_manx("debugged", &[library, other, how], "short=always");
+        outcome.succeeded().waited("wait_in_library");
+    }
+}
+
+/// Fails unless one loop was repaired and the other was left alone, since a thread could stand
+/// between the instructions that the jump would replace.
+#[track_caller]
+fn only_the_row_is_left(outcome: &common::Outcome) {
+    outcome.succeeded().waited("wait_by_whole");
+    let row = outcome.sites("wait_by_row")[0];
+    assert_eq!((&row["how"], &row["reason"]), (&"left".into(), &"no jump fits while threads run".into()));
+}
+
+#[test]
+fn a_child_that_shares_the_memory_is_not_alone() {
+    only_the_row_is_left(&under_manx("vforks", &[], "short=always"));
+}
+
+#[test]
+fn the_first_thread_is_created_by_a_handler_that_has_interrupted_a_wait() {
+    for arguments in [&[][..], &["own stack"]] {
+        only_the_row_is_left(&under_manx("interrupted", arguments, "short=always"));
+    }
+}
+
+#[test]
 fn threads_and_libraries_of_constructors_that_run_before_ours() {
     let library = shared_library("early");
     let program = folder().join("late-linked");

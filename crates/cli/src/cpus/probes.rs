@@ -6,7 +6,8 @@
 //!
 //! | runtime | how it is asked |
 //! | --- | --- |
-//! | C, C++, Rust, OpenMP | by this command itself |
+//! | C | `getconf`, which only counts; and this command itself, which also binds threads |
+//! | Rust, OpenMP | by this command itself |
 //! | Java | the first lines of its log say how many CPUs are available, which is what `availableProcessors` returns |
 //! | Go | the trace of its scheduler says what `GOMAXPROCS` is, and any Go program writes it: the `go` command itself |
 
@@ -54,14 +55,20 @@ const fn question(runtime: &'static str, asks: &'static str, before: &'static st
 /// This command, in the place of a program's name.
 const ITSELF: &str = "";
 
-const PROBES: [Probe; 6] = [
+const PROBES: [Probe; 7] = [
+    Probe {
+        program: "getconf",
+        arguments: &["_NPROCESSORS_ONLN"],
+        variables: &[],
+        questions: &[question("C", "sysconf(_SC_NPROCESSORS_ONLN)", "")],
+        attempts: 1,
+    },
     Probe {
         program: ITSELF,
         arguments: &["cpus", "--ask"],
         variables: &[],
         questions: &[
-            question("C", "sysconf(_SC_NPROCESSORS_ONLN)", "sysconf "),
-            question("C++", "hardware_concurrency(), get_nprocs()", "get_nprocs "),
+            question("C", "the same, where threads are bound", "sysconf "),
             question("C", "CPUs in sched_getaffinity()", "affinity "),
             question("OpenMP", "omp_get_max_threads()", "openmp "),
             question("Rust", "available_parallelism()", "rust "),
@@ -247,8 +254,8 @@ fn number_behind(text: &str, before: &str) -> Option<usize> {
 // What functions return to this process: one line each, the name and the number of CPUs.
 //
 // The probes run this command as a program of its own, as it is and under `manx run`, so it stands
-// for every program that is linked with the C library, and for Rust. OpenMP's library is opened if
-// it is installed; it reads its variables when that happens.
+// for every program that could bind threads by the count, and for Rust. OpenMP's library is opened
+// if it is installed; it reads its variables when that happens.
 
 /// OpenMP's libraries: GCC's, and LLVM's.
 const OPENMP: [&CStr; 2] = [c"libgomp.so.1", c"libomp.so.5"];
@@ -261,19 +268,13 @@ pub fn answers() -> String {
             writeln!(text, "{name} {count}").expect("writing to a String");
         }
     };
-    // SAFETY: both only read.
-    let (sysconf, nprocs) = unsafe { (libc::sysconf(libc::_SC_NPROCESSORS_ONLN), get_nprocs()) };
+    // SAFETY: only reads.
+    let sysconf = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     say("sysconf", usize::try_from(sysconf).ok());
-    say("get_nprocs", usize::try_from(nprocs).ok());
     say("affinity", affinity());
     say("openmp", openmp());
     say("rust", std::thread::available_parallelism().ok().map(usize::from));
     text
-}
-
-unsafe extern "C" {
-    /// Of the C library, which has it in `<sys/sysinfo.h>`; C++'s `hardware_concurrency` is this.
-    fn get_nprocs() -> libc::c_int;
 }
 
 /// The CPUs in the mask that `sched_getaffinity` gives.
@@ -346,7 +347,7 @@ mod tests {
                 name
             })
             .collect();
-        for name in ["sysconf", "get_nprocs", "affinity", "rust"] {
+        for name in ["sysconf", "affinity", "rust"] {
             assert!(names.contains(&name), "{text}");
         }
     }

@@ -222,6 +222,21 @@ pub fn try_take_hand_off(side: &AtomicU32) -> bool {
     seen & HANDED_OFF != 0 && take_hand_off(side, seen).is_some()
 }
 
+/// Takes a hand-off at once, for a caller that cannot wait and has polled for a window: as a
+/// starving waiter that is counted, is served and is counted no more, in one step. So the waiter
+/// that the hand-off was made to stays counted, and sleeps on; the next release serves it.
+#[cold]
+pub fn try_join_hand_off(word: &AtomicU32, side: &AtomicU32) -> bool {
+    let taken = |seen| (seen & HANDED_OFF != 0).then_some(seen & !HANDED_OFF);
+    // Acquire pairs with the release in `hand_off` (Invariant 1).
+    if side.fetch_update(Ordering::Acquire, Ordering::Relaxed, taken).is_err() {
+        return false;
+    }
+    // The release may have taken the mark away before it saw who is starving.
+    let _ = word.compare_exchange(SLEEPERS, SLEEPERS | MARKED, Ordering::Relaxed, Ordering::Relaxed);
+    true
+}
+
 /// Takes the hand-off that `seen`, a value of `side`, contains, and counts one starving waiter
 /// down. Returns what is left in `side`.
 fn take_hand_off(side: &AtomicU32, seen: u32) -> Option<u32> {

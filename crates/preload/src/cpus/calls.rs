@@ -1,7 +1,7 @@
 //! The C library's functions that tell how many CPUs there are.
 //!
-//! Each calls the C library's own, and lowers a count that is above what the program really gets.
-//! The two that give an affinity mask also get the address to which the program's call returns.
+//! Each calls the C library's own, and may lower a count that is above what the program really
+//! gets. That depends on the caller, so each gets the address to which the program's call returns.
 
 use super::reported::Rounds;
 use super::{callers, mask, reported};
@@ -20,18 +20,36 @@ typed! {
     real_pthread = pthread_getaffinity_np: unsafe extern "C" fn(libc::pthread_t, usize, *mut u8) -> c_int;
 }
 
-/// The answer to the program where the C library says `real`.
-fn online(real: c_long) -> c_long {
-    if real <= 1 {
-        // An error, or as few as there can be.
+/// The answer to a call that returns to `caller` where the C library says that `real` CPUs are
+/// online.
+///
+/// # Safety
+/// The running call returns to `caller`.
+unsafe fn online(real: c_long, caller: usize) -> c_long {
+    // Most often there is nothing to lower, and the caller does not matter.
+    if real <= 1 || told(Rounds::Down) >= real {
         return real;
     }
-    reported::count(Rounds::Down).map_or(real, |reported| real.min(reported as c_long))
+    if reported::also_online() {
+        return told(Rounds::Down);
+    }
+    // SAFETY: as promised.
+    match unsafe { callers::takes_fewer(caller) } {
+        Some(rounds) => real.min(told(rounds)),
+        None => real,
+    }
 }
 
-/// The same for configured CPUs.
+/// The number of CPUs for a caller that rounds quotas like this; without one, more than there can
+/// be.
+fn told(rounds: Rounds) -> c_long {
+    reported::count(rounds).map_or(c_long::MAX, |reported| reported as c_long)
+}
+
+/// The answer where the C library says that `real` CPUs are configured.
 fn configured(real: c_long) -> c_long {
-    if reported::also_configured() { online(real) } else { real }
+    // An error stays one.
+    if real > 1 && reported::also_configured() { real.min(told(Rounds::Down)) } else { real }
 }
 
 fn set_errno(number: c_int) {
@@ -39,38 +57,24 @@ fn set_errno(number: c_int) {
     unsafe { *libc::__errno_location() = number };
 }
 
-/// As the C library's, but the CPUs online are the CPUs that the program really gets.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sysconf(name: c_int) -> c_long {
+unsafe extern "C" fn sysconf_for(name: c_int, caller: usize) -> c_long {
     let Some(real) = real_sysconf() else {
         set_errno(libc::EINVAL);
         return -1;
     };
     let result = real(name);
     match name {
-        libc::_SC_NPROCESSORS_ONLN => online(result),
+        // SAFETY: the running call returns there.
+        libc::_SC_NPROCESSORS_ONLN => unsafe { online(result, caller) },
         libc::_SC_NPROCESSORS_CONF => configured(result),
         _ => result,
     }
 }
 
-/// The same, by the name that libraries of the system use.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __sysconf(name: c_int) -> c_long {
-    // SAFETY: the caller's promises are the same.
-    unsafe { sysconf(name) }
-}
-
-/// The CPUs that the program really gets.
-#[unsafe(no_mangle)]
-pub extern "C" fn get_nprocs() -> c_int {
-    online(real_nprocs().map_or(1, |real| c_long::from(real()))) as c_int
+unsafe extern "C" fn nprocs_for(caller: usize) -> c_int {
+    let real = real_nprocs().map_or(1, |real| c_long::from(real()));
+    // SAFETY: the running call returns there.
+    unsafe { online(real, caller) as c_int }
 }
 
 /// The CPUs that are configured.
@@ -96,7 +100,7 @@ unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
             .or_else(|| reported::also_affinity().then_some(Rounds::Down))
         && let Some(reported) = reported::count(rounds)
     {
-        mask::narrow(mask, reported);
+        mask::narrow(mask, reported, reported::first_cpu());
     }
 }
 
@@ -137,6 +141,13 @@ unsafe extern "C" fn pthread_affinity(
 }
 
 with_caller! {
+    /// As the C library's, but the CPUs online are the CPUs that the program really gets, for
+    /// callers that can do nothing with them but count.
+    sysconf(1) = sysconf_for;
+    /// The same, by the name that libraries of the system use.
+    __sysconf(1) = sysconf_for;
+    /// The same.
+    get_nprocs(0) = nprocs_for;
     /// As the C library's, with no more CPUs than the program really gets for callers that only
     /// count them.
     sched_getaffinity(3) = sched_affinity;

@@ -5,19 +5,24 @@ pub fn count(mask: &[u8]) -> usize {
     mask.iter().map(|byte| byte.count_ones() as usize).sum()
 }
 
-/// Leaves the first `most` CPUs of a mask in it, at least one, and takes out those behind them.
+/// Leaves `most` CPUs of a mask in it, at least one, and takes out all others: the CPUs that stay
+/// are the next ones from CPU `from` on, and behind the last CPU the first ones.
 ///
 /// A mask is words of the machine's order. On the little-endian machines that this is for, its
 /// bytes in order have the CPUs in order.
-pub fn narrow(mask: &mut [u8], most: usize) {
+pub fn narrow(mask: &mut [u8], most: usize, from: usize) {
     const { assert!(cfg!(target_endian = "little")) };
-    let mut left = most.max(1);
-    for byte in mask {
-        while byte.count_ones() as usize > left {
-            // Its highest CPU.
-            *byte &= !(0x80 >> byte.leading_zeros());
+    let (mut left, cpus) = (most.max(1), mask.len() * 8);
+    let from = if from < cpus { from } else { 0 };
+    for cpu in (from..cpus).chain(0..from) {
+        let (byte, bit) = (&mut mask[cpu / 8], 1 << (cpu % 8));
+        if *byte & bit == 0 {
+            continue;
         }
-        left -= byte.count_ones() as usize;
+        match left.checked_sub(1) {
+            Some(fewer) => left = fewer,
+            None => *byte &= !bit,
+        }
     }
 }
 
@@ -26,18 +31,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_cpus_stay() {
-        let narrowed = |mask: [u8; 3], most| {
+    fn the_cpus_from_a_certain_one_on_stay() {
+        let narrowed = |mask: [u8; 3], most, from| {
             let mut mask = mask;
-            narrow(&mut mask, most);
+            narrow(&mut mask, most, from);
             mask
         };
-        assert_eq!(narrowed([0b1011_0010, 0xff, 1], 3), [0b0011_0010, 0, 0]);
-        assert_eq!(narrowed([0b1011_0010, 0xff, 1], 5), [0b1011_0010, 1, 0]);
-        assert_eq!(narrowed([0, 0, 0x80], 1), [0, 0, 0x80]);
-        assert_eq!(narrowed([0, 2, 0x80], 0), [0, 2, 0]);
-        assert_eq!(narrowed([0xff; 3], 24), [0xff; 3]);
-        assert_eq!(narrowed([0; 3], 1), [0; 3]);
+        assert_eq!(narrowed([0b1011_0010, 0xff, 1], 3, 0), [0b0011_0010, 0, 0]);
+        assert_eq!(narrowed([0b1011_0010, 0xff, 1], 3, 5), [0b1010_0000, 1, 0]);
+        assert_eq!(narrowed([0b1011_0010, 0xff, 1], 5, 0), [0b1011_0010, 1, 0]);
+        assert_eq!(narrowed([0b1011_0010, 0xff, 1], 4, 15), [0b0001_0010, 0x80, 1]);
+        assert_eq!(narrowed([0, 0, 0x80], 1, 3), [0, 0, 0x80]);
+        assert_eq!(narrowed([0, 2, 0x80], 0, 10), [0, 0, 0x80]);
+        assert_eq!(narrowed([0, 2, 0x80], 0, 1000), [0, 2, 0]);
+        assert_eq!(narrowed([0xff; 3], 24, 7), [0xff; 3]);
+        assert_eq!(narrowed([0; 3], 1, 1), [0; 3]);
     }
 
     #[test]
@@ -51,7 +59,7 @@ mod tests {
         // SAFETY: a cpu_set_t is integers without gaps.
         let mut bytes: [u8; size_of::<libc::cpu_set_t>()] = unsafe { std::mem::transmute(set) };
         assert_eq!(count(&bytes), 4);
-        narrow(&mut bytes, 2);
+        narrow(&mut bytes, 2, 0);
         // SAFETY: as above.
         let narrowed: libc::cpu_set_t = unsafe { std::mem::transmute(bytes) };
         // SAFETY: as above.

@@ -40,13 +40,18 @@ const KEEP: u32 = u32::MAX;
 const AUTO: u32 = u32::MAX - 1;
 const _: () = assert!(Cpus::MAX < AUTO);
 
-/// Whether the options say so of affinity masks and of configured CPUs. Written before `WANTED`.
+/// Whether the options say so of affinity masks, of configured CPUs, and of online CPUs whoever
+/// asks. Written before `WANTED`.
 static MASKS: AtomicU32 = AtomicU32::new(0);
 static CONFIGURED: AtomicU32 = AtomicU32::new(0);
+static ONLINE: AtomicU32 = AtomicU32::new(0);
 
 /// The affinity that the program was started with, a bit for each CPU. Written before `WANTED`.
 static AFFINITY_AT_START: [AtomicU64; cpu::COUNT_MAX / 64] =
     [const { AtomicU64::new(0) }; cpu::COUNT_MAX / 64];
+
+/// The CPU on which the program was started, or asked first. Written before `WANTED`.
+static FIRST_CPU: AtomicU32 = AtomicU32::new(0);
 
 /// What was last looked up, rounded down, and above [`UP_SHIFT`] rounded up; 0: nothing yet.
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -83,10 +88,23 @@ pub fn also_configured() -> bool {
     wanted() != KEEP && CONFIGURED.load(Ordering::Relaxed) != 0
 }
 
+/// Whether that number is the answer to each caller that asks for online CPUs.
+pub fn also_online() -> bool {
+    // Relaxed: as above.
+    wanted() != KEEP && ONLINE.load(Ordering::Relaxed) != 0
+}
+
 /// Whether that number also bounds each affinity mask that the program asks for.
 pub fn also_affinity() -> bool {
     // Relaxed: as above.
     wanted() != KEEP && MASKS.load(Ordering::Relaxed) != 0
+}
+
+/// The first of the CPUs that a program is told of. The kernel chose it for this program, so
+/// programs that are told of a part of the machine are not all told of the same part.
+pub fn first_cpu() -> usize {
+    // Relaxed: as above.
+    FIRST_CPU.load(Ordering::Relaxed) as usize
 }
 
 /// Whether any answer is ours.
@@ -116,8 +134,10 @@ fn read() -> u32 {
     for (word, allowed) in AFFINITY_AT_START.iter().zip(cpu::allowed()) {
         word.store(allowed, Ordering::Relaxed);
     }
+    FIRST_CPU.store(cpu::current() as u32, Ordering::Relaxed);
     MASKS.store(u32::from(also.has(Place::Affinity)), Ordering::Relaxed);
     CONFIGURED.store(u32::from(also.has(Place::Configured)), Ordering::Relaxed);
+    ONLINE.store(u32::from(also.has(Place::Online)), Ordering::Relaxed);
     WANTED.store(wanted, Ordering::Release);
     wanted
 }

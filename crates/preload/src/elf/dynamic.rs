@@ -1,4 +1,36 @@
-//! The dynamic section of a module: tags and values, among them where the module's tables are.
+//! The dynamic section of a module: tags and values, among them where the module's tables are; and
+//! an entry of its tables of relocations.
+
+/// The tags of the tables of relocations with addends: of functions, and of data, and their sizes.
+pub const DT_JMPREL: u64 = 23;
+/// See above.
+pub const DT_PLTRELSZ: u64 = 2;
+/// See above.
+pub const DT_RELA: u64 = 7;
+/// See above.
+pub const DT_RELASZ: u64 = 8;
+
+/// A relocation with an addend: an entry of a table.
+#[repr(C)]
+pub struct Relocation {
+    /// Where the word is, less the bias.
+    pub offset: u64,
+    info: u64,
+    /// What is added.
+    pub addend: i64,
+}
+
+impl Relocation {
+    /// The kind, which says what the loader writes into the word; such as `RELATIVE`.
+    pub fn kind(&self) -> u32 {
+        self.info as u32
+    }
+
+    /// The number of the symbol that the relocation names.
+    pub fn symbol(&self) -> u32 {
+        (self.info >> 32) as u32
+    }
+}
 
 /// The entries of the dynamic section at `dynamic`, as tags and values.
 ///

@@ -96,6 +96,12 @@ fn all() -> impl Iterator<Item = &'static Module> {
     })
 }
 
+/// The symbols of the program itself. It stands first in the list and stays, so this may be called
+/// at any time.
+pub fn program() -> Option<Table> {
+    all().next().and_then(Module::table)
+}
+
 /// Where the dynamic section of this library lies, by which the loader and [`next`] know it.
 pub fn own_dynamic() -> usize {
     (&raw const _DYNAMIC).addr()
@@ -104,8 +110,13 @@ pub fn own_dynamic() -> usize {
 /// The function `name` of the first module behind the one with this dynamic section: what a call
 /// from there would reach if it were not in between. If there is none, the C library's.
 pub fn next(name: &CStr, dynamic: usize) -> Option<usize> {
-    let behind = all().skip_while(|module| module.dynamic != dynamic).skip(1);
-    behind.filter_map(Module::table).find_map(|table| table.function(name)).or_else(|| of_c_library(name))
+    behind(dynamic).find_map(|table| table.function(name))
+}
+
+/// The symbols of the modules in which [`next`] looks, in its order.
+pub fn behind(dynamic: usize) -> impl Iterator<Item = Table> {
+    let behind = all().skip_while(move |module| module.dynamic != dynamic).skip(1);
+    behind.filter_map(Module::table).chain(core::iter::once_with(|| by_soname(C_LIBRARY)).flatten())
 }
 
 /// Returns the C library's function `name`, whatever other modules have a function of that name.

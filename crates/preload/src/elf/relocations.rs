@@ -5,15 +5,11 @@
 //!
 //! Invariant 1: a table is read only if it lies whole in a segment that is mapped and readable.
 
-use super::dynamic;
+use super::dynamic::{self, DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Relocation};
 use super::modules::Module;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-const DT_PLTRELSZ: u64 = 2;
-const DT_RELA: u64 = 7;
-const DT_RELASZ: u64 = 8;
-const DT_JMPREL: u64 = 23;
 const DT_RELRSZ: u64 = 35;
 const DT_RELR: u64 = 36;
 /// The kind of relocation that sets the word to the module's bias plus the addend:
@@ -22,27 +18,6 @@ const DT_RELR: u64 = 36;
 const RELATIVE: u32 = 8;
 #[cfg(target_arch = "aarch64")]
 const RELATIVE: u32 = 1027;
-
-/// A relocation with an addend: an entry of a table.
-#[repr(C)]
-pub struct Relocation {
-    /// Where the word is, less the bias.
-    pub offset: u64,
-    info: u64,
-    addend: i64,
-}
-
-impl Relocation {
-    /// The kind, which says what the loader writes into the word; such as `RELATIVE`.
-    pub fn kind(&self) -> u32 {
-        self.info as u32
-    }
-
-    /// The number of the symbol that the relocation names.
-    pub fn symbol(&self) -> u32 {
-        (self.info >> 32) as u32
-    }
-}
 
 /// The relocations with addends: those of functions, then those of data.
 pub fn with_addends<'a>(module: &Module<'a>) -> impl Iterator<Item = &'a Relocation> {

@@ -7,7 +7,7 @@
 //! versions, `DT_VERSYM` says which one a new program gets: the version whose entry does not have
 //! the hidden bit. This module takes that version, as `dlsym` would.
 
-use super::dynamic;
+use super::dynamic::{self, DT_JMPREL, DT_PLTRELSZ, DT_RELA, DT_RELASZ, Relocation};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -27,6 +27,16 @@ const DT_VERSYM: u64 = 0x6fff_fff0;
 /// ones.
 const HIDDEN: u16 = 0x8000;
 
+/// The hash of a name in a GNU hash table.
+pub const fn hash(name: &CStr) -> u32 {
+    let (bytes, mut at, mut hash) = (name.to_bytes(), 0, 5381u32);
+    while at < bytes.len() {
+        hash = hash.wrapping_mul(33).wrapping_add(bytes[at] as u32);
+        at += 1;
+    }
+    hash
+}
+
 /// A module's dynamic symbol table.
 pub struct Table {
     bias: usize,
@@ -36,6 +46,8 @@ pub struct Table {
     hash: *const u32,
     /// Where its own name stands among the strings.
     name: Option<usize>,
+    /// Its relocations of functions and of data: the first, and the bytes of all of them.
+    relocations: [(*const Relocation, usize); 2],
 }
 
 impl Table {
@@ -46,6 +58,7 @@ impl Table {
     /// The section is the loader's, and stays mapped while the table is used.
     pub unsafe fn at(bias: usize, dynamic: usize) -> Option<Table> {
         let (mut symbols, mut strings, mut versions, mut hash, mut name) = (None, None, None, None, None);
+        let mut relocations = [(core::ptr::null(), 0); 2];
         // SAFETY: as the caller promised.
         for [tag, value] in unsafe { dynamic::entries(dynamic) } {
             let address = dynamic::in_memory(bias, value as usize);
@@ -55,10 +68,25 @@ impl Table {
                 DT_GNU_HASH => hash = Some(address as *const u32),
                 DT_VERSYM => versions = Some(address as *const u16),
                 DT_SONAME => name = Some(value as usize),
+                DT_JMPREL => relocations[0].0 = address as *const Relocation,
+                DT_PLTRELSZ => relocations[0].1 = value as usize,
+                DT_RELA => relocations[1].0 = address as *const Relocation,
+                DT_RELASZ => relocations[1].1 = value as usize,
                 _ => {}
             }
         }
-        Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash?, name })
+        Some(Table { bias, symbols: symbols?, strings: strings?, versions, hash: hash?, name, relocations })
+    }
+
+    /// The names that the module uses, most of them of other modules. A name may come several
+    /// times. The loader must have relocated the module.
+    pub fn uses(&self) -> impl Iterator<Item = &CStr> {
+        let tables = self.relocations.iter().filter(|(first, _)| !first.is_null());
+        let all = tables.flat_map(|&(first, bytes)| {
+            // SAFETY: the loader has read the tables where the dynamic section says that they are.
+            unsafe { core::slice::from_raw_parts(first, bytes / size_of::<Relocation>()) }
+        });
+        all.filter(|one| one.symbol() != 0).map(|one| self.name_of(one.symbol()))
     }
 
     /// The name that the module gives itself.
@@ -102,6 +130,16 @@ impl Table {
         (bucket_words, buckets, first, bucket_words + buckets as usize)
     }
 
+    /// Whether there may be a symbol with this hash, by the table's Bloom filter: words of 64 bits,
+    /// in which each symbol has two.
+    fn may_have(&self, hash: u32) -> bool {
+        let (words, shift) = (self.word(2), self.word(3));
+        let at = 4 + 2 * (hash / u64::BITS % words.max(1)) as usize;
+        let bits = u64::from(self.word(at + 1)) << u32::BITS | u64::from(self.word(at));
+        let wanted = 1u64 << (hash % u64::BITS) | 1u64 << (hash.wrapping_shr(shift) % u64::BITS);
+        words == 0 || bits & wanted == wanted
+    }
+
     /// Calls `visit` for each hashed symbol of the bucket until it answers true.
     fn walk_bucket(&self, bucket: u32, visit: &mut dyn FnMut(u32, u32) -> bool) {
         let (bucket_words, _, first, chains) = self.layout();
@@ -120,23 +158,26 @@ impl Table {
 
     /// The address of the function `name`, in the version that a new program would be given.
     pub fn function(&self, name: &CStr) -> Option<usize> {
-        self.find(name).and_then(|symbol| self.address(symbol))
+        self.function_by_hash(name, hash(name))
+    }
+
+    /// As [`Table::function`]; `hash` is the [`hash`] of the name.
+    pub fn function_by_hash(&self, name: &CStr, hash: u32) -> Option<usize> {
+        self.find(name, hash).and_then(|symbol| self.address(symbol))
     }
 
     /// The addresses of the machine code of the function `name`; `None` if the module has no such
     /// function, or if the function is an indirect one.
     pub fn extent(&self, name: &CStr) -> Option<Range<usize>> {
-        let symbol = self.find(name).filter(|symbol| symbol.st_info & 0xf == STT_FUNC)?;
+        let symbol = self.find(name, hash(name)).filter(|symbol| symbol.st_info & 0xf == STT_FUNC)?;
         let start = self.bias.wrapping_add(symbol.st_value as usize);
         Some(start..start.saturating_add(symbol.st_size as usize))
     }
 
     /// The symbol of the function `name`, in the version that a new program would be given.
-    fn find(&self, name: &CStr) -> Option<&Symbol> {
-        let hash =
-            name.to_bytes().iter().fold(5381u32, |h, &b| h.wrapping_mul(33).wrapping_add(u32::from(b)));
+    fn find(&self, name: &CStr, hash: u32) -> Option<&Symbol> {
         let (_, buckets, _, _) = self.layout();
-        if buckets == 0 {
+        if buckets == 0 || !self.may_have(hash) {
             return None;
         }
         let mut found = None;

@@ -21,9 +21,10 @@
 //!
 //! **The process executes the code that it reads here.** Therefore there are these invariants:
 //! 1. A folder or a file is used only if it belongs to the user under whose id this process acts,
-//!    and no other user may write it. The folder around ours must belong to this user too, because
-//!    its owner can put a link in the place of ours. A process that has rights which its user does
-//!    not have (`AT_SECURE`) uses no file: its user's environment says where the folder is.
+//!    and no other user may write it. The same holds for the folder around ours: a user who may
+//!    write that folder can put another one in the place of ours. A process that has rights which
+//!    its user does not have (`AT_SECURE`) uses no file: its user's environment says where the
+//!    folder is.
 //! 2. A file is written under a temporary name and then renamed, so a reader sees a whole file. A
 //!    file that is not whole all the same, was changed, or belongs to another module or another
 //!    library, is ignored: the checksum, the size and the names tell. A file is read into private
@@ -204,7 +205,7 @@ impl Folder {
         });
         let file = file.ok()?;
         let parent = File::open(base.as_c_str()).and_then(|parent| parent.status()).ok()?;
-        (parent.is_own() && is_ours(&file.status().ok()?)).then_some(Folder { file, path })
+        (is_ours(&parent) && is_ours(&file.status().ok()?)).then_some(Folder { file, path })
     }
 }
 

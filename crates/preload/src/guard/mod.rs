@@ -14,6 +14,7 @@
 //! | [`cache`] | these plans, kept for the next start |
 //! | [`repair`] | writes a module's copies and jumps |
 //! | [`text`], [`code_space`], [`trampoline`], [`registers`] | writing code, room for copies of loops, and the way from them to us |
+//! | [`stopped`] | where in a module the calling thread goes on later |
 //! | [`mappings`] | what is mapped in the process |
 //! | [`frames`] | how unwinders find their way out of copies |
 //! | [`perf_map`] | names of copies, for `perf` |
@@ -35,6 +36,7 @@ pub mod registers;
 pub mod rendezvous;
 pub mod repair;
 pub mod search;
+pub mod stopped;
 pub mod text;
 pub mod trampoline;
 pub mod visit;

@@ -117,6 +117,11 @@ impl<'a> Iterator for Originals<'a> {
 }
 
 impl Repairable<'_> {
+    /// Whether the jump replaces several instructions.
+    pub fn is_row(&self) -> bool {
+        matches!(self.entrance.form, Form::Row)
+    }
+
     /// How long the copy is.
     pub fn bytes(&self) -> usize {
         self.code.len()

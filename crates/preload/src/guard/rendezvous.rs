@@ -81,9 +81,40 @@ fn returns_at(code: &[u8], address: usize) -> Option<usize> {
     // What belongs to the function ends where another may begin.
     let end = (address + at + 1).next_multiple_of(ALIGN) - address;
     let behind = code.get(at + 1..end)?;
-    let fits =
-        code[at] == RET && address.is_multiple_of(ALIGN) && spinloop::padding(behind) + 1 >= JUMP_BYTES;
+    let fits = code[at] == RET && address.is_multiple_of(ALIGN) && padding(behind) + 1 >= JUMP_BYTES;
     fits.then_some(at)
+}
+
+/// As [`spinloop::padding`], which needs the decoder of all instructions. That one unpacks its
+/// tables when it is first used, and most programs that start from the cache do not use it.
+fn padding(code: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(bytes) = code.get(at..).and_then(nop) {
+        at += bytes;
+    }
+    at
+}
+
+/// The size of the NOP, or the INT3, that `code` begins with.
+fn nop(code: &[u8]) -> Option<usize> {
+    let prefixes = code.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e)).count();
+    let bytes = match code.get(prefixes..)? {
+        [0xcc | 0x90, ..] => 1,
+        // The operand of a long NOP: a register, or an address with its index and its distance.
+        [0x0f, 0x1f, operand, rest @ ..] if operand & 0x38 == 0 => {
+            let (kind, base) = (operand >> 6, operand & 7);
+            let index = rest.first().copied().filter(|_| kind != 3 && base == 4);
+            let distance = match kind {
+                0 if base == 5 || index.is_some_and(|index| index & 7 == 5) => 4,
+                1 => 1,
+                2 => 4,
+                _ => 0,
+            };
+            3 + usize::from(kind != 3 && base == 4) + distance
+        }
+        _ => return None,
+    };
+    Some(prefixes + bytes).filter(|bytes| *bytes <= code.len())
 }
 
 /// Whether a call, or a jump, in `code` leads to `function`.
@@ -121,6 +152,18 @@ mod tests {
         assert_eq!(returns(&[&ENDBR64, EMPTY_FRAME, &[0x90, 0x90, RET], &nops(20)]), None);
         assert_eq!(returns_at(&[&[RET], PADDING, next].concat(), 0x1008), None, "not aligned");
         assert_eq!(returns(&[&[RET], &PADDING[..3]]), None, "the end of the text");
+    }
+
+    #[test]
+    fn padding_is_what_the_decoder_says() {
+        let mut codes: Vec<Vec<u8>> =
+            (0..=u8::MAX).map(|byte| vec![0x0f, 0x1f, byte, 5, 0, 0, 0, 0, 0x31]).collect();
+        codes.extend([PADDING.to_vec(), vec![0xcc; 3], vec![0x66, 0xcc], vec![0xf3, 0x90], vec![0x66, 0x90]]);
+        codes.extend((1..9).map(|bytes| PADDING[..bytes].to_vec()));
+        codes.extend([vec![0x0f, 0x1f, 4, 0, 0x90], vec![0x2e, 0x66, 0x90, 0x90], vec![0xc3], vec![]]);
+        for code in codes {
+            assert_eq!(padding(&code), spinloop::padding(&code), "{code:02x?}");
+        }
     }
 
     #[test]

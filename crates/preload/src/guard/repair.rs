@@ -25,6 +25,8 @@ use spinloop::relocation::Bases;
 use spinloop::{near_jump, short_jump};
 
 const NOT_WRITABLE: &str = "its text cannot be written";
+/// The size of the jump in the place of a row.
+const JUMP_BYTES: usize = 5;
 const NO_ROOM: &str = "there is no room for its copy";
 
 /// A site that was repaired, and what is needed to give it up.
@@ -49,8 +51,31 @@ pub struct Repairer<'a> {
     pub bias: usize,
     /// The segments of its text.
     pub segments: Vec<Range<usize>>,
-    /// No other thread can be in the module.
-    pub quiet: bool,
+    /// Whether threads can be in the module.
+    pub quiet: Quiet,
+}
+
+/// Whether threads can be in a module.
+pub enum Quiet {
+    /// No thread can be.
+    Yes,
+    /// Only the calling thread, which goes on at these places.
+    But(Vec<usize>),
+    /// Any thread can be.
+    No,
+}
+
+impl Quiet {
+    /// Whether a jump may take the place of several instructions at `at`.
+    fn allows_row(&self, at: usize) -> bool {
+        // A thread that goes on at `at` itself takes the jump.
+        let inside = at + 1..at + JUMP_BYTES;
+        match self {
+            Quiet::Yes => true,
+            Quiet::But(places) => !places.iter().any(|place| inside.contains(place)),
+            Quiet::No => false,
+        }
+    }
 }
 
 /// A loop that is to be repaired.
@@ -162,7 +187,7 @@ impl Repairer<'_> {
         for one in copied {
             let entry = (one.copy.code.start + one.job.plan.entry) as u64;
             let begin = dead.len();
-            match entry_jump(&one.job.plan.entrance, self.bias, entry, self.quiet, &mut dead) {
+            match entry_jump(&one.job.plan.entrance, self.bias, entry, &self.quiet, &mut dead) {
                 Ok(jump) => {
                     jumps_in.push((begin..dead.len(), jump));
                     ready.push(one);
@@ -173,23 +198,24 @@ impl Repairer<'_> {
                 }
             }
         }
+        let running = matches!(self.quiet, Quiet::No);
         let (in_dead, in_loops) =
-            if self.quiet { (Traffic::None, Traffic::None) } else { (Traffic::Beside, Traffic::Through) };
+            if running { (Traffic::Beside, Traffic::Through) } else { (Traffic::None, Traffic::None) };
         // SAFETY: these bytes are dead, as the caller promised; no thread is in a quiet module.
         let dead = unsafe { self.write_all(&dead, in_dead) };
         let reached = |(range, _): &(Range<usize>, Edit)| dead[range.clone()].iter().all(|written| *written);
         let jumps: Vec<Edit> =
             jumps_in.iter().filter(|jump_in| reached(jump_in)).map(|(_, jump)| *jump).collect();
-        if !self.quiet {
+        if running {
             // Dead bytes and copies must be seen by every core before the jumps that lead there.
             // Where the kernel has no such barrier, the next interrupt on each CPU serialises as
             // well.
             let _ = synchronise_cores();
         }
-        // SAFETY: as the caller promised. No thread is in a quiet module, so none stands between
-        // instructions that are replaced; elsewhere `entry_jump` has refused rows.
+        // SAFETY: as the caller promised. No thread stands between instructions that are replaced:
+        // `entry_jump` has refused rows where one could.
         let written = unsafe { self.write_all(&jumps, in_loops) };
-        if !self.quiet {
+        if running {
             let _ = synchronise_cores();
         }
         let mut written = written.into_iter();
@@ -233,7 +259,7 @@ fn entry_jump(
     entrance: &Entrance,
     bias: usize,
     entry: u64,
-    quiet: bool,
+    quiet: &Quiet,
     dead: &mut Vec<Edit>,
 ) -> Result<Edit, &'static str> {
     const TOO_FAR: &str = "its way is too far";
@@ -242,7 +268,7 @@ fn entry_jump(
     let near = |from: usize, to: u64| near_jump(from as u64, to).ok_or(TOO_FAR);
     let short = |from: usize, to: usize| short_jump(from as u64, to as u64).ok_or(TOO_FAR);
     match entrance.form {
-        Form::Row if !quiet => Err(NO_ROW),
+        Form::Row if !quiet.allows_row(at) => Err(NO_ROW),
         Form::Whole | Form::Row => Ok(Edit::new(at, &near(at, entry)?)),
         Form::Short { hops, landing } => {
             let landing = placed(landing);
@@ -269,12 +295,15 @@ impl Repair {
     }
 
     /// Whether the module still holds what was written (it may have been closed and opened again).
+    /// Of a long jump the first byte does not count: a breakpoint may stand there.
     ///
     /// # Safety
     /// The site's module must be mapped.
     pub unsafe fn stands(&self) -> bool {
+        let bytes = self.jump.bytes();
+        let skip = usize::from(bytes.len() == JUMP_BYTES);
         // SAFETY: as the caller promised.
-        unsafe { super::text::holds(self.jump.address, self.jump.bytes()) }
+        unsafe { super::text::holds(self.jump.address + skip, &bytes[skip..]) }
     }
 
     /// Forgets a site whose module is gone.

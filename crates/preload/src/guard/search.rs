@@ -7,27 +7,30 @@
 //!
 //! Invariants:
 //! 1. `known` lists the modules as of `generation`; a module is searched once for each time it is
-//!    loaded. A module is the searched one if nothing has been closed since, or if a jump of ours
-//!    stands in it. So a copy lives as long as its module, also where the program has written over
-//!    one of the jumps.
+//!    loaded. A module is the searched one if nothing has been closed since, or if it was there at
+//!    each change of the list, or if a jump of ours stands in it. So a copy lives as long as its
+//!    module. Where the loader tells of each change, that is so whatever a debugger or the program
+//!    has written over the jumps; elsewhere, if it has left one.
 //! 2. The loader keeps its list locked while it shows us a module, so no module goes away in the
 //!    middle.
 //! 3. Left alone, whatever it holds: the C library and the loader (their spins are bounded, and we
 //!    would be waiting inside the calls that we make), this library, what has no file, text that
 //!    the program may write (its rights would be lost when ours to write are given back), and text
 //!    that the loader relocates.
-//! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no other
-//!    thread can stand between them: while there is no other thread, or in a module that has never
-//!    run, as the new ones at a [`rendezvous`](super::rendezvous).
+//! 4. Several instructions are replaced by one jump ([`spinloop::Jump::Row`]) only where no thread
+//!    can stand between them: in a module that has never run, as the new ones at a
+//!    [`rendezvous`](super::rendezvous), or while there is no other thread. Then the calling thread
+//!    may have been interrupted between them, or be about to return there; its stacks say so
+//!    ([`stopped`]).
 //! 5. While there are other threads, it is possible that the loader has not relocated a module yet.
 //!    Its text and its tables of relocations are as they will be (text that is relocated is left
 //!    alone); of its data we see what the loader is going to write.
 
 use super::code_space::CodeSpace;
 use super::plan::{self, Plan, Verdict};
-use super::repair::{Job, Repair, Repairer};
+use super::repair::{Job, Quiet, Repair, Repairer};
 use super::text::Text;
-use super::{analysis, cache, module_file, perf_map};
+use super::{analysis, cache, module_file, perf_map, stopped};
 use crate::elf::modules::{self, Generation, Module};
 use crate::elf::relocations;
 use crate::settings::settings;
@@ -61,8 +64,12 @@ struct Known {
 pub enum Runs {
     /// No thread runs there, and none ever did.
     Never,
-    /// No thread runs there at the moment: there is no other thread.
-    Still,
+    /// No thread runs there at the moment: there is no other thread. What the calling thread is in
+    /// the middle of lies on its stack from this address on.
+    Still {
+        /// The address of the frame.
+        frame: usize,
+    },
     /// Any thread may run there.
     Running,
 }
@@ -78,6 +85,8 @@ impl Runs {
 #[derive(Default)]
 pub struct Search {
     generation: Option<Generation>,
+    /// Each change of the list since `generation` was noted has come to a rendezvous.
+    served: bool,
     known: Vec<Known>,
     code_space: CodeSpace,
     /// Sites of closed modules, to be used again.
@@ -93,6 +102,7 @@ impl Search {
     pub const fn new() -> Search {
         Search {
             generation: None,
+            served: false,
             known: Vec::new(),
             code_space: CodeSpace::new(),
             spare: Vec::new(),
@@ -114,8 +124,10 @@ impl Search {
     /// Forgets the modules that are gone. Returns the loader's count of changes if modules are new.
     ///
     /// This comes first: a library that was closed and opened again is often at its old place, with
-    /// a new site for each of its old ones.
-    pub fn forget_gone(&mut self) -> Option<Generation> {
+    /// a new site for each of its old ones. `served`: each change of the list since the last search
+    /// has come to a rendezvous, so a module that was closed meanwhile is not known any more.
+    pub fn forget_gone(&mut self, served: bool) -> Option<Generation> {
+        self.served = served;
         self.known.iter_mut().for_each(|known| known.seen = false);
         let generation = modules::each(&mut |module| {
             if let Some(known) = self.known_as(&module) {
@@ -156,7 +168,8 @@ impl Search {
     /// Returns what is known of a module, if it has been searched (Invariant 1).
     fn known_as(&mut self, module: &Module<'_>) -> Option<&mut Known> {
         let extent = module.extent();
-        let none_closed = self.generation.is_some_and(|last| last.removed == module.generation.removed);
+        let none_closed =
+            self.served || self.generation.is_some_and(|last| last.removed == module.generation.removed);
         // SAFETY: the module is mapped while the loader shows it (Invariant 2).
         let stands = |repair: &Repair| unsafe { repair.stands() };
         let same = |known: &Known| {
@@ -220,14 +233,15 @@ impl Search {
         }
         let (extent, bias) = (module.extent(), module.bias);
         let segments = module.text().map(|(range, _)| range).collect();
-        let mut repairer = Repairer {
-            text,
-            code_space: &mut self.code_space,
-            extent,
-            bias,
-            segments,
-            quiet: runs.allows_rows(),
+        let quiet = match runs {
+            Runs::Never => Quiet::Yes,
+            Runs::Running => Quiet::No,
+            Runs::Still { frame } if jobs.iter().any(|job| job.plan.is_row()) => {
+                stopped::places(frame, &extent).map_or(Quiet::No, Quiet::But)
+            }
+            Runs::Still { .. } => Quiet::Yes,
         };
+        let mut repairer = Repairer { text, code_space: &mut self.code_space, extent, bias, segments, quiet };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
         // SAFETY: the finder made the plans for this module, in text that nothing has changed
         // since, or the cache has seen that its bytes are the bytes that the plans were made for;
@@ -281,7 +295,7 @@ fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> 
     // By Invariant 5.
     let relocated = match runs {
         Runs::Never | Runs::Running => relocations::relocated_data(module),
-        Runs::Still => Some(Vec::new()),
+        Runs::Still { .. } => Some(Vec::new()),
     };
     let Some(relocated) = relocated else { return Vec::new() };
     let mut seeds = seeds(module);

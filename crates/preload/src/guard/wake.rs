@@ -117,22 +117,26 @@ fn search(at_rendezvous: bool) -> bool {
     // A signal handler that ran in the middle of a search, and forked or exited, would wait for the
     // latch that its own thread holds.
     let before = change_mask(Change::Block, FROM_OUTSIDE);
+    // Callers' frames, and what signals have interrupted, lie above it.
+    let frame = (&raw const before).addr();
     let done = SEARCH.lock_within(WAIT_NS).is_some_and(|mut search| {
         // The child of a fork in the middle of a search goes on with what is repaired, and looks no
         // more.
         if search.is_torn() {
             return !at_rendezvous;
         }
-        search.is_current() || stack::call_on_new(STACK_BYTES, || run(&mut search, at_rendezvous)).is_some()
+        search.is_current()
+            || stack::call_on_new(STACK_BYTES, || run(&mut search, at_rendezvous, frame)).is_some()
     });
     change_mask(Change::Set, before);
     done
 }
 
-/// Searches what is new and forgets what is gone.
-fn run(search: &mut Search, at_rendezvous: bool) {
+/// Searches what is new and forgets what is gone, for a call whose frame lies at `frame`.
+fn run(search: &mut Search, at_rendezvous: bool, frame: usize) {
+    let served = serves();
     let behind = BEHIND.swap(false, Ordering::Relaxed);
-    let Some(generation) = search.forget_gone() else { return };
+    let Some(generation) = search.forget_gone(served) else { return };
     if !memory_suffices() {
         fall_behind();
         return;
@@ -140,14 +144,14 @@ fn run(search: &mut Search, at_rendezvous: bool) {
     let before_ns = clock::now_ns();
     shortage::prepare();
     let text = Text::open();
-    let alone = process::threads() == Some(1);
+    let alone = process::is_alone();
     if search.is_first() {
         // Before the walk: a library that is opened after it comes to the rendezvous.
         install(&text, alone);
     }
     let runs = match (alone, at_rendezvous && !behind) {
         (_, true) => Runs::Never,
-        (true, false) => Runs::Still,
+        (true, false) => Runs::Still { frame },
         (false, false) => Runs::Running,
     };
     search.search_new(generation, &text, runs);

@@ -183,7 +183,9 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, caller: usize
         match unsafe { timeout.deadline() } {
             Err(error) => return error,
             Ok(deadline) => {
-                if wait_for(mutex, kind, deadline, caller, users).is_err() {
+                if wait_for(mutex, kind, deadline, caller, users).is_err()
+                    && !mutex.take_stale_hand_off(WINDOW_NS)
+                {
                     return ETIMEDOUT;
                 }
             }
@@ -254,10 +256,14 @@ fn wait_for(
         Acquired::default()
     } else {
         let may_stand_by = mode == Lock::Asl && deadline.is_none() && users != 0;
-        match if may_stand_by { asl::stand_by(mutex) } else { Standby::NotNeeded } {
+        let acquired = match if may_stand_by { asl::stand_by(mutex) } else { Standby::NotNeeded } {
             Standby::Acquired => Acquired::default(),
             standby => acquire_slow(mutex, mode, standby, deadline)?,
+        };
+        if mode != Lock::Fifo {
+            mutex.forget_hand_off();
         }
+        acquired
     };
     let waited_ticks = if began_ticks == 0 { 0 } else { clock::ticks().wrapping_sub(began_ticks) };
     if mode == Lock::Asl {
@@ -293,7 +299,7 @@ fn trylock_ours(mutex: &Mutex, kind: Kind) -> c_int {
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
     }
-    if !mutex.take() {
+    if !mutex.take() && !mutex.take_stale_hand_off(WINDOW_NS) {
         return EBUSY;
     }
     finish_acquire(mutex, kind, me, 1);

@@ -26,6 +26,10 @@ static KEY: AtomicU64 = AtomicU64::new(0);
 pub fn start(id: u64) {
     let epochs = &thread::current().epochs;
     let known = epochs.known();
+    if known == 0 {
+        // The program may have no thread yet.
+        clock::init();
+    }
     epochs.start(id);
     if known == 0 {
         free_at_exit();
