@@ -43,6 +43,16 @@ pub(crate) fn near(instruction: &iced_x86::Instruction) -> bool {
     matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64)
 }
 
+/// The word through which the code at the start of `bytes` jumps and does nothing else: the stub of
+/// an imported function.
+pub(crate) fn stub(bytes: &[u8], address: u64) -> Option<u64> {
+    let one = decoder(bytes, address).into_iter().take(2).find(|one| one.mnemonic() != Mnemonic::Endbr64)?;
+    let is_stub = one.flow_control() == FlowControl::IndirectBranch
+        && one.op0_kind() == OpKind::Memory
+        && one.is_ip_rel_memory_operand();
+    is_stub.then(|| one.ip_rel_memory_address())
+}
+
 /// Whether both operands are the same register.
 pub(crate) fn is_one_register(instruction: &iced_x86::Instruction) -> bool {
     instruction.op0_kind() == OpKind::Register
