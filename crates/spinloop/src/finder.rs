@@ -306,7 +306,7 @@ impl<'a> Finder<'a> {
                     }
                     let (counter, exit) =
                         proven.or_else(prove).and_then(|proof| proof.counter).ok_or(Reason::Counted)?;
-                    let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
+                    let blocks = blocking::blocks(&source, rounds, exit, &self.blocking);
                     // Without a hint: see the file's text.
                     if !blocks && matches!(seed, Seed::Short | Seed::Nested) {
                         return Err(Reason::Counted);

@@ -93,6 +93,13 @@ pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
     Some(instructions)
 }
 
+/// Registers that a called function may change: all but rbx, rbp, rsp and r12 to r15.
+const VOLATILE: Registers = {
+    let general = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 0xf << 8;
+    let vector = ((1 << 32) - 1) << 16;
+    Registers(general | vector | Registers::CARRY.0 | Registers::FLAGS.0)
+};
+
 /// See [`Machine::effect`](crate::Machine::effect).
 pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
     let instruction = decoder(bytes, address).decode();
@@ -157,6 +164,13 @@ pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
     if exchange {
         // The register's new value comes from memory alone.
         effect.reads = Registers::NONE;
+    }
+    // What called code may leave in registers.
+    match instruction.flow_control() {
+        FlowControl::Call | FlowControl::IndirectCall => effect.writes |= VOLATILE,
+        FlowControl::Interrupt => effect.writes |= bit(Register::RAX),
+        _ if instruction.mnemonic() == Mnemonic::Syscall => effect.writes |= bit(Register::RAX),
+        _ => {}
     }
     if clears(&instruction) {
         effect.reads = effect.reads & (Registers::CARRY | Registers::FLAGS);
