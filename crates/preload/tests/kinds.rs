@@ -169,7 +169,7 @@ fn authors_times_us(built: &Path) -> Vec<u64> {
 fn a_timeout_is_kept() {
     let _alone = alone();
     for (compiler, level) in builds().into_iter().filter(|(_, level)| matches!(*level, "-O0" | "-O2")) {
-        let built = build("timeouts.c", compiler, &[level]);
+        let built = build("timeouts.c", compiler, &[level, "-mavx"]);
         for short in SHORT {
             let times = authors_times_us(&built);
             let times: Vec<String> = times.iter().map(u64::to_string).collect();

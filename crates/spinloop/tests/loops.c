@@ -599,6 +599,33 @@ int counted_to_unequal_in_steps(volatile int *ready, int n) {
     return 0;
 }
 
+/* What is not counted in a general register. */
+int bounded_double(volatile int *ready, double n) {
+    for (double i = 0; i < n; i += 1) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    return 0;
+}
+
+int bounded_float_product(volatile int *ready, float n) {
+    for (float i = 1; i < n; i *= 1.5f) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    return 0;
+}
+
+int bounded_vector(volatile int *ready, int n) {
+    __m128i step = _mm_set1_epi32(1), i = _mm_setzero_si128();
+    for (; _mm_cvtsi128_si32(i) < n; i = _mm_add_epi32(i, step)) {
+        if (*ready) return 1;
+        PAUSE();
+        __asm__("" : "+x"(i));
+    }
+    return 0;
+}
+
 int bounded_sum(volatile int *values, unsigned n) {
     unsigned sum = 0;
     for (unsigned i = 0; i < n; i++) {
