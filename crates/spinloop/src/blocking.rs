@@ -160,7 +160,9 @@ pub(crate) fn blocks(source: &Source<'_>, rounds: Rounds<'_>, exit: u64, slots: 
     };
     let framed = frame::has_pointer(image, instructions);
     let step = |block: u32| {
-        let mut path = CodePath { source, slots, own: true, framed, constants: Constants::default() };
+        let before = |register| constant_before(rounds, block, register);
+        let mut path =
+            CodePath { source, slots, own: true, framed, constants: Constants::default(), before: &before };
         let mut all = Step::Plain;
         for n in graph.blocks[block as usize].instructions.clone() {
             let one = &instructions[n as usize];
@@ -248,8 +250,55 @@ fn reaching(
     }
 }
 
-/// Registers whose values are known, each with its value.
-type Constants = BTreeMap<Register, u64>;
+/// Registers that a path has written, each with its value if that is known.
+type Constants = BTreeMap<Register, Option<u64>>;
+
+/// The constant that a register holds where the block begins, if all ways there give it the same:
+/// the number of a system call may be loaded long before.
+fn constant_before(rounds: Rounds<'_>, block: u32, register: Register) -> Option<u64> {
+    let Rounds { image, instructions, graph, .. } = rounds;
+    let mut constants = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let mut open = graph.predecessors(block).to_vec();
+    if open.is_empty() {
+        return None;
+    }
+    while let Some(block) = open.pop() {
+        if !seen.insert(block) {
+            continue;
+        }
+        let own = graph.blocks[block as usize].instructions.clone();
+        let writer = own
+            .rev()
+            .map(|n| &instructions[n as usize])
+            .find(|one| x86::effect(one.bytes(image), one.address).writes.intersects(x86::bit(register)));
+        match (writer.map(|one| frame::decoded(image, one)), graph.predecessors(block)) {
+            (Some(writer), _) => {
+                let is_load = writer.mnemonic() == Mnemonic::Mov && writer.op0_kind() == OpKind::Register;
+                constants.insert(writer.try_immediate(1).ok().filter(|_| is_load)?);
+            }
+            (None, []) => return None,
+            (None, before) => open.extend_from_slice(before),
+        }
+    }
+    constants.pop_first().filter(|_| constants.is_empty())
+}
+
+/// Registers that a call may change.
+const VOLATILE: [Register; 9] = [
+    Register::RAX,
+    Register::RCX,
+    Register::RDX,
+    Register::RSI,
+    Register::RDI,
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+];
+
+/// Registers that a system call may change.
+const BY_SYSTEM_CALLS: [Register; 3] = [Register::RAX, Register::RCX, Register::R11];
 
 /// A path through code that is followed, instruction by instruction.
 struct CodePath<'a> {
@@ -261,15 +310,21 @@ struct CodePath<'a> {
     /// `rbp` is a frame pointer.
     framed: bool,
     constants: Constants,
+    /// What a register holds where the path begins.
+    before: &'a dyn Fn(Register) -> Option<u64>,
 }
 
 impl CodePath<'_> {
     /// Takes the next instruction in.
     fn take(&mut self, instruction: &iced_x86::Instruction) -> Step {
-        let is_call = matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
         let step = self.step(instruction);
-        if is_call || instruction.mnemonic() == Mnemonic::Syscall {
-            self.constants.clear();
+        let written: &[Register] = match instruction.flow_control() {
+            _ if instruction.mnemonic() == Mnemonic::Syscall => &BY_SYSTEM_CALLS,
+            FlowControl::Call | FlowControl::IndirectCall => &VOLATILE,
+            _ => &[],
+        };
+        if !written.is_empty() {
+            self.constants.extend(written.iter().map(|&register| (register, None)));
             return step;
         }
         let is_copy = instruction.mnemonic() == Mnemonic::Mov && instruction.op1_kind() == OpKind::Register;
@@ -278,7 +333,7 @@ impl CodePath<'_> {
         let mut factory = InstructionInfoFactory::new();
         let info = factory.info(instruction);
         for used in info.used_registers().iter().filter(|used| x86::access(used.access()).1) {
-            self.constants.remove(&used.register().full_register());
+            self.constants.insert(used.register().full_register(), None);
         }
         for used in info.used_memory().iter().filter(|used| x86::access(used.access()).1) {
             let base = used.base().full_register();
@@ -292,13 +347,14 @@ impl CodePath<'_> {
                 Mnemonic::Xor if x86::is_one_register(instruction) => Some(0),
                 _ => None,
             };
-            self.constants.extend(value.map(|value| (register, value)));
+            self.constants.extend(value.map(|value| (register, Some(value))));
         }
         if step == Step::Plain && lasts { Step::Lasts } else { step }
     }
 
     fn constant(&self, register: Register) -> Option<u64> {
-        self.constants.get(&register.full_register()).copied()
+        let register = register.full_register();
+        self.constants.get(&register).copied().unwrap_or_else(|| (self.before)(register))
     }
 
     /// What the instruction does, but for what it writes.
@@ -351,7 +407,7 @@ fn straight(source: &Source<'_>, address: u64, slots: &Slots, constants: Constan
     if !source.text.contains(address) {
         return Step::Lasts;
     }
-    let mut path = CodePath { source, slots, own: false, framed: false, constants };
+    let mut path = CodePath { source, slots, own: false, framed: false, constants, before: &|_| None };
     let mut lasts = false;
     for instruction in x86::decoder(source.image.at(address), address).into_iter().take(CALLED_MAX) {
         path.framed |= instruction.mnemonic() == Mnemonic::Mov

@@ -83,7 +83,7 @@ impl<'a> Source<'a> {
         let mut others = BTreeSet::new();
         let mut whole = true;
         let mut looked_at = 0;
-        while let Some((part, instructions)) = parts.get(looked_at) {
+        'parts: while let Some((part, instructions)) = parts.get(looked_at) {
             looked_at += 1;
             let exits = self.exits(part, instructions);
             whole &= exits.is_complete;
@@ -105,16 +105,16 @@ impl<'a> Source<'a> {
                         continue;
                     }
                 };
-                if others.contains(&other.start) {
-                    continue;
-                }
-                let total: u64 = parts.iter().map(|(part, _)| part.end - part.start).sum();
-                let size = other.end - other.start;
                 let is_sure = match way {
                     Way::Jump => target != other.start,
                     Way::Table => false,
                     Way::LandingPad => true,
                 };
+                if !is_sure && others.contains(&other.start) {
+                    continue;
+                }
+                let total: u64 = parts.iter().map(|(part, _)| part.end - part.start).sum();
+                let size = other.end - other.start;
                 let fits = parts.len() < PARTS_MAX
                     && total + size <= BYTES_MAX
                     && (is_sure || others.len() < TRIES_MAX && size <= TRY_BYTES_MAX)
@@ -130,6 +130,10 @@ impl<'a> Source<'a> {
                 let returns = || self.exits(&other, &instructions).places.iter().any(|(to, _)| is_inside(to));
                 if is_sure || returns() {
                     parts.push((other, instructions));
+                    // What came back to none of the parts may come back to this one.
+                    others.clear();
+                    looked_at = 0;
+                    continue 'parts;
                 } else {
                     others.insert(other.start);
                 }

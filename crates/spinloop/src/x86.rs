@@ -167,9 +167,9 @@ pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
     }
     // What called code may leave in registers.
     match instruction.flow_control() {
+        _ if instruction.mnemonic() == Mnemonic::Syscall => effect.writes |= bit(Register::RAX),
         FlowControl::Call | FlowControl::IndirectCall => effect.writes |= VOLATILE,
         FlowControl::Interrupt => effect.writes |= bit(Register::RAX),
-        _ if instruction.mnemonic() == Mnemonic::Syscall => effect.writes |= bit(Register::RAX),
         _ => {}
     }
     if clears(&instruction) {
@@ -373,7 +373,7 @@ fn flags(bits: u32) -> Registers {
 
 /// A register's bit. Parts of a register count as the whole: compilers do not rely on the other
 /// part.
-fn bit(register: Register) -> Registers {
+pub(crate) fn bit(register: Register) -> Registers {
     let full = register.full_register();
     let number = full.number() as u32;
     match full {
