@@ -96,10 +96,15 @@ fn waits_without_a_bound_and_by_a_clock_end() {
 
 /// What the waits of one loop of a program did: visits, yields and sleeps.
 fn waited(program: &str, level: &str, way: &str) -> [u64; 3] {
+    waited_with(program, level, &["2000", "200000", way])
+}
+
+/// The same of a program with these arguments.
+fn waited_with(program: &str, level: &str, arguments: &[&str]) -> [u64; 3] {
     let built = build(program, "cc", &[level]);
-    let report = folder().join(format!("{way}{level}.json"));
+    let report = folder().join(format!("{}{level}.json", arguments.concat()));
     let mut command = preloaded(&built, &format!("guard=on,short=always,stats={}", report.display()));
-    finish(command.args(["2000", "200000", way])).succeeded();
+    finish(command.args(arguments)).succeeded();
     let report = std::fs::read(&report).expect("the report");
     let report: serde_json::Value = serde_json::from_slice(&report).expect("a report");
     assert!(report["modules"].as_u64() > Some(0), "the guard has looked");
@@ -150,6 +155,21 @@ fn a_wait_that_should_block_and_does_not_takes_its_authors_time() {
     for level in ["-O1", "-O2", "-O3"] {
         let [_, yields, sleeps] = waited("counters.c", level, "comes_back");
         assert!(yields + sleeps > 0, "{level}");
+    }
+}
+
+#[test]
+fn work_at_a_hint_hardly_sleeps() {
+    let _alone = alone();
+    for way in ["delays", "messages"] {
+        // On a busy machine the thread may be away for long, and sleeps for as long, but not each
+        // time.
+        let few_sleeps = || {
+            let [visits, _, sleeps] = waited_with("hints.c", "-O2", &[way]);
+            assert!(visits > 1000, "{way}");
+            sleeps < visits / 8
+        };
+        assert!((0..10).any(|_| few_sleeps()), "{way}");
     }
 }
 
