@@ -203,21 +203,22 @@ fn goes_on(source: &Source<'_>, rounds: Rounds<'_>, first: u32, steps: &BTreeMap
     let Rounds { graph, region, .. } = rounds;
     let is_plain = |block: u32| matches!(steps.get(&block), Some(Step::Plain | Step::Turn));
     let from = |start: u32, to: &dyn Fn(u32) -> bool| reaching(graph, start, &is_plain, to);
-    let is_bounded = |blocks: BTreeSet<u32>, pivot: u32| {
-        let blocks: Vec<u32> = blocks.into_iter().collect();
-        let around = Region { blocks, head: first, latch: first };
-        exits::analyse(source.machine, Rounds { region: &around, pivot, ..rounds }).counted
+    let is_bounded = |round: &BTreeSet<u32>, inner: &[u32], pivot: u32| {
+        let asked: Vec<u32> = round.iter().copied().collect();
+        let blocks: BTreeSet<u32> = round.iter().chain(inner).copied().collect();
+        let around = Region { blocks: blocks.into_iter().collect(), head: first, latch: first };
+        exits::depend_on_rounds(source.machine, Rounds { region: &around, pivot, ..rounds }, &asked)
     };
     let back = from(first, &|block| region.contains(block));
     if back.iter().any(|block| steps[block] == Step::Turn) {
-        return !is_bounded(back.into_iter().chain(region.blocks.iter().copied()).collect(), rounds.pivot);
+        return !is_bounded(&back, &region.blocks, rounds.pivot);
     }
     let reached = from(first, &is_plain);
     let turns = reached.iter().copied().filter(|block| steps[block] == Step::Turn);
     turns.into_iter().any(|turn| {
         let round = from(turn, &|block| block == turn);
         let call = graph.blocks[turn as usize].instructions.end - 1;
-        !round.is_empty() && !is_bounded(round, call)
+        !round.is_empty() && !is_bounded(&round, &[], call)
     })
 }
 

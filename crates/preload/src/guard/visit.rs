@@ -95,7 +95,8 @@ const POLLS: u32 = 4;
 const LONG_YIELD_NS: u64 = 1_000_000;
 /// After such a yield the thread sleeps, in place of yielding, for this time.
 const NO_YIELDS_NS: u64 = 20_000_000;
-/// A wait that keeps its author's time runs this number of rounds between its sleeps, and one more.
+/// A thread that goes on as its author wrote runs this number of rounds between its sleeps, and one
+/// more.
 const TIMED_ROUNDS: u64 = 15;
 
 /// In [`Thread::flags`]: the thread's scheduling class is known.
@@ -209,12 +210,15 @@ fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
 ///
 /// A thread that waits and a thread that works, with a hint in each round of its work, look alike.
 /// So the thread never sleeps for longer than it has been awake since its row of visits began:
-/// then its work takes twice as long at most. In between it goes on as its author wrote.
+/// then its work takes twice as long at most. In between it goes on as its author wrote, and visits
+/// in a few rounds only, because a visit takes longer than a hint.
 fn wait_at_hint(site: &Site, thread: &Thread, now: u64) -> u64 {
     let slept = thread.slept_ticks.get();
     let awake = now.wrapping_sub(thread.began_ticks.get()).saturating_sub(slept);
     let sleeps = matches!(HINT.action(thread.short_round.get()), Action::Sleep(_));
     if sleeps && awake < slept.saturating_add(ns_to_ticks(STEP_NS)) {
+        thread.stride.set(TIMED_ROUNDS);
+        thread.rounds.set(TIMED_ROUNDS);
         return now;
     }
     let after = adapt(site, thread, now, HINT);
