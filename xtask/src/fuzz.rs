@@ -20,17 +20,21 @@ enum Target {
     Marker,
     /// The file of checkpoints
     Checkpoint,
+    /// Programs of fifty functions with loops, as they are and under the guard
+    Loops,
 }
 
 impl Target {
     /// The arguments of `cargo test` that choose the package and its tests, and the test's name.
     fn test(self) -> ([&'static str; 4], &'static str) {
+        const PRELOAD: [&str; 4] = ["-p", "preload", "--test", "fuzz_loops"];
         const DURABLE: [&str; 4] = ["-p", "manx", "--lib", "--features=durable"];
         match self {
             Target::Record => (DURABLE, "txn::durable::fuzz::record"),
             Target::Log => (DURABLE, "txn::durable::fuzz::log"),
             Target::Marker => (DURABLE, "txn::durable::fuzz::marker"),
             Target::Checkpoint => (DURABLE, "txn::durable::fuzz::checkpoint"),
+            Target::Loops => (PRELOAD, "random_functions"),
         }
     }
 }

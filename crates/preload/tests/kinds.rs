@@ -96,10 +96,15 @@ fn waits_without_a_bound_and_by_a_clock_end() {
 
 /// What the waits of one loop of a program did: visits, yields and sleeps.
 fn waited(program: &str, level: &str, way: &str) -> [u64; 3] {
+    waited_with(program, level, &["2000", "200000", way])
+}
+
+/// The same of a program with these arguments.
+fn waited_with(program: &str, level: &str, arguments: &[&str]) -> [u64; 3] {
     let built = build(program, "cc", &[level]);
-    let report = folder().join(format!("{way}{level}.json"));
+    let report = folder().join(format!("{}{level}.json", arguments.concat()));
     let mut command = preloaded(&built, &format!("guard=on,short=always,stats={}", report.display()));
-    finish(command.args(["2000", "200000", way])).succeeded();
+    finish(command.args(arguments)).succeeded();
     let report = std::fs::read(&report).expect("the report");
     let report: serde_json::Value = serde_json::from_slice(&report).expect("a report");
     assert!(report["modules"].as_u64() > Some(0), "the guard has looked");
@@ -153,6 +158,21 @@ fn a_wait_that_should_block_and_does_not_takes_its_authors_time() {
     }
 }
 
+#[test]
+fn work_at_a_hint_hardly_sleeps() {
+    let _alone = alone();
+    for way in ["delays", "messages"] {
+        // On a busy machine the thread may be away for long, and sleeps for as long, but not each
+        // time.
+        let few_sleeps = || {
+            let [visits, _, sleeps] = waited_with("hints.c", "-O2", &[way]);
+            assert!(visits > 1000, "{way}");
+            sleeps < visits / 8
+        };
+        assert!((0..10).any(|_| few_sleeps()), "{way}");
+    }
+}
+
 /// How long each wait of `timeouts.c` takes without the guard, in microseconds: the least of
 /// several runs, because a busy machine makes all waits of a run longer.
 fn authors_times_us(built: &Path) -> Vec<u64> {
@@ -169,7 +189,7 @@ fn authors_times_us(built: &Path) -> Vec<u64> {
 fn a_timeout_is_kept() {
     let _alone = alone();
     for (compiler, level) in builds().into_iter().filter(|(_, level)| matches!(*level, "-O0" | "-O2")) {
-        let built = build("timeouts.c", compiler, &[level]);
+        let built = build("timeouts.c", compiler, &[level, "-mavx"]);
         for short in SHORT {
             let times = authors_times_us(&built);
             let times: Vec<String> = times.iter().map(u64::to_string).collect();

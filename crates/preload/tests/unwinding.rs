@@ -85,6 +85,13 @@ fn exceptions_arrive_while_others_wait() {
 }
 
 #[test]
+fn a_handler_in_a_cold_part_comes_back_behind_a_wait() {
+    for options in ["short=never", "short=always", "short=always,guard=always"] {
+        plainly("cold", &[], options).succeeded();
+    }
+}
+
+#[test]
 fn a_thread_that_is_cancelled_in_a_copy_cleans_up() {
     for options in ["short=never", "short=never,spins=100000"] {
         plainly("throws", &["cancel"], options).succeeded();

@@ -22,6 +22,7 @@
 //! Bytes that are not certain to be dead are not used. The loop then may have no place for a jump.
 //! That loses one repair, and never breaks the program.
 
+use crate::far_jumps::FarJumps;
 use crate::function::{Source, overlap};
 use crate::instruction::Flow;
 use crate::references::References;
@@ -37,6 +38,8 @@ const OTHERS_MAX: usize = 48;
 const OTHER_BYTES_MAX: u64 = 1 << 18;
 /// A gap between functions is looked at as far as this.
 const GAP_BYTES_MAX: u64 = 512;
+/// How far from its target a jump of two bytes can stand, with its own bytes.
+const SHORT_REACH: u64 = 130;
 /// Parts around a place that are looked at, on either side.
 const NEIGHBOURS_MAX: usize = 64;
 
@@ -56,33 +59,52 @@ pub(crate) struct Dead<'a> {
     surveys: BTreeMap<u64, Option<Survey>>,
     /// What parts refer to that others jump to.
     others: Others,
+    /// Collected when they are first asked for.
+    far_jumps: Option<FarJumps>,
 }
 
 type Others = BTreeMap<u64, Option<References>>;
 
 impl<'a> Dead<'a> {
     pub(crate) fn new(source: Source<'a>) -> Self {
-        Dead { source, surveys: BTreeMap::new(), others: BTreeMap::new() }
+        Dead { source, surveys: BTreeMap::new(), others: BTreeMap::new(), far_jumps: None }
     }
 
-    /// Whether anything refers to an address in `range`, as far as code can tell: these parts,
-    /// which hold it, and, with `around`, the parts before and behind them. Also where the targets
-    /// of an indirect jump are not known.
-    pub(crate) fn is_referenced(&mut self, parts: &[Range<u64>], range: &Range<u64>, around: bool) -> bool {
-        let unwind = self.source.unwind;
-        let mut all = parts.to_vec();
-        if around {
-            all.extend(parts.iter().filter_map(|part| unwind.preceding(part.start)));
-            all.extend(parts.iter().filter_map(|part| unwind.following(part.start)));
-        }
-        all.iter().any(|part| {
-            let (source, others) = (&self.source, &mut self.others);
-            let survey = self.surveys.entry(part.start).or_insert_with(|| Survey::new(source, part, others));
-            let own = parts.contains(part);
-            survey
-                .as_ref()
-                .map_or(own, |survey| survey.references.refers_to(range) || own && survey.references.unknown)
+    /// Whether one of these parts of a function refers to an address in `range`, as far as code can
+    /// tell. Also where the targets of an indirect jump are not known.
+    pub(crate) fn is_referenced(&mut self, parts: &[Range<u64>], range: &Range<u64>) -> bool {
+        parts.iter().any(|part| {
+            self.survey(part)
+                .is_none_or(|survey| survey.references.refers_to(range) || survey.references.unknown)
         })
+    }
+
+    /// Whether any code of the module may jump to an address in `range`: a long jump anywhere, or a
+    /// part in reach of a short one.
+    pub(crate) fn is_jumped_to(&mut self, range: &Range<u64>) -> bool {
+        let source = self.source;
+        if self.far_jumps.get_or_insert_with(|| FarJumps::new(&source)).lead_to(range) {
+            return true;
+        }
+        let reach = range.start.saturating_sub(SHORT_REACH)..range.end.saturating_add(SHORT_REACH);
+        let Some(middle) = source.unwind.function(range.start) else { return true };
+        let (mut before, mut behind) = (middle.clone(), middle);
+        let mut near = Vec::new();
+        while let Some(part) = source.unwind.preceding(before.start).filter(|part| part.end > reach.start) {
+            near.push(part.clone());
+            before = part;
+        }
+        while let Some(part) = source.unwind.following(behind.start).filter(|part| part.start < reach.end) {
+            near.push(part.clone());
+            behind = part;
+        }
+        near.iter().any(|part| self.survey(part).is_none_or(|survey| survey.references.refers_to(range)))
+    }
+
+    fn survey(&mut self, part: &Range<u64>) -> Option<&Survey> {
+        let (source, others) = (&self.source, &mut self.others);
+        let survey = self.surveys.entry(part.start).or_insert_with(|| Survey::new(source, part, others));
+        survey.as_ref()
     }
 
     /// The dead runs that touch `window`, which should hold `address`, in ascending order.

@@ -59,6 +59,6 @@ fn goes_on(
     let leading: Vec<u32> = inner.blocks.iter().copied().filter(leads).collect();
     let blocks = inner.blocks.iter().copied().collect();
     let region = &Region { blocks, head: inner.head, latch: inner.latch };
-    let rounds = Rounds { image, instructions, graph, region, pivot: at as u32 };
+    let rounds = Rounds { image, instructions, graph, region, pivot: at as u32, whole: function.whole };
     !leading.is_empty() && exits::are_counted(machine, rounds, &leading)
 }

@@ -89,6 +89,23 @@ pub(crate) fn are_counted(machine: Machine, rounds: Rounds<'_>, blocks: &[u32]) 
     })
 }
 
+/// Whether an exit at one of these blocks of the region depends on what lasts from round to round: a
+/// recurrence, or a value that some round has set and that is else of before. Two tries need no
+/// counter: a register that is set behind the first one is enough.
+pub(crate) fn depend_on_rounds(machine: Machine, rounds: Rounds<'_>, blocks: &[u32]) -> bool {
+    let Rounds { instructions, graph, region, .. } = rounds;
+    let flow = Flows::new(machine, rounds);
+    blocks.iter().any(|&block| {
+        let block = &graph.blocks[block as usize];
+        let leaves = block.edges.iter().any(|&edge| edge != Edge::None && !region.holds(edge));
+        let last = block.instructions.end - 1;
+        leaves && matches!(instructions[last as usize].flow, Flow::Branch(_)) && {
+            let slice = flow.slice(last);
+            slice.recurs() || slice.lasts
+        }
+    })
+}
+
 /// Data flow in a region.
 struct Flows<'a> {
     machine: Machine,
@@ -117,6 +134,8 @@ struct Slice {
     arithmetic: Vec<u32>,
     timed: bool,
     memory: bool,
+    /// A value in use may be of before, or of another round.
+    lasts: bool,
 }
 
 impl Slice {
@@ -225,6 +244,7 @@ impl<'a> Flows<'a> {
             let mut use_of = |location| {
                 let (definitions, from_outside) = self.definitions(user, location);
                 if definitions.len() + usize::from(from_outside) > 1 {
+                    slice.lasts |= definitions.iter().any(|definition| definition.past_pivot);
                     open.extend(self.choices(user, &definitions));
                 }
                 open.extend(definitions.iter().map(|definition| definition.at));

@@ -284,7 +284,8 @@ impl<'a> Finder<'a> {
             _ => u32::MAX,
         };
         let kind = |region: &Region| {
-            let rounds = Rounds { image: source.image, instructions, graph, region, pivot: pivot as u32 };
+            let (image, pivot, whole) = (source.image, pivot as u32, function.whole);
+            let rounds = Rounds { image, instructions, graph, region, pivot, whole };
             let prove = || is_x86.then(|| proof::prove(rounds, seed == Seed::Nested)).flatten();
             // All depends on the proof where there is no hint, and most fail soon.
             let proven = if hinted { None } else { Some(prove().ok_or(Reason::Works)?) };
@@ -305,7 +306,7 @@ impl<'a> Finder<'a> {
                     }
                     let (counter, exit) =
                         proven.or_else(prove).and_then(|proof| proof.counter).ok_or(Reason::Counted)?;
-                    let blocks = blocking::blocks(&source, instructions, graph, exit, &self.blocking);
+                    let blocks = blocking::blocks(&source, rounds, exit, &self.blocking);
                     // Without a hint: see the file's text.
                     if !blocks && matches!(seed, Seed::Short | Seed::Nested) {
                         return Err(Reason::Counted);
@@ -377,7 +378,7 @@ fn one_block(source: &Source<'_>, part: &Range<u64>, all: &[Instruction], at: us
     let instructions = all[head..=latch].to_vec();
     let graph = Graph::new(&instructions, core::slice::from_ref(&own), source.image)?;
     let dominators = Dominators::new(&graph);
-    Some(Function { parts: Vec::from([part.clone()]), instructions, graph, dominators })
+    Some(Function { parts: Vec::from([part.clone()]), instructions, graph, dominators, whole: false })
 }
 
 /// Ascending ranges, where ranges that touch become one.

@@ -14,8 +14,14 @@ pub(crate) fn decoded(image: &dyn Image, instruction: &Instruction) -> iced_x86:
     x86::decoder(instruction.bytes(image), instruction.address).decode()
 }
 
-/// Whether the function begins by making `rbp` its frame pointer.
+/// Whether the function begins by making `rbp` its frame pointer: one of its parts does, and a cold
+/// part may stand before the one that is entered.
 pub(crate) fn has_pointer(image: &dyn Image, instructions: &[Instruction]) -> bool {
+    let begins = |&n: &usize| n == 0 || instructions[n - 1].end() != instructions[n].address;
+    (0..instructions.len()).filter(begins).any(|n| makes_pointer(image, &instructions[n..]))
+}
+
+fn makes_pointer(image: &dyn Image, instructions: &[Instruction]) -> bool {
     let mut first =
         instructions.iter().map(|one| decoded(image, one)).filter(|one| one.code() != Code::Endbr64);
     let pushes = first.next().is_some_and(|one| {

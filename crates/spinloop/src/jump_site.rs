@@ -12,8 +12,10 @@
 //!
 //! 1. No jump leads between the bytes that are replaced. Within an instruction none does (a LOCK
 //!    prefix is the exception, and refused). Between instructions of one block no jump of the
-//!    function does, by the graph; nor does anything else that the function, its neighbours, or a
-//!    jump table refers to ([`Dead::is_referenced`]).
+//!    function does, by the graph; nor does a jump table or a landing pad of it
+//!    ([`Dead::is_referenced`]), and the function is known whole. A rare part may be known as one
+//!    only by the jump with which it comes back, so no jump of the whole module may lead there
+//!    ([`Dead::is_jumped_to`]).
 //! 2. The replaced instructions belong to the loop, and their copy is complete.
 
 use crate::dead::Dead;
@@ -106,10 +108,14 @@ pub(crate) fn best(
                         && !one.target().is_some_and(|target| between.contains(&target))
                 };
                 let untouched = idle && !own_part.is_empty() && own_part.iter().all(plain);
+                let mut is_entered = || {
+                    dead.is_referenced(&function.parts, &between)
+                        || !idle && (!function.whole || dead.is_jumped_to(&between))
+                };
                 if !locked(&own[start])
                     && holds(&replaced)
                     && free(&replaced, taken)
-                    && (untouched || !dead.is_referenced(&function.parts, &between, !idle))
+                    && (untouched || !is_entered())
                 {
                     taken.push(replaced.clone());
                     return Some(JumpSite { replaced, jump: Jump::Row });

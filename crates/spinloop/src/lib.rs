@@ -24,9 +24,10 @@
 //! | `symbolic` | symbolic execution: a value is known by the place that it came from |
 //! | `frame` | the function's stack frame, and whether others can reach it |
 //! | [`counter`](Counter) | a counter that bounds a wait, and how to move it on |
-//! | `blocking` | whether an exit leads to something that blocks |
+//! | `blocking` | whether an exit leads to something that blocks for the same wait |
 //! | [`verdict`](Finding) | the result for a seed |
 //! | `references`, `dead` | padding that never runs |
+//! | `far_jumps` | where the long jumps of a module lead |
 //! | [`jump_site`](JumpSite) | the place for a jump into a copy |
 //! | [`route`] | the path of a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which each round may be a visit to the waiter |
@@ -67,6 +68,7 @@ mod dead;
 mod dominators;
 mod each_round;
 mod exits;
+mod far_jumps;
 mod finder;
 mod frame;
 mod function;

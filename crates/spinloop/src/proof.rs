@@ -21,9 +21,9 @@
 //! 4. No round calls, writes memory other than the function's own slots, or moves the stack
 //!    pointer. A round reads no flag that it did not write.
 //! 5. *A slot* is a part of the function's stack frame that is addressed by the stack or frame
-//!    pointer. A slot that a round writes is in a function that takes no address of its frame at
-//!    all: an address of one variable may lead to its neighbour, when both are members of one
-//!    structure.
+//!    pointer. A slot that a round writes is in a function that is known whole, and takes no address
+//!    of its frame at all: an address of one variable may lead to its neighbour, when both are
+//!    members of one structure.
 //!
 //! 6. *A loop inside the round*, which does not pass the pivot, is followed until nothing new is
 //!    learnt: its first round as it comes, and then with all that its rounds have left behind
@@ -124,7 +124,7 @@ impl Prover<'_> {
     /// Follows all paths from the instruction `from` of `block` to the pivot or out of the loop.
     /// `None`: refused.
     fn follow(&mut self, block: u32, from: u32, mut state: State, passed: &mut Vec<Passed>) -> Option<()> {
-        let Rounds { image, instructions, graph, region, pivot } = self.rounds;
+        let Rounds { image, instructions, graph, region, pivot, .. } = self.rounds;
         let home = &graph.blocks[block as usize];
         if home.after_call || self.ends.len() >= PATHS_MAX || passed.len() >= BLOCKS_MAX {
             return None;
@@ -210,7 +210,7 @@ impl Prover<'_> {
 
     /// Puts together what all paths have shown.
     fn conclude(mut self) -> Option<Proof> {
-        let Rounds { image, instructions, .. } = self.rounds;
+        let Rounds { image, instructions, whole, .. } = self.rounds;
         if self.ends.is_empty() {
             return None;
         }
@@ -222,7 +222,7 @@ impl Prover<'_> {
             })
             .collect();
         // By 5.
-        if !self.followed.stored.is_empty() && frame::address_taken(image, instructions) {
+        if !self.followed.stored.is_empty() && (!whole || frame::address_taken(image, instructions)) {
             return None;
         }
         // By 1: what lasts.

@@ -4,7 +4,7 @@
 //! But an empty block before an aligned loop has its label in front of the padding, which is then
 //! code. So this file collects every number that may be such a label, and rather too many than too
 //! few: jumps and calls, addresses relative to the instruction, constants, and the entries of jump
-//! tables.
+//! tables, landing pads.
 //!
 //! A jump table is found by its address: an indirect jump's table is referred to by the same
 //! function, as 32-bit distances from the table's start or as 64-bit addresses. Where an indirect
@@ -72,6 +72,7 @@ impl References {
         }
         data.sort_unstable();
         data.dedup();
+        references.code.extend(source.unwind.landing_pads(part.start).into_iter().flatten());
         references.code.extend(data.iter().copied().filter(|&address| source.text.contains(address)));
         if indirect {
             let before = references.jumps.len();

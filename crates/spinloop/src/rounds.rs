@@ -57,6 +57,8 @@ pub(crate) struct Rounds<'a> {
     pub(crate) region: &'a Region,
     /// The index of the pivot.
     pub(crate) pivot: u32,
+    /// These are all instructions of the function.
+    pub(crate) whole: bool,
 }
 
 /// The short rounds through the block `pivot` in the innermost loop that has any.

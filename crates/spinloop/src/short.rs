@@ -63,7 +63,8 @@ pub(crate) fn may_be_proven(source: &Source<'_>, range: Range<u64>, pivot: u64, 
         let pivot = index_of(&instructions, pivot)?;
         let region = rounds::around(&graph, graph.block_of(pivot)?)?;
         let (image, pivot) = (source.image, pivot as u32);
-        let rounds = Rounds { image, instructions: &instructions, graph: &graph, region: &region, pivot };
+        let (instructions, graph, region) = (&instructions, &graph, &region);
+        let rounds = Rounds { image, instructions, graph, region, pivot, whole: true };
         proof::prove(rounds, nested)
     };
     proven().is_some()

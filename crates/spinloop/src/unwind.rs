@@ -20,11 +20,13 @@
 //!    where the search table says that it does.
 
 use crate::image::Image;
+use alloc::collections::BTreeSet;
 use core::cmp::Ordering;
 use core::ops::Range;
 
 /// `DW_EH_PE_*`: the low four bits are the format, the next three what the value is relative to.
 const ABSOLUTE: u8 = 0x00;
+const ULEB128: u8 = 0x01;
 const UDATA2: u8 = 0x02;
 const UDATA4: u8 = 0x03;
 const UDATA8: u8 = 0x04;
@@ -113,9 +115,46 @@ impl<'a> Unwind<'a> {
     /// Whether the function that starts at `start` handles exceptions, or may for all that can be
     /// read.
     pub(crate) fn has_landing_pads(&self, start: u64) -> bool {
-        let entry = self.after(start).checked_sub(1).and_then(|n| self.entry(n));
-        let description = entry.filter(|&(at, _)| at == start).and_then(|(_, entry)| self.describe(entry));
-        description.is_none_or(|description| description.landing_pads)
+        self.at(start).is_none_or(|description| description.handlers.is_some())
+    }
+
+    /// What the FDE says whose range starts at `start`.
+    fn at(&self, start: u64) -> Option<Description<'a>> {
+        let (at, entry) = self.entry(self.after(start).checked_sub(1)?)?;
+        self.describe(entry).filter(|_| at == start)
+    }
+
+    /// The landing pads of the function that starts at `start`: where threads go on behind an
+    /// exception. `None` if the table of them cannot be read.
+    ///
+    /// ```text
+    /// table: encoding of the base | base, or the function's start | encoding of types | their offset
+    ///        | encoding of call sites | bytes of call sites | call sites
+    /// call site: start | size | landing pad, or 0 | action
+    /// ```
+    pub(crate) fn landing_pads(&self, start: u64) -> Option<BTreeSet<u64>> {
+        let mut pads = BTreeSet::new();
+        let Some(address) = self.at(start)?.handlers else { return Some(pads) };
+        let mut table = Cursor { bytes: self.image.at(address), address };
+        let base = match table.take()? {
+            [OMITTED] => start,
+            [encoding] => table.number(encoding)?,
+        };
+        if table.take()? != [OMITTED] {
+            table.unsigned()?;
+        }
+        let [encoding] = table.take()?;
+        let mut sites = table.block()?;
+        while !sites.bytes.is_empty() {
+            sites.number(encoding & 0x0f)?;
+            sites.number(encoding & 0x0f)?;
+            let pad = sites.number(encoding & 0x0f)?;
+            sites.unsigned()?;
+            if pad != 0 {
+                pads.insert(base.wrapping_add(pad));
+            }
+        }
+        Some(pads)
     }
 
     /// The range that the FDE at `address` describes.
@@ -143,16 +182,18 @@ impl<'a> Unwind<'a> {
         let size = entry.value(common.encoding & 0x0f, 0)?;
         // A size is never negative, whatever the sign of its encoding.
         (size > 0 && size <= i64::MAX as u64).then_some(())?;
-        let mut landing_pads = false;
+        let mut handlers = None;
         if common.is_augmented {
             let mut data = entry.block()?;
             if let Some(encoding) = common.handlers {
                 // Zero means none, before it is made relative to anything.
-                landing_pads = data.value(encoding & 0x0f, 0)? != 0;
+                let is_some = Cursor { ..data }.value(encoding & 0x0f, 0)? != 0;
+                handlers = is_some.then(|| data.value(encoding & !INDIRECT, self.header)).flatten();
+                (handlers.is_some() == is_some).then_some(())?;
             }
         }
         let range = start..start.checked_add(size)?;
-        Some(Description { range, landing_pads, common, instructions: entry.bytes })
+        Some(Description { range, handlers, common, instructions: entry.bytes })
     }
 
     /// What the CIE at `address` gives its FDEs.
@@ -208,7 +249,8 @@ impl<'a> Unwind<'a> {
 pub(crate) struct Description<'a> {
     /// The code that it is about.
     pub(crate) range: Range<u64>,
-    landing_pads: bool,
+    /// The address of the table of its landing pads, if it has any.
+    handlers: Option<u64>,
     /// What its CIE says.
     pub(crate) common: Common<'a>,
     /// Its call frame instructions, which go on where those of the CIE end.
@@ -294,6 +336,11 @@ impl<'a> Cursor<'a> {
         let block = Cursor { bytes: self.bytes.get(..length)?, address: self.address };
         self.skip(length)?;
         Some(block)
+    }
+
+    /// An encoded pointer, or a LEB128 number.
+    fn number(&mut self, encoding: u8) -> Option<u64> {
+        if encoding & 0x0f == ULEB128 { self.unsigned() } else { self.value(encoding, 0) }
     }
 
     /// An encoded pointer.

@@ -11,8 +11,8 @@
 use crate::instruction::{Effect, Flow, Instruction, Place, Registers};
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
-    RflagsBits,
+    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register, RflagsBits,
 };
 
 /// A decoder for code at `address`.
@@ -41,6 +41,16 @@ pub(crate) fn flow(instruction: &iced_x86::Instruction) -> Option<Flow> {
 /// Whether the instruction names a place to go to.
 pub(crate) fn near(instruction: &iced_x86::Instruction) -> bool {
     matches!(instruction.op0_kind(), OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64)
+}
+
+/// The word through which the code at the start of `bytes` jumps and does nothing else: the stub of
+/// an imported function.
+pub(crate) fn stub(bytes: &[u8], address: u64) -> Option<u64> {
+    let one = decoder(bytes, address).into_iter().take(2).find(|one| one.mnemonic() != Mnemonic::Endbr64)?;
+    let is_stub = one.flow_control() == FlowControl::IndirectBranch
+        && one.op0_kind() == OpKind::Memory
+        && one.is_ip_rel_memory_operand();
+    is_stub.then(|| one.ip_rel_memory_address())
 }
 
 /// Whether both operands are the same register.
@@ -82,6 +92,13 @@ pub(crate) fn decode(bytes: &[u8], address: u64) -> Option<Vec<Instruction>> {
     }
     Some(instructions)
 }
+
+/// Registers that a called function may change: all but rbx, rbp, rsp and r12 to r15.
+const VOLATILE: Registers = {
+    let general = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 0xf << 8;
+    let vector = ((1 << 32) - 1) << 16;
+    Registers(general | vector | Registers::CARRY.0 | Registers::FLAGS.0)
+};
 
 /// See [`Machine::effect`](crate::Machine::effect).
 pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
@@ -140,13 +157,20 @@ pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
     effect.reads = effect.reads & (!forms_address | by_value);
     effect.reads |= flags(instruction.rflags_read());
     effect.writes |= flags(instruction.rflags_modified());
-    effect.arithmetic = arithmetic(instruction.mnemonic());
+    effect.arithmetic = arithmetic(&instruction);
     effect.clock = matches!(instruction.mnemonic(), Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Rdpru);
     let exchange = instruction.mnemonic() == Mnemonic::Xchg && !effect.loads.is_empty();
     effect.atomic = (instruction.has_lock_prefix() || exchange) && !effect.loads.is_empty();
     if exchange {
         // The register's new value comes from memory alone.
         effect.reads = Registers::NONE;
+    }
+    // What called code may leave in registers.
+    match instruction.flow_control() {
+        _ if instruction.mnemonic() == Mnemonic::Syscall => effect.writes |= bit(Register::RAX),
+        FlowControl::Call | FlowControl::IndirectCall => effect.writes |= VOLATILE,
+        FlowControl::Interrupt => effect.writes |= bit(Register::RAX),
+        _ => {}
     }
     if clears(&instruction) {
         effect.reads = effect.reads & (Registers::CARRY | Registers::FLAGS);
@@ -156,47 +180,172 @@ pub(crate) fn effect(bytes: &[u8], address: u64) -> Effect {
 
 /// `xor r, r`, `sub r, r` and `sbb r, r`: the result does not depend on the register.
 fn clears(instruction: &iced_x86::Instruction) -> bool {
-    matches!(
-        instruction.mnemonic(),
-        Mnemonic::Xor | Mnemonic::Sub | Mnemonic::Sbb | Mnemonic::Pxor | Mnemonic::Xorps | Mnemonic::Xorpd
-    ) && is_one_register(instruction)
+    use Mnemonic::*;
+    let same = |one: u32, other: u32| {
+        instruction.op_kind(one) == OpKind::Register
+            && instruction.op_kind(other) == OpKind::Register
+            && instruction.op_register(one) == instruction.op_register(other)
+    };
+    match instruction.mnemonic() {
+        Xor | Sub | Sbb | Pxor | Xorps | Xorpd => same(0, 1),
+        Vpxor | Vpxord | Vpxorq | Vxorps | Vxorpd => same(1, 2),
+        _ => false,
+    }
 }
 
-fn arithmetic(mnemonic: Mnemonic) -> bool {
+/// Whether an instruction computes as a counter does: sums, differences, products, shifts. Of
+/// vectors and floating-point numbers, all that does not only move or compare counts as that.
+fn arithmetic(instruction: &iced_x86::Instruction) -> bool {
+    use CpuidFeature::*;
+    use Mnemonic::*;
+    match instruction.mnemonic() {
+        Add | Sub | Inc | Dec | Adc | Sbb | Neg | Lea | Mul | Imul | Div | Idiv | Mulx | Adcx | Adox
+        | Xadd | Shl | Sal | Shr | Sar | Shlx | Shrx | Sarx | Shld | Shrd | Rol | Ror | Rorx | Rcl | Rcr
+        | Blsr | Loop | Loope | Loopne => true,
+        mnemonic => {
+            let of_vectors = |feature: &CpuidFeature| {
+                matches!(
+                    feature,
+                    FPU | FPU287
+                        | FPU387
+                        | FPU387SL_ONLY
+                        | MMX
+                        | SSE
+                        | SSE2
+                        | SSE3
+                        | SSSE3
+                        | SSE4_1
+                        | SSE4_2
+                        | SSE4A
+                        | AVX
+                        | AVX2
+                        | FMA
+                        | FMA4
+                        | F16C
+                        | AVX512F
+                        | AVX512VL
+                        | AVX512DQ
+                        | AVX512BW
+                        | AVX_VNNI
+                )
+            };
+            instruction.cpuid_features().iter().any(of_vectors) && !moves_vectors(mnemonic)
+        }
+    }
+}
+
+/// Whether an instruction with vector or floating-point registers moves values, compares them, or
+/// joins their bits.
+fn moves_vectors(mnemonic: Mnemonic) -> bool {
+    use Mnemonic::*;
     matches!(
         mnemonic,
-        Mnemonic::Add
-            | Mnemonic::Sub
-            | Mnemonic::Inc
-            | Mnemonic::Dec
-            | Mnemonic::Adc
-            | Mnemonic::Sbb
-            | Mnemonic::Neg
-            | Mnemonic::Lea
-            | Mnemonic::Mul
-            | Mnemonic::Imul
-            | Mnemonic::Div
-            | Mnemonic::Idiv
-            | Mnemonic::Shl
-            | Mnemonic::Sal
-            | Mnemonic::Shr
-            | Mnemonic::Sar
-            | Mnemonic::Shlx
-            | Mnemonic::Shrx
-            | Mnemonic::Sarx
-            | Mnemonic::Rol
-            | Mnemonic::Ror
-            | Mnemonic::Loop
-            | Mnemonic::Loope
-            | Mnemonic::Loopne
-            | Mnemonic::Addsd
-            | Mnemonic::Addss
-            | Mnemonic::Subsd
-            | Mnemonic::Subss
-            | Mnemonic::Mulsd
-            | Mnemonic::Mulss
-            | Mnemonic::Paddd
-            | Mnemonic::Paddq
+        Movd | Movq
+            | Movss
+            | Movsd
+            | Movaps
+            | Movapd
+            | Movups
+            | Movupd
+            | Movdqa
+            | Movdqu
+            | Movhps
+            | Movlps
+            | Movhpd
+            | Movlpd
+            | Movddup
+            | Lddqu
+            | Movntdqa
+            | Vmovd
+            | Vmovq
+            | Vmovss
+            | Vmovsd
+            | Vmovaps
+            | Vmovapd
+            | Vmovups
+            | Vmovupd
+            | Vmovdqa
+            | Vmovdqu
+            | Vmovdqa32
+            | Vmovdqa64
+            | Vmovdqu8
+            | Vmovdqu16
+            | Vmovdqu32
+            | Vmovdqu64
+            | Vmovhps
+            | Vmovlps
+            | Vmovhpd
+            | Vmovlpd
+            | Vmovddup
+            | Vlddqu
+            | Vmovntdqa
+            | Vzeroupper
+            | Vzeroall
+            | Pand
+            | Pandn
+            | Por
+            | Pxor
+            | Andps
+            | Andpd
+            | Andnps
+            | Andnpd
+            | Orps
+            | Orpd
+            | Xorps
+            | Xorpd
+            | Vpand
+            | Vpandn
+            | Vpor
+            | Vpxor
+            | Vandps
+            | Vandpd
+            | Vandnps
+            | Vandnpd
+            | Vorps
+            | Vorpd
+            | Vxorps
+            | Vxorpd
+            | Comiss
+            | Comisd
+            | Ucomiss
+            | Ucomisd
+            | Vcomiss
+            | Vcomisd
+            | Vucomiss
+            | Vucomisd
+            | Ptest
+            | Vptest
+            | Movmskps
+            | Movmskpd
+            | Pmovmskb
+            | Vmovmskps
+            | Vmovmskpd
+            | Vpmovmskb
+            | Pcmpeqb
+            | Pcmpeqw
+            | Pcmpeqd
+            | Pcmpeqq
+            | Vpcmpeqb
+            | Vpcmpeqw
+            | Vpcmpeqd
+            | Vpcmpeqq
+            | Vpbroadcastb
+            | Vpbroadcastw
+            | Vpbroadcastd
+            | Vpbroadcastq
+            | Vbroadcastss
+            | Vbroadcastsd
+            | Pause
+            | Lfence
+            | Mfence
+            | Sfence
+            | Prefetcht0
+            | Prefetcht1
+            | Prefetcht2
+            | Prefetchnta
+            | Cmpxchg16b
+            | Clflush
+            | Movnti
     )
 }
 
@@ -224,7 +373,7 @@ fn flags(bits: u32) -> Registers {
 
 /// A register's bit. Parts of a register count as the whole: compilers do not rely on the other
 /// part.
-fn bit(register: Register) -> Registers {
+pub(crate) fn bit(register: Register) -> Registers {
     let full = register.full_register();
     let number = full.number() as u32;
     match full {

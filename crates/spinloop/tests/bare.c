@@ -21,9 +21,12 @@ void blocks_without_hint(long id) {
 }
 
 void blocks_without_hint_up(volatile int *ready, long n, pthread_mutex_t *mutex) {
-    for (long i = 0; i < n; i++)
-        if (*ready) return;
-    pthread_mutex_lock(mutex);
+    for (;;) {
+        for (long i = 0; i < n; i++)
+            if (*ready) return;
+        pthread_mutex_lock(mutex);
+        pthread_mutex_unlock(mutex);
+    }
 }
 
 /* The main thread of the same server adds up what is pending. */
@@ -51,6 +54,12 @@ int nothing_counted_and_goes_on(volatile int *ready, unsigned n) {
     for (unsigned i = 0; i < n; i++)
         if (*ready) return 1;
     return 0;
+}
+
+void nothing_counted_and_locks(volatile int *ready, long n, pthread_mutex_t *mutex) {
+    for (long i = 0; i < n; i++)
+        if (*ready) return;
+    pthread_mutex_lock(mutex);
 }
 
 void nothing_searches_a_table(volatile int *table, unsigned n, pthread_mutex_t *mutex) {

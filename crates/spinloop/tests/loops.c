@@ -2,6 +2,7 @@
    it: see verdicts.rs. */
 #define _GNU_SOURCE
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -394,6 +395,67 @@ int counted_then_writes(volatile int *ready, unsigned n) {
     return 0;
 }
 
+/* The same, with what blocks for something else in the loop's own function. */
+extern long late_of_all;
+#define THEN(name, ...)                                                            \
+    int counted_then_##name(volatile int *ready, unsigned n, pthread_mutex_t *mutex) { \
+        for (unsigned i = 0; i < n; i++) {                                         \
+            if (*ready) return 1;                                                  \
+            PAUSE();                                                               \
+        }                                                                          \
+        __VA_ARGS__;                                                               \
+        return 0;                                                                  \
+    }
+THEN(locks, pthread_mutex_lock(mutex), late_of_all++, pthread_mutex_unlock(mutex))
+THEN(sleeps, usleep(10))
+THEN(polls, poll(NULL, 0, 1))
+THEN(yields, sched_yield())
+THEN(asks, syscall(SYS_gettid))
+THEN(sleeps_by_syscall, syscall(SYS_sched_yield))
+THEN(wakes, syscall(SYS_futex, ready, FUTEX_WAKE, 1))
+
+/* A number of tries is a timeout, too. */
+int counted_tries_with_yields(volatile int *ready, unsigned n, unsigned tries) {
+    while (tries-- > 0) {
+        for (unsigned i = 0; i < n; i++) {
+            if (*ready) return 1;
+            PAUSE();
+        }
+        sched_yield();
+    }
+    return 0;
+}
+
+/* A loop of a server that counts how often nothing came. */
+int counted_with_statistics(volatile int *ready, unsigned n) {
+    for (;;) {
+        for (unsigned i = 0; i < n; i++) {
+            if (*ready) return 1;
+            PAUSE();
+        }
+        late_of_all++;
+        sched_yield();
+    }
+}
+
+int blocks_and_sleeps(volatile int *ready, unsigned n) {
+    for (;;) {
+        for (unsigned i = 0; i < n; i++) {
+            if (*ready) return 1;
+            PAUSE();
+        }
+        usleep(10);
+    }
+}
+
+void blocks_then_yields(volatile int *ready, unsigned n) {
+    for (unsigned i = 0; i < n; i++) {
+        if (*ready) return;
+        PAUSE();
+    }
+    while (!*ready) sched_yield();
+}
+
 void blocks_futex(int *word, int old, unsigned long long spins) {
     for (unsigned long long i = 0; i < spins; i++) {
         if (__atomic_load_n(word, __ATOMIC_RELAXED) != old) return;
@@ -533,6 +595,33 @@ int counted_to_unequal_in_steps(volatile int *ready, int n) {
     for (unsigned i = 10; i != (unsigned)n; i += 3) {
         if (*ready) return 1;
         PAUSE();
+    }
+    return 0;
+}
+
+/* What is not counted in a general register. */
+int bounded_double(volatile int *ready, double n) {
+    for (double i = 0; i < n; i += 1) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    return 0;
+}
+
+int bounded_float_product(volatile int *ready, float n) {
+    for (float i = 1; i < n; i *= 1.5f) {
+        if (*ready) return 1;
+        PAUSE();
+    }
+    return 0;
+}
+
+int bounded_vector(volatile int *ready, int n) {
+    __m128i step = _mm_set1_epi32(1), i = _mm_setzero_si128();
+    for (; _mm_cvtsi128_si32(i) < n; i = _mm_add_epi32(i, step)) {
+        if (*ready) return 1;
+        PAUSE();
+        __asm__("" : "+x"(i));
     }
     return 0;
 }

@@ -211,6 +211,54 @@ fn a_rare_part_that_jumps_into_padding_makes_it_code() {
     assert_eq!(route_of(&built), None);
 }
 
+/// A function that waits, at `TEXT`, and other functions behind it, each at a multiple of 0x100:
+/// where a jump replaces several instructions of the wait, if one may.
+fn row(others: &[&[u8]]) -> Option<u64> {
+    // The function ends in a return, and a jump to the first of the others.
+    let mut code = [SPIN, &[0x72, 5], &jump(SPIN.len() as i32 + 2, 0x100), &[RET]].concat();
+    let mut functions = vec![TEXT..TEXT + code.len() as u64];
+    for (n, other) in others.iter().enumerate() {
+        code.resize(0x100 * (n + 1), 0xf5);
+        code.extend_from_slice(other);
+        functions.push(TEXT + 0x100 * (n as u64 + 1)..TEXT + code.len() as u64);
+    }
+    let built = assemble(TEXT, &code, &functions);
+    finder_of(&built, |finder| match finder.analyse(TEXT, Seed::Pause) {
+        Finding::Wait(found) => {
+            let site = finder.jump_site(&found, true)?;
+            (site.jump == spinloop::Jump::Row).then_some(site.replaced.start - TEXT)
+        }
+        other => panic!("{other:?}"),
+    })
+}
+
+/// `jmp rel32` from an offset to another.
+fn jump(from: i32, to: i32) -> [u8; 5] {
+    near_jump(TEXT + from as u64, TEXT + to as u64).expect("2 GiB")
+}
+
+#[test]
+fn no_row_where_a_rare_part_comes_back_into_it() {
+    assert_eq!(row(&[&[RET]]), Some(0));
+    // The rare part jumps back to the wait's start, or into the middle, behind the PAUSE.
+    assert_eq!(row(&[&jump(0x100, 0)]), Some(0));
+    assert_eq!(row(&[&jump(0x100, 2)]), Some(2));
+    // So does a part that only the rare part leads to.
+    assert_eq!(row(&[&jump(0x100, 0x200), &jump(0x200, 2)]), Some(2));
+    // So does a part that nothing leads to, for all that can be seen.
+    assert_eq!(row(&[&[RET], &jump(0x200, 2)]), Some(2));
+    let conditional = [&[0x0f, 0x84][..], &jump(0x201, 2)[1..], &[RET]].concat();
+    assert_eq!(row(&[&[RET], &conditional]), Some(2));
+}
+
+#[test]
+fn no_row_where_a_rare_part_may_lead_anywhere() {
+    let anywhere = [0xff, 0xe0]; // jmp rax
+    assert_eq!(row(&[&anywhere]), Some(0), "another function's jumps stay in it");
+    // A part of this function, which comes back behind the row: 5 bytes from its start.
+    assert_eq!(row(&[&[&[0x74, 3][..], &anywhere, &[0xf5], &jump(0x105, 5)].concat()]), None);
+}
+
 #[test]
 fn a_loop_through_a_rare_part() {
     // hot: cmp byte [rdi], 0; je cold; ret — cold: pause; jmp hot

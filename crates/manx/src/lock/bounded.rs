@@ -212,16 +212,6 @@ pub fn try_acquire(word: &AtomicU32) -> bool {
     word.compare_exchange(0, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
 }
 
-/// Takes a hand-off at once, although the caller has not waited. Only for the children of a fork,
-/// where the waiters that it was made to do not exist. Elsewhere a hand-off is for the starving
-/// waiters.
-#[cold]
-pub fn try_take_hand_off(side: &AtomicU32) -> bool {
-    // Relaxed: the exchange decides.
-    let seen = side.load(Ordering::Relaxed);
-    seen & HANDED_OFF != 0 && take_hand_off(side, seen).is_some()
-}
-
 /// Takes a hand-off at once, for a caller that cannot wait and has polled for a window: as a
 /// starving waiter that is counted, is served and is counted no more, in one step. So the waiter
 /// that the hand-off was made to stays counted, and sleeps on; the next release serves it.

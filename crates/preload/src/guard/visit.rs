@@ -12,7 +12,7 @@
 //! | after a number of rounds, with an error | sleeps in small steps until the time is over that the rounds would have taken, and then moves the counter on |
 //! | after a time | sleeps in small steps: rounds do not count |
 //! | unknown, since its callers poll (`spinloop::Kind::Poll`) | yields, or sleeps for half of the time (`poll_on`); a real-time thread polls on |
-//! | unknown, since only a hint is copied | waits adaptively, by numbers of its own: 32 visits, 120 yields, then sleeps in growing steps |
+//! | unknown, since only a hint is copied | waits adaptively, by numbers of its own: 32 visits, 120 yields, then sleeps in growing steps, for half of the time at most (`wait_at_hint`) |
 //!
 //! The loop goes on in a copy that says when a wait ends (`spinloop::copy`), so rounds are counted
 //! within one wait and never across two: [`Thread::waiting`] is zero when a wait begins. A hint's
@@ -112,7 +112,8 @@ const POLLS: u32 = 4;
 const LONG_YIELD_NS: u64 = 1_000_000;
 /// After such a yield the thread sleeps, in place of yielding, for this time.
 const NO_YIELDS_NS: u64 = 20_000_000;
-/// A wait that keeps its author's time runs this number of rounds between its sleeps, and one more.
+/// A thread that goes on as its author wrote runs this number of rounds between its sleeps, and one
+/// more.
 const TIMED_ROUNDS: u64 = 15;
 
 /// In [`Thread::flags`]: the thread's scheduling class is known.
@@ -185,7 +186,7 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
                     u64::from(settings().sleep_max_us) * 1000,
                 ),
             ),
-            Kind::Hint => adapt(site, thread, now, HINT),
+            Kind::Hint => wait_at_hint(site, thread, now),
             // A real-time thread polls on: the user gave it its CPU, and it may poll a device.
             Kind::Poll if is_real_time(thread) => now,
             Kind::Poll => poll_on(site, thread, now),
@@ -247,6 +248,28 @@ fn adapt(site: &Site, thread: &Thread, now: u64, policy: Adaptive) -> u64 {
         Action::Yield => yield_once(site, thread, now),
         sleep => sleep_by(site, thread, sleep),
     }
+}
+
+/// Spends a visit at a hint while CPUs are short.
+///
+/// A thread that waits and a thread that works, with a hint in each round of its work, look alike.
+/// So the thread never sleeps for longer than it has been awake since its row of visits began:
+/// then its work takes twice as long at most. In between it goes on as its author wrote, and visits
+/// in a few rounds only, because a visit takes longer than a hint.
+fn wait_at_hint(site: &Site, thread: &Thread, now: u64) -> u64 {
+    let slept = thread.slept_ticks.get();
+    let awake = now.wrapping_sub(thread.began_ticks.get()).saturating_sub(slept);
+    let sleeps = matches!(HINT.action(thread.short_round.get()), Action::Sleep(_));
+    if sleeps && awake < slept.saturating_add(ns_to_ticks(STEP_NS)) {
+        thread.stride.set(TIMED_ROUNDS);
+        thread.rounds.set(TIMED_ROUNDS);
+        return now;
+    }
+    let after = adapt(site, thread, now, HINT);
+    if sleeps {
+        thread.slept_ticks.set(slept.saturating_add(after.wrapping_sub(now)));
+    }
+    after
 }
 
 /// A thread polls while CPUs are short.

@@ -31,7 +31,7 @@ use libc::{clockid_t, pthread_condattr_t};
 use manx::lock::bounded::HANDED_OFF;
 use manx::lock::passes::Passes;
 use manx::lock::{RawCondvar, bounded};
-use platform::{clock, fork};
+use platform::clock;
 use preload_abi::live::Kind;
 
 /// A `pthread_mutex_t`.

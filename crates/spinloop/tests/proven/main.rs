@@ -34,10 +34,10 @@ const NOP: &[u8] = &[0x90];
 fn analyse(code: &[u8], pivot: u64, seed: Seed) -> Finding {
     let mut code = code.to_vec();
     if matches!(seed, Seed::Short | Seed::Nested) {
-        // The ways out lead to system calls: without a hint, only what blocks is a wait.
+        // The ways out lead to a futex: without a hint, only what blocks is a wait.
         let first = code.len() - 2 * exits(&code);
         code[first..].fill(0x90);
-        code.extend([0x0f, 0x05, 0x0f, 0x0b]);
+        code.extend([0xb8, 202, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b]);
     }
     let built = assemble(TEXT, &code, &[TEXT..TEXT + code.len() as u64]);
     let slices = built.slices();

@@ -5,6 +5,7 @@
  * one if what it waits for comes after a part of that time. */
 #include "kinds.h"
 #include "../threads.h"
+#include <poll.h>
 
 enum { TRIES = 200000 };
 static int status;
@@ -79,6 +80,45 @@ TIMEOUT(delay) {
     return READY ? 0 : -1;
 }
 
+/* Not counted in a general register. */
+TIMEOUT(by_double) {
+    for (double i = 0; i < TRIES; i += 1) {
+        if (READY) return 0;
+        PAUSE;
+    }
+    return -1;
+}
+
+/* What comes behind the loop blocks, or might: for something else. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static long timeouts;
+#define THEN(name, ...) \
+    TIMEOUT(name) { \
+        for (int i = 0; i < TRIES; i++) { \
+            if (READY) return 0; \
+            PAUSE; \
+        } \
+        __VA_ARGS__; \
+        return -1; \
+    }
+THEN(then_locks, pthread_mutex_lock(&mutex), timeouts++, pthread_mutex_unlock(&mutex))
+THEN(then_sleeps, usleep(1))
+THEN(then_polls, poll(NULL, 0, 0))
+THEN(then_yields, sched_yield())
+THEN(then_asks, syscall(SYS_gettid))
+
+/* A number of tries. */
+TIMEOUT(tries_with_yields) {
+    for (int tries = 0; tries < 10; tries++) {
+        for (int i = 0; i < TRIES / 10; i++) {
+            if (READY) return 0;
+            PAUSE;
+        }
+        sched_yield();
+    }
+    return -1;
+}
+
 TIMEOUT(by_clock) {
     uint64_t begin = __builtin_ia32_rdtsc();
     while (__builtin_ia32_rdtsc() - begin < 20000000) {
@@ -101,7 +141,10 @@ static const struct way {
     const char *name;
     int (*wait)(void);
 } ways[] = {
-    WAY(plain), WAY(down), WAY(by_global), WAY(long_rounds), WAY(flags), WAY(nops), WAY(delay), WAY(by_clock), WAY(by_clock_alone),
+    WAY(plain), WAY(down), WAY(by_global), WAY(long_rounds), WAY(flags), WAY(nops), WAY(delay),
+    WAY(by_double),
+    WAY(then_locks), WAY(then_sleeps), WAY(then_polls), WAY(then_yields), WAY(then_asks), WAY(tries_with_yields),
+    WAY(by_clock), WAY(by_clock_alone),
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
