@@ -257,7 +257,8 @@ impl Sign {
             Sign::Program(name) => find(name).is_some(),
             Sign::Programs(names) => names.iter().all(|name| find(name).is_some()),
             Sign::Package(name) => {
-                let asked = capture(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", name]));
+                let asked =
+                    capture(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", name]));
                 asked.is_ok_and(|status| status == "installed")
             }
             Sign::Header(name) => {

@@ -66,7 +66,8 @@ fn rows(args: &HarmArgs) -> Result<Vec<Row>, workload::Error> {
 fn listed(rows: &[Row]) -> Table {
     let mut table = Table::new(&format!("{} rows", rows.len()), &["name", "what it does", "missing"]);
     for row in rows {
-        let missing = row.installed().err().map_or(String::new(), |error| error.to_string().replace('\n', ": "));
+        let missing =
+            row.installed().err().map_or(String::new(), |error| error.to_string().replace('\n', ": "));
         table.row([row.name.clone(), row.words.clone(), missing]);
     }
     table

@@ -66,7 +66,8 @@ pub fn choose(rows: Vec<Row>, patterns: &[Regex]) -> Result<Vec<Row>, Error> {
     if let Some(pattern) = idle {
         return Err(Error::request(format!("--only {pattern}: no row has such a name"), "--list names them"));
     }
-    let is_chosen = |row: &Row| patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(&row.name));
+    let is_chosen =
+        |row: &Row| patterns.is_empty() || patterns.iter().any(|pattern| pattern.is_match(&row.name));
     Ok(rows.into_iter().filter(is_chosen).collect())
 }
 
@@ -84,7 +85,10 @@ enum Ready<'a> {
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let manx = setup.manx.display().to_string();
     if manx.contains(char::is_whitespace) {
-        return Err(Error::request(format!("'{manx}': a space in the path"), "scripts cannot start it: move manx"));
+        return Err(Error::request(
+            format!("'{manx}': a space in the path"),
+            "scripts cannot start it: move manx",
+        ));
     }
     let cpus = platform::cpu::restrict(CPUS);
     bench.note(format!("{cpus} CPUs for a program and what loads it together"));
@@ -136,7 +140,8 @@ impl Setup {
         let run = |at: usize, round: usize| match ready {
             Ready::Script(script) => script.run(versions[at].start(&self.manx)),
             Ready::Engine(program) => {
-                let load = Load::new(row.load.threads, f64::from(SECONDS) / 2.0, 0.1, &machine::cpu_list(CPUS));
+                let load =
+                    Load::new(row.load.threads, f64::from(SECONDS) / 2.0, 0.1, &machine::cpu_list(CPUS));
                 engine::run(program, versions[at].start(&self.manx), &Load { seed: round as u64 + 1, ..load })
             }
             Ready::Server(_) => unreachable!("it has its own turns"),

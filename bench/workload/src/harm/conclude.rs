@@ -61,11 +61,19 @@ pub fn conclude(report: &mut Report, rows: &[Row]) {
         .iter()
         .filter_map(|row| judged(report, row).map(|(verdict, ratio)| (row, verdict, ratio)))
         .collect();
-    found.sort_by(|a, b| (a.1, a.2.ratio).partial_cmp(&(b.1, b.2.ratio)).unwrap_or(std::cmp::Ordering::Equal));
+    found
+        .sort_by(|a, b| (a.1, a.2.ratio).partial_cmp(&(b.1, b.2.ratio)).unwrap_or(std::cmp::Ordering::Equal));
     let mut table = Table::new(
         "Throughput under `manx run` over that as it is, the worst rows first",
         &[
-            "program", "as it is [/s]", "manx run [/s]", "ratio []", "95 % []", "pairs []", "p99 []", "max []",
+            "program",
+            "as it is [/s]",
+            "manx run [/s]",
+            "ratio []",
+            "95 % []",
+            "pairs []",
+            "p99 []",
+            "max []",
             "verdict",
         ],
     );
@@ -85,7 +93,8 @@ pub fn conclude(report: &mut Report, rows: &[Row]) {
         ]);
     }
     let count = |wanted| found.iter().filter(|(_, verdict, _)| *verdict == wanted).count();
-    let sums = [Verdict::Harmed, Verdict::Unclear, Verdict::Harmless].map(|verdict| format!("{} {}", count(verdict), verdict.name()));
+    let sums = [Verdict::Harmed, Verdict::Unclear, Verdict::Harmless]
+        .map(|verdict| format!("{} {}", count(verdict), verdict.name()));
     let harmed = count(Verdict::Harmed);
     report.notes.push(format!("{} of {} rows measured: {}", found.len(), rows.len(), sums.join(", ")));
     report.ratios.extend(found.into_iter().map(|(_, _, ratio)| ratio));
@@ -96,7 +105,8 @@ pub fn conclude(report: &mut Report, rows: &[Row]) {
         None if id == HARMED => Ok(Figure::Plain(harmed as f64)),
         None => Err(unknown(id)),
     });
-    let is_asked = |target: &Target| row_of(target).is_none_or(|name| rows.iter().any(|row| row.name == name));
+    let is_asked =
+        |target: &Target| row_of(target).is_none_or(|name| rows.iter().any(|row| row.name == name));
     let asked: Vec<Target> = of_bench("harm").into_iter().filter(is_asked).collect();
     report.targets.retain(|verdict| asked.iter().any(|target| target.id == verdict.id));
 }
@@ -170,7 +180,8 @@ mod tests {
 
     #[test]
     fn the_worst_rows_come_first_and_harmed_ones_are_counted() {
-        let mut found = report(&[("good", &[1.0; 5]), ("bad", &[0.9; 5]), ("worse", &[0.1; 5]), ("open", &[0.5; 3])]);
+        let mut found =
+            report(&[("good", &[1.0; 5]), ("bad", &[0.9; 5]), ("worse", &[0.1; 5]), ("open", &[0.5; 3])]);
         conclude(&mut found, &rows(&["good", "bad", "worse", "open", "absent"]));
         let names: Vec<&str> = found.tables[0].rows.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(names, ["worse", "bad", "open", "good"]);

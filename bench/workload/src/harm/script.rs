@@ -85,7 +85,9 @@ impl Place {
             Some(_) => None,
             None => Some(tempfile::Builder::new().prefix("manx-harm-").tempdir().map_err(unwritable)?),
         };
-        for (name, text) in folder.iter().flat_map(|folder| SOURCES.map(|(name, text)| (folder.path().join(name), text))) {
+        for (name, text) in
+            folder.iter().flat_map(|folder| SOURCES.map(|(name, text)| (folder.path().join(name), text)))
+        {
             std::fs::write(name, text).map_err(unwritable)?;
         }
         let parent = |suite: &Path| std::path::absolute(suite).ok()?.parent().map(Path::to_owned);
@@ -98,7 +100,8 @@ impl Place {
                 Error::request(format!("MANX_HARM: {}: no bin/python in it", named.display()), help)
             })?,
             None => {
-                let built = manx.parent().and_then(Path::parent).and_then(|target| python(target.join("harm/env")));
+                let built =
+                    manx.parent().and_then(Path::parent).and_then(|target| python(target.join("harm/env")));
                 built.or_else(itself).unwrap_or_else(|| "python3".into())
             }
         };
@@ -159,7 +162,10 @@ impl<'a> Prepared<'a> {
         figure: &'a Figure,
     ) -> Result<Prepared<'a>, Error> {
         let home = tempfile::Builder::new().prefix("manx-harm-").tempdir().map_err(|error| {
-            Error::request(format!("{}: {}", env::temp_dir().display(), reason(&error)), "TMPDIR names another")
+            Error::request(
+                format!("{}: {}", env::temp_dir().display(), reason(&error)),
+                "TMPDIR names another",
+            )
         })?;
         let mut script = place.command(prepare, &row.load, home.path());
         // Compilers and cargo keep what they know in the user's home, and `prepare` is not measured.
@@ -272,7 +278,8 @@ mod tests {
     #[test]
     fn a_figure_that_is_not_there_is_a_failure() {
         for stdout in ["", "rate x", "rate 0", "rate ."] {
-            let error = sample(&Figure::Rate(Regex::new(r"rate ([\d.]+)").unwrap()), &[said(stdout)]).unwrap_err();
+            let error =
+                sample(&Figure::Rate(Regex::new(r"rate ([\d.]+)").unwrap()), &[said(stdout)]).unwrap_err();
             assert!(error.to_string().contains("no figure"), "{stdout}: {error}");
         }
     }

@@ -190,12 +190,15 @@ impl Entry {
         if self.name.is_empty() {
             return Err("it has no name".into());
         }
-        let single = Load { threads: self.threads.unwrap_or(0), copies: 1, neighbours: 0, with: String::new() };
+        let single =
+            Load { threads: self.threads.unwrap_or(0), copies: 1, neighbours: 0, with: String::new() };
         let loads = match (self.threads, self.loads.is_empty()) {
             (Some(_), true) => vec![(self.name.clone(), single)],
-            (None, false) => {
-                self.loads.iter().map(|load| (format!("{}, {}", self.name, load.name()), load.clone())).collect()
-            }
+            (None, false) => self
+                .loads
+                .iter()
+                .map(|load| (format!("{}, {}", self.name, load.name()), load.clone()))
+                .collect(),
             _ => return Err("it has either `threads` or `loads`".into()),
         };
         if let Some((name, _)) = loads.iter().find(|(_, load)| load.threads == 0 || load.copies == 0) {
