@@ -21,7 +21,7 @@ pub use suite::Row;
 use crate::engine::{self, Compiler, Load, Program};
 use crate::engines::Version;
 use crate::error::Error;
-use crate::harness::Bench;
+use crate::harness::{Bench, Sample};
 use crate::machine;
 use crate::servers::{self, Ground};
 use crate::turns::{self, Entrant, Turns};
@@ -131,21 +131,19 @@ impl Setup {
         failures: &mut Vec<String>,
     ) -> Result<(), Error> {
         let watch = |_: &Report| vec![conclude::compared(&row.name, FIGURE)];
-        if let Ready::Server(server) = ready {
-            return ground.compare(&row.name, server, watch, bench, failures);
-        }
         let versions = Version::always();
+        let run: &dyn Fn(usize, usize) -> Result<Sample, Error> = match ready {
+            Ready::Server(server) => return ground.compare(&row.name, server, watch, bench, failures),
+            Ready::Script(script) => &|at, _| script.run(versions[at].start(&self.manx)),
+            Ready::Engine(program) => &|at, round| {
+                let cpus = machine::cpu_list(CPUS);
+                let load = Load::new(row.load.threads, f64::from(SECONDS) / 2.0, 0.1, &cpus);
+                let load = Load { seed: round as u64 + 1, ..load };
+                engine::run(program, versions[at].start(&self.manx), &load)
+            },
+        };
         let entrants: Vec<Entrant> = versions.iter().map(Entrant::from).collect();
         let turns = Turns { case: &row.name, entrants: &entrants, rounds: None, expected: EXPECTED };
-        let run = |at: usize, round: usize| match ready {
-            Ready::Script(script) => script.run(versions[at].start(&self.manx)),
-            Ready::Engine(program) => {
-                let load =
-                    Load::new(row.load.threads, f64::from(SECONDS) / 2.0, 0.1, &machine::cpu_list(CPUS));
-                engine::run(program, versions[at].start(&self.manx), &Load { seed: round as u64 + 1, ..load })
-            }
-            Ready::Server(_) => unreachable!("it has its own turns"),
-        };
         turns.take(bench, failures, watch, |at, round| {
             if round == 0 && !self.quick {
                 run(at, round)?; // Invariant 2

@@ -93,7 +93,8 @@ impl Place {
         let parent = |suite: &Path| std::path::absolute(suite).ok()?.parent().map(Path::to_owned);
         let sources = folder.as_ref().map(|folder| folder.path().to_owned()).or_else(|| parent(suite?));
         let python = |folder: PathBuf| Some(folder.join("bin/python")).filter(|python| python.is_file());
-        let named = env::var_os("MANX_HARM").filter(|named| !named.is_empty()).map(PathBuf::from);
+        let named = env::var_os("MANX_HARM").filter(|named| !named.is_empty());
+        let named = named.map(|named| std::path::absolute(&named).unwrap_or_else(|_| named.into()));
         let python = match named {
             Some(named) => python(named.clone()).ok_or_else(|| {
                 let help = "MANX_HARM names a virtual environment of Python";
