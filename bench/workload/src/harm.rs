@@ -32,8 +32,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use suite::What;
 
-/// The figure by which rows are judged.
-const FIGURE: &str = "throughput_per_s";
 /// CPUs that programs and their loads share.
 const CPUS: usize = 2;
 /// About how long a run takes.
@@ -130,7 +128,7 @@ impl Setup {
         bench: &mut Bench,
         failures: &mut Vec<String>,
     ) -> Result<(), Error> {
-        let watch = |_: &Report| vec![conclude::compared(&row.name, FIGURE)];
+        let watch = |_: &Report| vec![conclude::judged_by(&row.name)];
         let versions = Version::always();
         let run: &dyn Fn(usize, usize) -> Result<Sample, Error> = match ready {
             Ready::Server(server) => return ground.compare(&row.name, server, watch, bench, failures),

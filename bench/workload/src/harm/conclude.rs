@@ -6,13 +6,15 @@
 //! | below 0.98 | any | harmed |
 //! | anything else, or fewer than five pairs | any | unclear |
 
-use super::{FIGURE, Row};
+use super::suite::Row;
 use crate::engines::{AS_IS, MANX};
 use crate::verdict::{self, Figure, unknown};
 use report::figure::{interval, three_digits};
 use report::target::of_bench;
 use report::{Compared, Ratio, Report, Table, Target};
 
+/// The figure by which rows are judged.
+const FIGURE: &str = "throughput_per_s";
 /// No row's ratio may be below this
 const LEAST: f64 = 0.98;
 /// nor any part of its interval below this.
@@ -44,14 +46,14 @@ impl Verdict {
     }
 }
 
-/// The ratio of a figure under `manx run` to the program as it is.
-pub(super) fn compared(case: &str, figure: &str) -> Compared {
-    Compared::new(case, MANX, AS_IS, figure)
+/// The ratio by which a row is judged: of throughputs, under `manx run` over as it is.
+pub(super) fn judged_by(case: &str) -> Compared {
+    Compared::new(case, MANX, AS_IS, FIGURE)
 }
 
-/// The ratio by which a row is judged.
+/// A row's verdict, if it was measured.
 fn judged(report: &Report, row: &Row) -> Option<(Verdict, Ratio)> {
-    let ratio = report.ratio(&compared(&row.name, FIGURE))?;
+    let ratio = report.ratio(&judged_by(&row.name))?;
     Some((Verdict::of(&ratio), ratio))
 }
 
@@ -150,7 +152,7 @@ mod tests {
     }
 
     fn verdict(pairs: &[f64]) -> Verdict {
-        Verdict::of(&report(&[("a", pairs)]).ratio(&compared("a", FIGURE)).unwrap())
+        Verdict::of(&report(&[("a", pairs)]).ratio(&judged_by("a")).unwrap())
     }
 
     #[test]

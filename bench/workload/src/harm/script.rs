@@ -72,7 +72,7 @@ pub struct Place {
 
 impl Place {
     /// The folder of a suite, or one with the programs of the built-in suite. The Python is that of
-    /// the folder `MANX_HARM`, of `harm` in the target folder that `manx` lies in, or the machine's.
+    /// the folder `MANX_HARM`, of `harm` in the target folder of `manx`, or the machine's.
     ///
     /// # Errors
     /// The programs cannot be written, or `MANX_HARM` has no Python.
@@ -169,7 +169,7 @@ impl<'a> Prepared<'a> {
             )
         })?;
         let mut script = place.command(prepare, &row.load, home.path());
-        // Compilers and cargo keep what they know in the user's home, and `prepare` is not measured.
+        // Compilers and cargo keep their caches in the home of the user. `prepare` is not measured.
         script.envs(["HOME", "XDG_CACHE_HOME"].iter().filter_map(|name| Some((name, env::var_os(name)?))));
         match child::run(script, PREPARED) {
             Ok(_) => Ok(Prepared { place, row, command, figure, home }),
@@ -278,9 +278,9 @@ mod tests {
 
     #[test]
     fn a_figure_that_is_not_there_is_a_failure() {
+        let figure = Figure::Rate(Regex::new(r"rate ([\d.]+)").unwrap());
         for stdout in ["", "rate x", "rate 0", "rate ."] {
-            let error =
-                sample(&Figure::Rate(Regex::new(r"rate ([\d.]+)").unwrap()), &[said(stdout)]).unwrap_err();
+            let error = sample(&figure, &[said(stdout)]).unwrap_err();
             assert!(error.to_string().contains("no figure"), "{stdout}: {error}");
         }
     }
