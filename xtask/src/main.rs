@@ -45,7 +45,7 @@ struct Arguments {
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
     Setup {
-        /// What else: the programs of `manx bench victims`
+        /// What else: the programs of `manx bench victims` or of `manx bench harm`
         #[arg(value_enum)]
         more: Option<setup::More>,
     },
@@ -99,6 +99,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Setup { more: None } => setup::run(),
         Command::Setup { more: Some(setup::More::Victims) } => setup::victims::run(),
+        Command::Setup { more: Some(setup::More::Harm) } => setup::harm::run(),
         Command::Setup { more: Some(setup::More::Demo) } => demo::packages::set_up(),
         Command::Build => build::run(),
         Command::Test(options) => test::run(&options),

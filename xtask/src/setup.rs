@@ -9,6 +9,7 @@
 //! it say that they are left out.
 
 mod axe;
+pub mod harm;
 pub mod victims;
 
 use std::env;
@@ -36,6 +37,10 @@ struct Need {
 
 enum Sign {
     Program(&'static str),
+    /// All of these programs
+    Programs(Vec<&'static str>),
+    /// A package, by its name
+    Package(&'static str),
     Header(&'static str),
     Library(&'static str),
     /// A program of Open MPI
@@ -110,6 +115,8 @@ const SERVER: &str = "a server of `manx bench servers`";
 pub enum More {
     /// The programs of `manx bench victims`: Python packages, ggml, Open MPI, Redis, OpenBLAS
     Victims,
+    /// The programs of `manx bench harm`: OpenMP, Java, stress-ng, servers and their clients
+    Harm,
     /// What `cargo xtask demo` needs, which sets it up by itself
     Demo,
 }
@@ -248,6 +255,12 @@ impl Sign {
     fn is_there(&self) -> bool {
         match self {
             Sign::Program(name) => find(name).is_some(),
+            Sign::Programs(names) => names.iter().all(|name| find(name).is_some()),
+            Sign::Package(name) => {
+                let asked =
+                    capture(Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", name]));
+                asked.is_ok_and(|status| status == "installed")
+            }
             Sign::Header(name) => {
                 let folders = ["/usr/include", "/usr/local/include", "/usr/include/x86_64-linux-gnu"].iter();
                 folders.map(Path::new).any(|folder| folder.join(name).is_file())
@@ -297,6 +310,9 @@ mod tests {
     fn programs_and_headers_are_looked_for() {
         assert!(Sign::Program("sh").is_there());
         assert!(!Sign::Program("no-such-program-of-manx").is_there());
+        assert!(Sign::Programs(vec!["sh", "ls"]).is_there());
+        assert!(!Sign::Programs(vec!["sh", "no-such-program-of-manx"]).is_there());
+        assert!(!Sign::Package("no-such-package-of-manx").is_there());
         assert!(!Sign::Header("no-such-header-of-manx.h").is_there());
         assert!(!Sign::Library("libno-such-library-of-manx.so").is_there());
         assert!(!Sign::OpenMpi("no-such-program-of-manx").is_there());

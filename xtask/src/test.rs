@@ -46,7 +46,7 @@ const BUILD: Duration = Duration::from_secs(20 * 60);
 const QUICK: Duration = Duration::from_secs(600);
 
 /// The benchmarks that run as smoke checks. Of `range` the tests of `workload` run all other parts.
-const BENCHES: [(&str, &[&str]); 10] = [
+const BENCHES: [(&str, &[&str]); 11] = [
     ("wait", &[]),
     ("guard", &[]),
     ("inversion", &[]),
@@ -55,6 +55,7 @@ const BENCHES: [(&str, &[&str]); 10] = [
     ("txn", &[]),
     ("victims", &[]),
     ("doctor", &[]),
+    ("harm", &[]),
     ("calibrate", &[]),
     ("sim", &["m1", "mutex"]),
 ];
@@ -87,6 +88,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("bench-txn", TESTS_BUILT),
     ("bench-victims", TESTS_BUILT),
     ("bench-doctor", TESTS_BUILT),
+    ("bench-harm", TESTS_BUILT),
     ("bench-engines", TESTS_BUILT),
     ("bench-servers", TESTS_BUILT),
     ("readme", TESTS_BUILT),

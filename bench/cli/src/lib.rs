@@ -14,6 +14,7 @@ mod calibrate;
 mod conduct;
 mod doctor;
 mod engines;
+mod harm;
 mod plots;
 mod pool;
 pub mod profile;
@@ -57,6 +58,8 @@ enum Experiment {
     Victims(victims::VictimsArgs),
     /// What `manx doctor` says of these programs, and what its looks cost them
     Doctor(doctor::DoctorArgs),
+    /// Programs that need no repair, or wait well, as they are and under `manx run`
+    Harm(harm::HarmArgs),
     /// How late each way of waiting notices that its wait is over, and the CPU it burns until then
     Wait(WaitArgs),
     /// The distances and costs of this machine, as a machine of the simulator
@@ -147,6 +150,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Servers(args)) => servers::servers(args),
         Some(Experiment::Victims(args)) => victims::victims(args),
         Some(Experiment::Doctor(args)) => doctor::doctor(args),
+        Some(Experiment::Harm(args)) => harm::harm(args),
         Some(Experiment::Wait(args)) => wait(args),
         Some(Experiment::Calibrate(args)) => calibrate::calibrate(args),
         Some(Experiment::Asl(args)) => asl::asl(args),

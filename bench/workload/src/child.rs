@@ -24,6 +24,8 @@ pub struct Finished {
     pub stdout: String,
     /// The end of its standard error
     pub stderr: String,
+    /// The time from its start to its end
+    pub wall: Duration,
 }
 
 /// Whether measured programs get an autogroup of their own, and if not, why not.
@@ -51,6 +53,7 @@ pub fn run_beside(mut command: Command, limit: Duration, begun: impl FnOnce(i32)
     let name = command.get_program().to_string_lossy().into_owned();
     own_session(&mut command);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = Instant::now();
     let mut child = command.spawn().map_err(|error| {
         Error::request(
             format!("{name}: {}", reason(&error)),
@@ -61,17 +64,23 @@ pub fn run_beside(mut command: Command, limit: Duration, begun: impl FnOnce(i32)
     let registered = interrupt::Registered::new(leader);
     let stdout = child.stdout.take().map(collect);
     let stderr = child.stderr.take().map(collect);
+    // A look now and then would not tell when it ends.
+    let end = std::thread::spawn(move || {
+        wait_for_end(leader);
+        started.elapsed()
+    });
     begun(leader);
 
     let deadline = Instant::now() + limit;
     let mut late = false;
-    while !has_ended(leader) {
+    while !end.is_finished() {
         if !late && Instant::now() > deadline {
             late = true;
             kill_group(leader);
         }
         std::thread::sleep(POLL);
     }
+    let wall = end.join().unwrap_or_else(|_| started.elapsed());
     // Whatever it left running would hold its output open and disturb the next run.
     kill_group(leader);
     drop(registered);
@@ -99,7 +108,7 @@ pub fn run_beside(mut command: Command, limit: Duration, begun: impl FnOnce(i32)
     if !status.success() {
         return Err(Error::Failed { what: format!("{name}: {}", ending(status)), stderr });
     }
-    Ok(Finished { stdout, stderr })
+    Ok(Finished { stdout, stderr, wall })
 }
 
 /// A new session and process group, dying with this process, in an autogroup of usual weight.
@@ -133,10 +142,20 @@ pub(crate) fn kill_group(leader: i32) {
 
 /// True once the process can be reaped; it is not reaped yet, so its number is still its own.
 pub(crate) fn has_ended(pid: i32) -> bool {
+    ended(pid, libc::WNOHANG)
+}
+
+/// Returns once the process can be reaped.
+fn wait_for_end(pid: i32) {
+    while !ended(pid, 0) {}
+}
+
+/// Asks the kernel, with a further option, whether the process can be reaped.
+fn ended(pid: i32, option: i32) -> bool {
     // SAFETY: `info` is a plain output structure for which all zeroes are valid.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        let options = libc::WEXITED | libc::WNOWAIT | option;
         match libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, options) {
             0 => info.si_pid() == pid,
             _ => std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR),

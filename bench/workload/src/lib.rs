@@ -18,6 +18,7 @@
 //! | [`servers`] | widely used database servers and caches, under `manx run` |
 //! | [`victims`] | widely used programs that wait badly, side by side and alone |
 //! | [`doctor`] | what `manx doctor` says of the same programs, and what its looks cost them |
+//! | [`harm`] | programs that need nothing, or wait well, under `manx run` |
 //! | [`place`] | where runs are made: here or on a simulated machine |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`calibrate`] | the distances and costs of this machine, as a machine of the simulator |
@@ -37,6 +38,7 @@ pub mod engine;
 pub mod engines;
 pub mod error;
 pub mod guard;
+pub mod harm;
 pub mod harness;
 pub mod interrupt;
 pub mod inversion;

@@ -64,7 +64,7 @@ pub fn cpu_list(count: usize) -> String {
 }
 
 /// Folders of servers. The PATH of an ordinary user lacks them.
-const SERVERS: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
+pub(crate) const SERVERS: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
 
 /// The first file of this name in the folders of PATH and of servers.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {

@@ -36,7 +36,7 @@ use driver::{Driver, SLACK};
 use mariadb::MariaDb;
 use memcached::Memcached;
 use postgres::Postgres;
-use report::Report;
+use report::{Compared, Report};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -73,60 +73,93 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     bench.note(format!(
         "{clients} clients, runs of {seconds} s; {cpus} CPUs for a server and its clients together"
     ));
-    let account = Account::of_servers();
-    if account.is_some() {
-        bench.note("servers run as the user nobody, because some refuse to run as root");
-    }
-    let own = Home::new(account)?;
-    let setup = &Setup { manx: own.bring(&setup.manx)?, ..setup.clone() };
-    let ready = |case: &'static Case| {
-        let driver = case.driver(setup.load, setup.quick)?;
-        let made = Home::new(account)?;
-        driver.make(&made)?;
-        Ok((driver, made))
-    };
+    let ground = Ground::new(setup.clone())?;
     turns::each(
         &setup.cases,
         |case| case.name,
         bench,
-        ready,
-        |case, (driver, made), bench, failures| {
-            bench.note(format!("measured: {}", version(driver.command(made.path()).0)));
-            compare(setup, case, &**driver, made, bench, failures)
+        |case| ground.ready(case),
+        |case, ready, bench, failures| {
+            let programs = Programs { prefix: PREFIX, names: &[case.name] };
+            let watch = |report: &Report| programs.watched(report, case.name);
+            ground.compare(case.name, ready, watch, bench, failures)
         },
     )
 }
 
-/// Measures one case in all versions.
-fn compare(
-    setup: &Setup,
-    case: &Case,
-    driver: &dyn Driver,
-    made: &Home,
-    bench: &mut Bench,
-    failures: &mut Vec<String>,
-) -> Result<(), Error> {
-    let entrants: Vec<Entrant> = setup.versions.iter().map(Entrant::from).collect();
-    let expected = STARTED + Duration::from_secs(u64::from(setup.load.seconds) * 2);
-    let turns = Turns { case: case.name, entrants: &entrants, rounds: None, expected };
-    let programs = Programs { prefix: PREFIX, names: &[case.name] };
-    let watch = |report: &Report| programs.watched(report, case.name);
-    let mut servers: Vec<Option<Server>> = setup.versions.iter().map(|_| None).collect();
-    turns.take(bench, failures, watch, |at, round| {
-        let mut server = match servers[at].take() {
-            Some(server) => server,
-            None => Server::start(setup, driver, &setup.versions[at], made)?,
-        };
-        let sample = server.load(round)?; // A server that fails is stopped here.
-        servers[at] = Some(server);
-        Ok(sample)
-    })?;
-    for (at, server) in servers.into_iter().enumerate() {
-        if let Some(Err(error)) = server.map(Server::stop) {
-            turns.failed_at_its_end(at, error, bench, failures)?;
-        }
+/// What all cases share: the settings, the account, and a folder with a `manx` that the account can
+/// run.
+pub(crate) struct Ground {
+    setup: Setup,
+    account: Option<Account>,
+    _own: Home,
+}
+
+/// A case that is ready to run: what drives it, and a folder with its files.
+pub(crate) struct Ready {
+    driver: Box<dyn Driver>,
+    made: Home,
+}
+
+impl Ground {
+    /// Makes the folder.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn new(setup: Setup) -> Result<Ground, Error> {
+        let account = Account::of_servers();
+        let own = Home::new(account)?;
+        Ok(Ground { setup: Setup { manx: own.bring(&setup.manx)?, ..setup }, account, _own: own })
     }
-    Ok(())
+
+    /// Makes a case's folder.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if a program is not installed.
+    pub(crate) fn ready(&self, case: &Case) -> Result<Ready, Error> {
+        let driver = case.driver(self.setup.load, self.setup.quick)?;
+        let made = Home::new(self.account)?;
+        driver.make(&made)?;
+        Ok(Ready { driver, made })
+    }
+
+    /// Measures a case, by this name, in all versions, until the ratios of `watch` are known.
+    ///
+    /// # Errors
+    /// The user interrupts, or a folder cannot be made.
+    pub(crate) fn compare(
+        &self,
+        name: &str,
+        Ready { driver, made }: &Ready,
+        watch: impl Fn(&Report) -> Vec<Compared>,
+        bench: &mut Bench,
+        failures: &mut Vec<String>,
+    ) -> Result<(), Error> {
+        let setup = &self.setup;
+        if self.account.is_some() {
+            bench.note("servers run as the user nobody, because some refuse to run as root");
+        }
+        bench.note(format!("measured: {}", version(driver.command(made.path()).0)));
+        let entrants: Vec<Entrant> = setup.versions.iter().map(Entrant::from).collect();
+        let expected = STARTED + Duration::from_secs(u64::from(setup.load.seconds) * 2);
+        let turns = Turns { case: name, entrants: &entrants, rounds: None, expected };
+        let mut servers: Vec<Option<Server>> = setup.versions.iter().map(|_| None).collect();
+        turns.take(bench, failures, watch, |at, round| {
+            let mut server = match servers[at].take() {
+                Some(server) => server,
+                None => Server::start(setup, &**driver, &setup.versions[at], made)?,
+            };
+            let sample = server.load(round)?; // A server that fails is stopped here.
+            servers[at] = Some(server);
+            Ok(sample)
+        })?;
+        for (at, server) in servers.into_iter().enumerate() {
+            if let Some(Err(error)) = server.map(Server::stop) {
+                turns.failed_at_its_end(at, error, bench, failures)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// One version of a server. Rust drops fields in their order, so the server stops before its folder

@@ -28,9 +28,9 @@ pub(crate) struct Entrant<'a> {
 
 /// Makes each program ready and lets `compare` measure it. A program that is not installed is noted
 /// and left out, and what fails and should not is the error once all have been tried.
-pub(crate) fn each<S: Copy, R>(
+pub(crate) fn each<'a, S: Copy, R>(
     subjects: &[S],
-    name: impl Fn(S) -> &'static str,
+    name: impl Fn(S) -> &'a str,
     bench: &mut Bench,
     ready: impl Fn(S) -> Result<R, Error>,
     mut compare: impl FnMut(S, &R, &mut Bench, &mut Vec<String>) -> Result<(), Error>,

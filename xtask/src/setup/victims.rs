@@ -144,7 +144,7 @@ fn environment(folder: &Path) -> Result<PathBuf> {
 }
 
 /// Makes a virtual environment with the packages of a list, unless it is there; returns its Python.
-fn install_into(env: &Path, list: &Path) -> Result<PathBuf> {
+pub(super) fn install_into(env: &Path, list: &Path) -> Result<PathBuf> {
     let python = env.join("bin/python");
     made_from(env, &text(list)?, || {
         run_command(Command::new(base()?).args(["-m", "venv"]).arg(env), LIMIT)?;
