@@ -114,8 +114,8 @@
 //!
 //! In the child of a fork, waiters are counted that are not there, and no thread takes a hand-off
 //! that was made to them. So in such a child all waiters wake up after a while, and a waiter whose
-//! window ends takes a hand-off that it saw both before and after its last sleep. That puts one
-//! count right. It may also take the place of a waiter that is there: that one finds itself
+//! window ends, and that has seen one hand-off unmoved for `UNMOVED` sleeps more, takes it. That puts
+//! one count right. It may also take the place of a waiter that is there: that one finds itself
 //! uncounted when it looks the next time, and counts itself again. Nowhere else does a waiter take
 //! a hand-off without being counted: the waiter whose place it took would sleep on, and no release
 //! would see it. Exclusion does not depend on counts.
@@ -150,6 +150,10 @@ pub use super::words::{HANDED_OFF, MARKED, POLLING, STARVING_ONE};
 
 /// While more waiters than these are starving, none of them spins: most hand-offs are for others.
 const FEW_STARVING: u32 = 2 * STARVING_ONE;
+
+/// In the child of a fork, a hand-off that has not moved for this number of sleeps of
+/// [`RECHECK_NS_MIN`] is nobody's: longer than a woken thread usually waits for a CPU.
+const UNMOVED: u32 = 20;
 
 /// How often a waiter compares the word in vain before it exchanges it.
 const COMPARISONS: u32 = 8;
@@ -466,7 +470,8 @@ impl Waiter<'_> {
     /// Sleeps until the lock was acquired (true) or the window is over (false). `side_before`: a
     /// value of `side` from before the sleep.
     fn sleep_on_word(&mut self, mut side_before: u32) -> Result<bool, TimedOut> {
-        let window_end_ns = self.began_ns.saturating_add(self.window_ns);
+        let mut window_end_ns = self.began_ns.saturating_add(self.window_ns);
+        let mut unmoved = 0;
         let bounded = self.window_ns != UNBOUNDED_NS;
         loop {
             let Some(seen) = self.take_or_mark(SLEEPERS) else { return Ok(true) };
@@ -494,8 +499,14 @@ impl Waiter<'_> {
             if bounded && clock::now_ns() >= window_end_ns {
                 let same = (side_now ^ side_before) & (STARVING | HANDED_OFF) == 0;
                 // See *Healing*.
-                let nobodys = side_before & HANDED_OFF != 0 && same && fork::is_child();
-                return Ok(nobodys && self.accept(side_now));
+                if !(side_before & HANDED_OFF != 0 && same && fork::is_child()) {
+                    return Ok(false);
+                }
+                unmoved += 1;
+                if unmoved > UNMOVED {
+                    return Ok(self.accept(side_now));
+                }
+                window_end_ns = clock::now_ns().saturating_add(RECHECK_NS_MIN);
             }
             side_before = side_now;
         }
