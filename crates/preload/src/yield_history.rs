@@ -73,10 +73,7 @@ impl YieldHistory {
     /// The thread yields again, or for the first time.
     pub fn on_call(&self, place: usize, taken: u32, now_ticks: u64) {
         let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
-        if self.place.get() == place
-            && self.taken.get() == taken
-            && between_ticks < ns_to_ticks(BETWEEN_NS)
-        {
+        if self.place.get() == place && self.taken.get() == taken && between_ticks < ns_to_ticks(BETWEEN_NS) {
             trial::burned(self.returned_ticks.get(), now_ticks, BETWEEN_NS);
             self.count.set(self.count.get().saturating_add(1));
             return;
