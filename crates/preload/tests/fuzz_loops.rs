@@ -165,13 +165,13 @@ struct Times {
 }
 
 impl Times {
-    /// Whether the author's time is kept: at one try, it was not shorter by more than a tenth, and
-    /// not much longer. On a busy machine a time can be longer than it should be, and that at each
-    /// try, but not shorter.
+    /// Whether the author's time is kept: at one try it was not shorter by more than a tenth, and at
+    /// one not longer by orders of magnitude. On a busy machine a time can be longer than it should
+    /// be, at each try, but not shorter.
     fn are_kept(&self) -> bool {
         let least = self.cured_ns.iter().copied().fold(f64::INFINITY, f64::min);
         let most = self.cured_ns.iter().copied().fold(0.0, f64::max);
-        self.as_is_ns < SHORT_NS || most >= 0.9 * self.as_is_ns && least <= 4.0 * self.as_is_ns + 4e6
+        self.as_is_ns < SHORT_NS || most >= 0.9 * self.as_is_ns && least <= 50.0 * self.as_is_ns + 20e6
     }
 }
 

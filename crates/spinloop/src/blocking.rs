@@ -21,10 +21,10 @@
 
 use crate::exits;
 use crate::frame;
-use crate::function::Source;
 use crate::graph::{Graph, index_of};
 use crate::instruction::Flow;
 use crate::rounds::{Region, Rounds};
+use crate::source::Source;
 use crate::x86;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

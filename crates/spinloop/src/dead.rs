@@ -23,9 +23,10 @@
 //! That loses one repair, and never breaks the program.
 
 use crate::far_jumps::FarJumps;
-use crate::function::{Source, overlap};
+use crate::function::overlap;
 use crate::instruction::Flow;
 use crate::references::References;
+use crate::source::Source;
 use crate::x86;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

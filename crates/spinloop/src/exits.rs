@@ -89,8 +89,8 @@ pub(crate) fn are_counted(machine: Machine, rounds: Rounds<'_>, blocks: &[u32]) 
     })
 }
 
-/// Whether an exit at one of these blocks of the region depends on what lasts from round to round: a
-/// recurrence, or a value that some round has set and that is else of before. Two tries need no
+/// Whether an exit at one of these blocks of the region depends on what lasts from round to round:
+/// a recurrence, or a value that some round has set and that is else of before. Two tries need no
 /// counter: a register that is set behind the first one is enough.
 pub(crate) fn depend_on_rounds(machine: Machine, rounds: Rounds<'_>, blocks: &[u32]) -> bool {
     let Rounds { instructions, graph, region, .. } = rounds;

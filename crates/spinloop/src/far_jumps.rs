@@ -9,7 +9,7 @@
 //! Jumps of two bytes reach 128 bytes, and are looked for in the parts around
 //! ([`Dead`](crate::dead::Dead)).
 
-use crate::function::Source;
+use crate::source::Source;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -4,7 +4,8 @@
 //! loop may run through both parts. The jumps between two ranges show whether they are parts of one
 //! function. A function is entered at its start, so a direct jump to the *inside* of another range
 //! means that both are one function. A rare part is entered at its start too, but it jumps back to
-//! the inside of a part that is known. A landing pad of an exception always belongs to the function.
+//! the inside of a part that is known. A landing pad of an exception always belongs to the
+//! function.
 //!
 //! 1. Every part was decoded from its start without a flaw, and parts do not overlap.
 //! 2. Where a function is [`whole`](Function::whole), every place outside that one of its parts
@@ -12,19 +13,16 @@
 
 use crate::dominators::Dominators;
 use crate::graph::Graph;
-use crate::image::{Image, Text};
 use crate::instruction::{Flow, Instruction};
 use crate::machine::Machine;
 use crate::references::References;
-use crate::unwind::Unwind;
+use crate::source::{BYTES_MAX, Source};
 use crate::verdict::Reason;
 use crate::x86;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// All parts of a function together.
-const BYTES_MAX: u64 = 1 << 20;
 const PARTS_MAX: usize = 8;
 /// How many places that jumps lead to are looked at for being a part, and their size.
 const TRIES_MAX: usize = 32;
@@ -50,32 +48,7 @@ impl Function {
     }
 }
 
-/// What a function is put together from.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub(crate) machine: Machine,
-    pub(crate) image: &'a dyn Image,
-    pub(crate) text: Text<'a>,
-    pub(crate) unwind: Unwind<'a>,
-}
-
-impl<'a> Source<'a> {
-    /// The part that holds `address`, if all of it is code and of a reasonable size.
-    pub(crate) fn part(&self, address: u64) -> Result<Range<u64>, Reason> {
-        let range = self.unwind.function(address).filter(|range| self.text.holds(range));
-        let range = range.ok_or(Reason::NoFunction)?;
-        if range.end - range.start > BYTES_MAX { Err(Reason::Undecodable) } else { Ok(range) }
-    }
-
-    /// The bytes of a range, all of them.
-    pub(crate) fn bytes(&self, range: &Range<u64>) -> Option<&'a [u8]> {
-        self.image.at(range.start).get(..usize::try_from(range.end.checked_sub(range.start)?).ok()?)
-    }
-
-    pub(crate) fn decode(&self, range: &Range<u64>) -> Option<Vec<Instruction>> {
-        self.machine.decode(self.bytes(range)?, range.start)
-    }
-
+impl Source<'_> {
     /// The function that `part` is a part of; `instructions` are those of this part.
     pub(crate) fn function(&self, part: Range<u64>, instructions: Vec<Instruction>) -> Option<Function> {
         let mut parts = Vec::from([(part, instructions)]);
@@ -91,8 +64,8 @@ impl<'a> Source<'a> {
                 if parts.iter().any(|(part, _)| part.contains(&target)) {
                     continue;
                 }
-                // A place without unwind information, and the stub of an imported function, is another
-                // function.
+                // A place without unwind information, and the stub of an imported function, is
+                // another function.
                 let is_x86 = self.machine == Machine::X86_64;
                 if is_x86 && x86::stub(self.image.at(target), target).is_some() {
                     continue;

@@ -19,10 +19,11 @@
 //! 2. The replaced instructions belong to the loop, and their copy is complete.
 
 use crate::dead::Dead;
-use crate::function::{Function, Source, overlap};
+use crate::function::{Function, overlap};
 use crate::graph::index_of;
 use crate::instruction::{Flow, Instruction};
 use crate::route::{self, Route};
+use crate::source::Source;
 use crate::verdict::Loop;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -13,6 +13,7 @@
 //! | [`finder`](Finder) | the analysis of one module |
 //! | [`image`] | bytes by address, and which of them are code |
 //! | `unwind` | where functions begin and end |
+//! | `source` | what the analysis reads |
 //! | [`machine`](Machine) | the instruction set of a module, and its decoder |
 //! | `x86`, [`aarch64`] | instructions, reduced to their control flow and data flow (`instruction`) |
 //! | `function`, `graph`, `dominators` | a function from its parts, its basic blocks, and which block dominates which |
@@ -85,6 +86,7 @@ mod rounds;
 pub mod route;
 mod seeds;
 mod short;
+mod source;
 mod symbolic;
 mod unwind;
 mod verdict;

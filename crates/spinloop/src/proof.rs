@@ -21,9 +21,9 @@
 //! 4. No round calls, writes memory other than the function's own slots, or moves the stack
 //!    pointer. A round reads no flag that it did not write.
 //! 5. *A slot* is a part of the function's stack frame that is addressed by the stack or frame
-//!    pointer. A slot that a round writes is in a function that is known whole, and takes no address
-//!    of its frame at all: an address of one variable may lead to its neighbour, when both are
-//!    members of one structure.
+//!    pointer. A slot that a round writes is in a function that is known whole, and takes no
+//!    address of its frame at all: an address of one variable may lead to its neighbour, when both
+//!    are members of one structure.
 //!
 //! 6. *A loop inside the round*, which does not pass the pivot, is followed until nothing new is
 //!    learnt: its first round as it comes, and then with all that its rounds have left behind

@@ -10,7 +10,7 @@
 //! function, as 32-bit distances from the table's start or as 64-bit addresses. Where an indirect
 //! jump stands and no table is found, [`References::unknown`] says so.
 
-use crate::function::Source;
+use crate::source::Source;
 use crate::x86;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -5,12 +5,12 @@
 //! the loop. [`crate::proof`] later proves what passes this check, with the instructions of the
 //! whole function. So a mistake here only misses a loop.
 
-use crate::function::Source;
 use crate::graph::{Graph, index_of};
 use crate::image::Image;
 use crate::proof;
 use crate::rounds::{self, Rounds};
 use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX};
+use crate::source::Source;
 use crate::x86;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;

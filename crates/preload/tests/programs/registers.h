@@ -33,8 +33,8 @@ struct registers before, after;
 #define STORE(n) "vmovdqu %ymm" #n ", 256+32*" #n "-8(%rsi)\n"
 
 /* `void name(volatile int *flag)`: loads everything from `before`, runs `body`, which keeps rdi, with the direction flag set on
- * purpose, and stores everything to `after`. Last comes a system call, as behind the loop of a thread that gives up
- * and sleeps. */
+ * purpose, and stores everything to `after`. Last comes a futex, as behind the loop of a thread that gives up and
+ * sleeps; the flag never is 2, so it returns at once. */
 #define WAITER(name, body) __asm__( \
     ".text\n.balign 64\nnop\n.balign 64\n.globl " name "\n.type " name ",@function\n" name ":\n.cfi_startproc\n" \
     "push %rbx\n.cfi_adjust_cfa_offset 8\n.cfi_rel_offset rbx,0\n" \
@@ -63,7 +63,7 @@ struct registers before, after;
     "stmxcsr 760(%rsi)\n" \
     "pushfq\npop %rax\nmov %rax, 112(%rsi)\n" \
     "cld\n" \
-    "mov $24, %eax\nsyscall\n" \
+    "mov $202, %eax\nxor %esi, %esi\nmov $2, %edx\nxor %r10d, %r10d\nsyscall\n" \
     "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbp\npop %rbx\n" \
     ".cfi_remember_state\n.cfi_def_cfa_offset 8\nret\n.cfi_restore_state\n" \
     ".cfi_endproc\n.size " name ",.-" name "\n" \
