@@ -169,7 +169,7 @@ impl<const CURES: usize> Trial<CURES> {
                 began: [AtomicU64::new(0), AtomicU64::new(0)],
                 incumbent: Sum::new(),
                 challenger: Sum::new(),
-                cures: [const { Cure::new() }; CURES],
+                cures: unasked(),
             }
         }
     }
@@ -419,5 +419,16 @@ impl Cure {
                 dropped: AtomicU32::new(0),
             }
         }
+    }
+}
+
+platform::os_only! {
+    const fn unasked<const CURES: usize>() -> [Cure; CURES] {
+        [const { Cure::new() }; CURES]
+    }
+}
+platform::twins_only! {
+    fn unasked<const CURES: usize>() -> [Cure; CURES] {
+        core::array::from_fn(|_| Cure::new())
     }
 }
