@@ -118,8 +118,8 @@ fn factor(seed: u64) -> f64 {
 }
 
 /// The work of 60 seconds, after the first one, to that of the better way.
-fn ratio(seed: u64, acts: bool, as_written: f64, cured: f64) -> (f64, Program) {
-    let mut noisy = Noisy::new(seed, as_written, cured, 0.2);
+fn ratio(seed: u64, acts: bool, as_written: f64, cured: f64, noise: f64) -> (f64, Program) {
+    let mut noisy = Noisy::new(seed, as_written, cured, noise);
     let mut program = Program::new(acts);
     program.run(SECOND, |acts| noisy.rate(acts));
     let before_ns = program.work_ns;
@@ -134,7 +134,7 @@ fn least(acts: bool, rates: impl Fn(u64) -> (f64, f64)) -> f64 {
     let mut least = f64::MAX;
     for seed in 0..SEEDS {
         let (as_written, cured) = rates(seed);
-        let (ratio, program) = ratio(seed, acts, as_written, cured);
+        let (ratio, program) = ratio(seed, acts, as_written, cured, 0.2);
         assert!(
             ratio >= PROMISE,
             "seed {seed}, {as_written} as written, {cured} cured: {ratio} of the better way, {:?}",
@@ -256,7 +256,7 @@ fn a_noisy_tie_does_not_flap() {
     let (mut changes, mut questions) = (0, 0);
     for seed in 0..SEEDS {
         let cured = 0.95 + 0.1 * Rng::with_seed(!seed).f64();
-        let (ratio, program) = ratio(seed, false, 1.0, cured);
+        let (ratio, program) = ratio(seed, false, 1.0, cured, 0.2);
         assert!(ratio >= 0.9, "seed {seed}: {ratio}, {:?}", program.verdict());
         questions += program.questions();
         // It did not act to begin with, so each time in which it does is a change, and its end one.
@@ -287,7 +287,7 @@ fn the_author_loses_three_percent_at_most_whatever_the_cure_does() {
     let (mut least, mut least_of_better) = (f64::MAX, f64::MAX);
     for seed in 0..SEEDS {
         let cured = 0.5 + 1.5 * Rng::with_seed(!seed).f64();
-        let (ratio, program) = ratio(seed, false, 1.0, cured);
+        let (ratio, program) = ratio(seed, false, 1.0, cured, 0.2);
         let to_author = ratio * cured.max(1.0);
         assert!(to_author >= PROMISE, "seed {seed}, {cured}: {to_author}, {:?}", program.verdict());
         (least, least_of_better) = (least.min(to_author), least_of_better.min(ratio));
@@ -320,4 +320,23 @@ fn when_the_better_way_changes_a_rest_is_lost_at_most() {
         assert!(ratio >= PROMISE, "seed {seed}: {ratio} after the change, {:?}", program.verdict());
     }
     println!("{} ms at most", longest_ns / MS);
+}
+
+#[test]
+fn beside_a_neighbour_that_takes_whole_slices_no_poison_stays() {
+    // The process gets nothing to twice its part for some milliseconds: too noisy to be always right.
+    let (mut worst, mut changes, mut questions) = (f64::MAX, 0, 0);
+    for seed in 0..SEEDS {
+        let cured = 1.0 / factor(seed);
+        let (_, program) = ratio(seed, false, 1.0, cured, 1.0);
+        let acted = program.cured_ns as f64 / (61 * SECOND) as f64;
+        // By the mean of the noise: what the process got by luck is no merit.
+        let to_author = 1.0 - acted * (1.0 - cured);
+        assert!(to_author >= PROMISE, "seed {seed}, {cured}: {to_author}, {:?}", program.verdict());
+        worst = worst.min(to_author);
+        questions += program.questions();
+        changes += 2 * program.verdict().kept;
+    }
+    assert!(changes * 50 <= questions, "{changes} changes in {questions} questions");
+    println!("{worst} of the author's way, {changes} changes in {questions} questions");
 }
