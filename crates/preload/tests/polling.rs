@@ -60,7 +60,7 @@ fn a_library_that_is_opened_while_threads_run_is_cured() {
 
 #[test]
 fn two_pollers_on_one_cpu_yield_to_each_other() {
-    for options in ["short=always", "short=auto"] {
+    for options in ["short=always", "short=auto,trial=always-cure"] {
         holds("two_take_turns", options);
     }
 }

@@ -31,7 +31,7 @@ use libc::{clockid_t, pthread_condattr_t};
 use manx::lock::bounded::HANDED_OFF;
 use manx::lock::passes::Passes;
 use manx::lock::{RawCondvar, bounded};
-use platform::clock;
+use platform::{clock, fork};
 use preload_abi::live::Kind;
 
 /// A `pthread_mutex_t`.
@@ -114,6 +114,9 @@ impl Mutex {
         // Relaxed, here and below: a time is a number by itself.
         if self.side.load(Ordering::Relaxed) & HANDED_OFF == 0 {
             return false;
+        }
+        if fork::is_child() {
+            return bounded::try_join_hand_off(&self.word, &self.side);
         }
         let now_ns = clock::now_ns().max(1);
         let seen_ns = self.tail.load(Ordering::Relaxed);
