@@ -166,7 +166,8 @@ fn work_at_a_hint_hardly_sleeps() {
         // time.
         let few_sleeps = || {
             let [visits, _, sleeps] = waited_with("hints.c", "-O2", &[way]);
-            assert!(visits > 1000, "{way}");
+            // Those before its last yield or sleep are counted.
+            assert!(visits > 100, "{way}");
             sleeps < visits / 8
         };
         assert!((0..10).any(|_| few_sleeps()), "{way}");

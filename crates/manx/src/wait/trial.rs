@@ -279,7 +279,7 @@ impl<const CURES: usize> Trial<CURES> {
             // A moment in which the process got no CPU must not bring a poison.
             is_cured && new_ns / FAR > old_ns
         } else {
-            new_ns > old_ns + old_ns / 2 || new_ns < old_ns - old_ns / 4
+            new_ns > old_ns.saturating_mul(2) || new_ns < old_ns / 2
         };
         let says_nothing = !self.challenger.is_short();
         if pair < PAIRS && !hopeless && !evident && !says_nothing {
