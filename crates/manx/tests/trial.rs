@@ -1,8 +1,8 @@
 //! The trial of ways to wait, with programs that are made up: no threads, and no time but a number.
 //!
 //! A program is how much work it does in each way. What is promised is a ratio: the work that is
-//! done with the trial, to that of the better of the two ways alone. It counts from the first second
-//! on, since the first question takes some tens of milliseconds.
+//! done with the trial, to that of the better of the two ways alone. It counts from the first
+//! second on, since the first question takes some tens of milliseconds.
 
 use fastrand::Rng;
 use manx::wait::trial::{Progress, Trial, Verdict};
@@ -324,7 +324,8 @@ fn when_the_better_way_changes_a_rest_is_lost_at_most() {
 
 #[test]
 fn beside_a_neighbour_that_takes_whole_slices_no_poison_stays() {
-    // The process gets nothing to twice its part for some milliseconds: too noisy to be always right.
+    // The process gets nothing to twice its part for some milliseconds: too noisy to be always
+    // right.
     let (mut worst, mut changes, mut questions) = (f64::MAX, 0, 0);
     for seed in 0..SEEDS {
         let cured = 1.0 / factor(seed);

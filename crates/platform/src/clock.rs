@@ -49,8 +49,8 @@ pub fn unix_time_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// The CPU time that the calling thread has used, in nanoseconds. Like [`process_cpu_ns`] it is asked
-/// of the kernel directly, so it may be called where [`ticks`] may.
+/// The CPU time that the calling thread has used, in nanoseconds. Like [`process_cpu_ns`] it is
+/// asked of the kernel directly, so it may be called where [`ticks`] may.
 pub fn thread_cpu_ns() -> u64 {
     ask(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -106,8 +106,8 @@ pub fn ticks() -> u64 {
 fn ask(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let place = (&raw mut time).addr();
-    // SAFETY: the kernel writes one timespec. These clocks exist on every Linux; if one did not, the
-    // time is 0.
+    // SAFETY: the kernel writes one timespec. These clocks exist on every Linux; if one did not,
+    // the time is 0.
     unsafe { syscall2(libc::SYS_clock_gettime, clock as usize, place) };
     nanoseconds(&time)
 }

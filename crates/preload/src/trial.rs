@@ -6,8 +6,8 @@
 //! | [`Cure::Yield`] | a loop yields, and a yield takes a slice | it sleeps: [`crate::yields`] | the time of yields that take a millisecond |
 //!
 //! No cure acts before the program has said that it helps. There is one answer for all loops that
-//! spin, and one for all that yield: the threads of a program wait for each other, so the work of one
-//! place depends on all others. Spin locks of the C library ([`crate::spin_lock`]) and mutexes
+//! spin, and one for all that yield: the threads of a program wait for each other, so the work of
+//! one place depends on all others. Spin locks of the C library ([`crate::spin_lock`]) and mutexes
 //! ([`crate::lock`]) are not asked about.
 
 use crate::settings::settings;
@@ -62,9 +62,9 @@ pub fn lost(cure: Cure, ticks: u64) {
     TRIAL.lost(cure as usize, ticks);
 }
 
-/// A wait of this thread used the CPU between these times, but for no longer than `most_ns`: for the
-/// rest the thread was away. Waits may lie in each other, as a yield in a loop that spins: each moment
-/// is counted once.
+/// A wait of this thread used the CPU between these times, but for no longer than `most_ns`: for
+/// the rest the thread was away. Waits may lie in each other, as a yield in a loop that spins: each
+/// moment is counted once.
 #[inline]
 pub fn burned(since_ticks: u64, until_ticks: u64, most_ns: u64) {
     if TRIAL.measures() {

@@ -1,10 +1,8 @@
 //! The yields that a thread makes in a row, and what the next one is to do: see [`crate::yields`].
 
 use crate::settings::settings;
-use crate::trial;
 use core::cell::Cell;
 use platform::clock::{self, ns_to_ticks, ticks_to_ns};
-use preload_abi::live::Cure;
 use preload_abi::options::Short;
 
 /// Calls in a row that are no wait yet.
@@ -13,7 +11,7 @@ const FEW: u32 = 32;
 const LOOK_EVERY: u32 = 16;
 /// A loop that does more than this between two yields is not waiting: a look at a few words, or for
 /// work to steal, takes less.
-const BETWEEN_NS: u64 = 3_000;
+pub const BETWEEN_NS: u64 = 3_000;
 /// A row in which no yield let another thread run for this long is in vain: a thread that waits for
 /// this CPU has it after a slice.
 const SLICE_NS: u64 = 4_000_000;
@@ -21,8 +19,6 @@ const SLICE_NS: u64 = 4_000_000;
 const DEAR_NS: u64 = 1_000_000;
 /// Yields may be dear for this long after such a yield.
 const DEAR_FOR_NS: u64 = 100_000_000;
-/// What a yield costs a thread at most, if it lets no other one run.
-const YIELD_NS: u64 = 600;
 /// The shortest sleep.
 const SLEEP_NS_MIN: u64 = 50_000;
 /// The longest.
@@ -70,19 +66,19 @@ pub enum Step {
 }
 
 impl YieldHistory {
-    /// The thread yields again, or for the first time.
-    pub fn on_call(&self, place: usize, taken: u32, now_ticks: u64) {
+    /// The thread yields again, or for the first time. Returns whether it goes on with a row.
+    pub fn on_call(&self, place: usize, taken: u32, now_ticks: u64) -> bool {
         let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
         if self.place.get() == place && self.taken.get() == taken && between_ticks < ns_to_ticks(BETWEEN_NS) {
-            trial::burned(self.returned_ticks.get(), now_ticks, BETWEEN_NS);
             self.count.set(self.count.get().saturating_add(1));
-            return;
+            return true;
         }
         self.place.set(place);
         self.taken.set(taken);
         self.began_ticks.set(now_ticks);
         self.asked_ticks.set(0);
         self.count.set(1);
+        false
     }
 
     /// What the call is to do. `cures`: whether a sleep is better than a dear yield.
@@ -106,10 +102,8 @@ impl YieldHistory {
     pub fn on_return(&self, now_ticks: u64, after_ticks: u64) -> bool {
         self.returned_ticks.set(after_ticks);
         let took_ticks = after_ticks.wrapping_sub(now_ticks);
-        trial::burned(now_ticks, after_ticks, YIELD_NS);
         let dear = took_ticks >= ns_to_ticks(DEAR_NS);
         if dear {
-            trial::lost(Cure::Yield, took_ticks);
             self.dear_until_ticks.set(after_ticks.saturating_add(ns_to_ticks(DEAR_FOR_NS)));
         }
         dear

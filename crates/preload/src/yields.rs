@@ -6,21 +6,21 @@
 //! threads that yield to each other leave little for the thread that works. A sleep lets that
 //! thread run.
 //!
-//! Or the best way: if others are ready that need but a moment, such as the other threads of a gang,
-//! a yield lets them run at once, and a sleep of 50 µs in its place makes such a program a hundred
-//! times slower (LLVM's OpenMP with more threads than CPUs). So a yield that lets others run is left
-//! alone, and only two kinds are replaced:
+//! Or the best way: if others are ready that need but a moment, such as the other threads of a
+//! gang, a yield lets them run at once, and a sleep of 50 µs in its place makes such a program a
+//! hundred times slower (LLVM's OpenMP with more threads than CPUs). So a yield that lets others
+//! run is left alone, and only two kinds are replaced:
 //!
 //! | yields | a sleep in their place | because |
 //! | --- | --- | --- |
 //! | in vain: a row of calls has lasted for `SLICE_NS`, and meanwhile the thread's CPU time went on like the clock | lasts for an eighth of the row, between `SLEEP_NS_MIN` and `SLEEP_NS_MAX` | no thread gets the CPU by them; the wait takes at most an eighth longer |
 //! | dear: in the last `DEAR_FOR_NS` a yield of the thread took `DEAR_NS` | lasts for `SLEEP_NS_MIN`, if the [trial](crate::trial) says so | the yield gave a whole slice to a neighbour. The wait may be short or long; only the trial tells what is better |
 //!
-//! Both only while CPUs are short ([`crate::shortage`]), and never for a real-time thread, which asked
-//! for its CPU.
+//! Both only while CPUs are short ([`crate::shortage`]), and never for a real-time thread, which
+//! asked for its CPU.
 //!
-//! Calls make a row if they return to one place, if less than `BETWEEN_NS` lies between two of them,
-//! and if the thread took no lock in between: a loop that does more makes progress.
+//! Calls make a row if they return to one place, if less than `BETWEEN_NS` lies between two of
+//! them, and if the thread took no lock in between: a loop that does more makes progress.
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.
@@ -28,11 +28,14 @@
 //!    that yields in the middle of a call may spoil the row, which then begins again.
 
 use crate::settings::settings;
-use crate::yield_history::Step;
+use crate::yield_history::{BETWEEN_NS, Step};
 use crate::{shortage, thread, trial};
 use platform::{clock, thread as os};
 use preload_abi::live::Cure;
 use preload_abi::options::Guard;
+
+/// What a yield costs the thread itself, at most.
+const YIELD_NS: u64 = 600;
 
 /// Yields, for a call that returns to `place`.
 pub fn yield_from(place: usize) {
@@ -44,7 +47,10 @@ pub fn yield_from(place: usize) {
     let past = &thread.yielding;
     let now_ticks = clock::ticks();
     let is_short = shortage::is_short(now_ticks);
-    past.on_call(place, thread.lock.taken(), now_ticks);
+    let returned_ticks = past.returned_ticks.get();
+    if past.on_call(place, thread.lock.taken(), now_ticks) {
+        trial::burned(returned_ticks, now_ticks, BETWEEN_NS);
+    }
     // A loop that yields by itself, with a hint beside it, waits as this file says and not as
     // `guard::visit` does: the next visit begins a row of its own.
     thread.site.set(0);
@@ -61,7 +67,12 @@ pub fn yield_from(place: usize) {
     }
     os::yield_now();
     let after_ticks = clock::ticks();
-    if past.on_return(now_ticks, after_ticks) || step == Step::Look {
+    trial::burned(now_ticks, after_ticks, YIELD_NS);
+    let was_dear = past.on_return(now_ticks, after_ticks);
+    if was_dear {
+        trial::lost(Cure::Yield, after_ticks.wrapping_sub(now_ticks));
+    }
+    if was_dear || step == Step::Look {
         shortage::look(past.began_ticks.get(), now_ticks, after_ticks);
     }
 }

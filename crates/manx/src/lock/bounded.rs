@@ -114,11 +114,11 @@
 //!
 //! In the child of a fork, waiters are counted that are not there, and no thread takes a hand-off
 //! that was made to them. So in such a child all waiters wake up after a while, and a waiter whose
-//! window ends, and that has seen one hand-off unmoved for `UNMOVED` sleeps more, takes it. That puts
-//! one count right. It may also take the place of a waiter that is there: that one finds itself
-//! uncounted when it looks the next time, and counts itself again. Nowhere else does a waiter take
-//! a hand-off without being counted: the waiter whose place it took would sleep on, and no release
-//! would see it. Exclusion does not depend on counts.
+//! window ends, and that has seen one hand-off unmoved for `UNMOVED` sleeps more, takes it. That
+//! puts one count right. It may also take the place of a waiter that is there: that one finds
+//! itself uncounted when it looks the next time, and counts itself again. Nowhere else does a
+//! waiter take a hand-off without being counted: the waiter whose place it took would sleep on, and
+//! no release would see it. Exclusion does not depend on counts.
 //!
 //! # Memory orderings
 //! Each step that acquires is `Acquire`, each that releases is `Release` (Invariant 1), and they
@@ -660,8 +660,8 @@ impl Waiter<'_> {
         let _ = self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
     }
 
-    /// When a sleeper that does not trust looks again. Each one that looks sets the mark for all, so
-    /// the more are starving, by this value of `side`, the later each of them looks.
+    /// When a sleeper that does not trust looks again. Each one that looks sets the mark for all,
+    /// so the more are starving, by this value of `side`, the later each of them looks.
     fn next_recheck(&mut self, seen: u32) -> Deadline {
         let each_ns = RECHECK_NS_MIN * u64::from((seen & STARVING) / STARVING_ONE).max(1);
         self.patience_ns = (self.patience_ns * 2).max(each_ns).min(RECHECK_NS_MAX);

@@ -1,13 +1,14 @@
 //! Which of two ways to wait is better here and now: the running program is asked.
 //!
 //! A way to wait that cures one program poisons another, and no look at the code tells which. So
-//! while CPUs are short, a process waits in turn as its author wrote and in another way, its *cure*,
-//! in stretches of some milliseconds. The way in which more work is done is kept, and is asked about
-//! again later.
+//! while CPUs are short, a process waits in turn as its author wrote and in another way, its
+//! *cure*, in stretches of some milliseconds. The way in which more work is done is kept, and is
+//! asked about again later.
 //!
-//! *Work* is the CPU time that the process used, less what its waits burned. Nothing has to be known
-//! of the program for that: whatever it computes, more of it in the same time is better. The number
-//! of waits that ended would not serve: a program that waits well at a lock meets less often there.
+//! *Work* is the CPU time that the process used, less what its waits burned. Nothing has to be
+//! known of the program for that: whatever it computes, more of it in the same time is better. The
+//! number of waits that ended would not serve: a program that waits well at a lock meets less often
+//! there.
 //!
 //! | step | |
 //! | --- | --- |
@@ -16,25 +17,25 @@
 //! | measure | work and time are counted |
 //!
 //! Both ways are measured in turn, up to `PAIRS` times. The first pair is short and finds what is
-//! `FAR` times better: a poison acts for a few milliseconds. The others are longer, and end when one
-//! way is ahead by much. A cure has to do more work than the author's way, by `TAKE_PERCENT` to be
-//! taken and by `KEEP_PERCENT` to be kept: ties go to the author. What was measured while CPUs were
-//! not short says nothing, since both ways are the same then; if that is half of the time or more, the
-//! question has no answer and changes nothing.
+//! `FAR` times better: a poison acts for a few milliseconds. The others are longer, and end when
+//! one way is ahead by much. A cure has to do more work than the author's way, by `TAKE_PERCENT` to
+//! be taken and by `KEEP_PERCENT` to be kept: ties go to the author. What was measured while CPUs
+//! were not short says nothing, since both ways are the same then; if that is half of the time or
+//! more, the question has no answer and changes nothing.
 //!
-//! After an answer that changes nothing the cure rests twice as long as before, up to `REST_NS_MAX`;
-//! after a change it is asked about again soon. So what a cure that harms costs is a few stretches in
-//! which it acts, and rests make that a small part of the time.
+//! After an answer that changes nothing the cure rests twice as long as before, up to
+//! `REST_NS_MAX`; after a change it is asked about again soon. So what a cure that harms costs is a
+//! few stretches in which it acts, and rests make that a small part of the time.
 //!
-//! There is no thread of its own: threads that wait call [`Trial::drive`], and one of them makes the
-//! step that is due. Where no thread waits, nothing happens.
+//! There is no thread of its own: threads that wait call [`Trial::drive`], and one of them makes
+//! the step that is due. Where no thread waits, nothing happens.
 //!
 //! Invariants:
-//! 1. Only the thread that has exchanged `until_ticks` for `STEPPING` writes the other words, until it
-//!    stores the next time there (release; the exchange acquires). All other threads read `acting` and
-//!    `step`, as hints, and set `asked`, a flag.
-//! 2. Nothing here allocates, locks, panics, or uses floating point: it runs in the trampoline of the
-//!    guard, too.
+//! 1. Only the thread that has exchanged `until_ticks` for `STEPPING` writes the other words, until
+//!    it stores the next time there (release; the exchange acquires). All other threads read
+//!    `acting` and `step`, as hints, and set `asked`, a flag.
+//! 2. Nothing here allocates, locks, panics, or uses floating point: it runs in the trampoline of
+//!    the guard, too.
 
 use platform::atomic::{AtomicU32, AtomicU64, Ordering};
 use platform::clock::{ns_to_ticks, ticks_to_ns};
@@ -324,8 +325,8 @@ impl<const CURES: usize> Trial<CURES> {
         self.rest(now_ticks)
     }
 
-    /// The next cure to ask about, if there is one: a cure that acts, or one without which threads lost
-    /// much of the last `ticks`.
+    /// The next cure to ask about, if there is one: a cure that acts, or one without which threads
+    /// lost much of the last `ticks`.
     #[inline(always)]
     fn due(&self, ticks: u64, now_ticks: u64) -> Option<u32> {
         let best = self.best.load(Ordering::Relaxed);

@@ -1,10 +1,10 @@
 //! One round of a wait, spent as the moment asks for.
 //!
 //! While there is room for all threads ([`crate::shortage`]) a visit only looks whether there still
-//! is, and lets the loop spin on as its author wrote. It does so while CPUs are short, too, until the
-//! running program has said that it does more work with the cure ([`crate::trial`]). Only a wait that
-//! has lasted for `LONG_NS`, longer than any thread of a gang that runs needs, sleeps for an eighth of
-//! its time (`rescue`). What the cure does depends on how the loop ends by itself:
+//! is, and lets the loop spin on as its author wrote. It does so while CPUs are short, too, until
+//! the running program has said that it does more work with the cure ([`crate::trial`]). Only a
+//! wait that has lasted for `LONG_NS`, longer than any thread of a gang that runs needs, sleeps for
+//! an eighth of its time (`rescue`). What the cure does depends on how the loop ends by itself:
 //!
 //! | the loop ends | the visit |
 //! | --- | --- |
@@ -63,8 +63,8 @@ use spinloop::{Bound, Counter, Kind, Place};
 /// The largest bound that a site learns, in rounds: some microseconds, as long as a sleep and a
 /// wake-up take. Waits that take longer than that do not raise it.
 pub const SPINS_MAX: u32 = 512;
-/// How many rounds a wait spins before its first visit where it is not cured, a few microseconds: most
-/// waits of programs that wait well never come to a visit.
+/// How many rounds a wait spins before its first visit where it is not cured, a few microseconds:
+/// most waits of programs that wait well never come to a visit.
 pub const UNSEEN_ROUNDS: u64 = 200;
 /// A wait that ended within this number of yields might have been spun.
 const FEW_YIELDS: u32 = 8;
@@ -89,9 +89,9 @@ const YIELD_NS: u64 = 600;
 const STEP_NS: u64 = 50_000;
 /// What a wait burns after this time is lost.
 const LOSING_NS: u64 = 250_000;
-/// A wait of this length is long: a slice and a tick. Sleeps in shorter waits take the threads of a gang
-/// to one CPU, where they stay: LLVM's OpenMP, two threads beside one neighbour, 0.22 of the operations
-/// with 1 ms, 0.96 with 6 ms.
+/// A wait of this length is long: a slice and a tick. Sleeps in shorter waits take the threads of a
+/// gang to one CPU, where they stay: LLVM's OpenMP, two threads beside one neighbour, 0.22 of the
+/// operations with 1 ms, 0.96 with 6 ms.
 const LONG_NS: u64 = 6_000_000;
 /// A long wait sleeps for this part of its time so far …
 const PART: u64 = 8;
@@ -181,8 +181,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
     thread.left_ticks.set(left);
 }
 
-/// Spends a round while CPUs are short and the cure acts, and returns until when. A function of its own:
-/// the test that walks the machine code tells one table of jumps from the next by their functions.
+/// Spends a round while CPUs are short and the cure acts, and returns until when. A function of its
+/// own: the test that walks the machine code tells one table of jumps from the next by their
+/// functions.
 #[inline(never)]
 fn cure(
     site: &'static Site,
@@ -218,8 +219,9 @@ fn cure(
     }
 }
 
-/// Spends a round of a long wait while CPUs are short and the cure does not act. Whatever the loop is,
-/// sleeps for a part of the time that it has waited make it little longer. `None`: it is to spin on.
+/// Spends a round of a long wait while CPUs are short and the cure does not act. Whatever the loop
+/// is, sleeps for a part of the time that it has waited make it little longer. `None`: it is to
+/// spin on.
 #[inline(always)]
 fn rescue(
     site: &'static Site,
@@ -244,8 +246,8 @@ fn rescue(
     Some(after)
 }
 
-/// Whether the wait has lasted so long that its author's way is of no use: longer than a thread needs
-/// to come to its CPU if it is the next one there.
+/// Whether the wait has lasted so long that its author's way is of no use: longer than a thread
+/// needs to come to its CPU if it is the next one there.
 fn is_long(thread: &Thread, now: u64) -> bool {
     now.wrapping_sub(thread.began_ticks.get()) >= ns_to_ticks(LONG_NS)
 }
