@@ -2,11 +2,13 @@
 //!
 //! The evidence and the verdicts are those of the package `doctor`. This file has the options, the
 //! choice of processes, the progress, and the exit code. A program that is started and compared is
-//! in [`pairs`].
+//! in `pairs.rs`.
 
-pub mod pairs;
+mod figure;
+mod pairs;
 mod refused;
 mod session;
+mod work;
 
 use crate::stats::source::Source;
 use command::duration::parse_ns;
@@ -18,6 +20,7 @@ use command::sigpipe::print;
 use command::statistics::PAIRS_MIN;
 use doctor::evidence::under_manx::Counts;
 use doctor::{Evidence, Verdict, diagnose, json, text, watch};
+use figure::{Better, Pattern};
 use preload_abi::live::Site;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -56,6 +59,19 @@ pub struct Args {
     /// With PROGRAM: how often it runs as it is and under `manx run`; fewer than 5 show no interval
     #[arg(long, value_name = "N", default_value_t = PAIRS_MIN, value_parser = parse_pairs, conflicts_with_all = ["pid", "cgroup", "all"])]
     pairs: usize,
+
+    /// With PROGRAM: a figure of its work, less of which is better: a regular expression for its
+    /// output, whose one group is the number, as 'step ([0-9.]+) ms'
+    ///
+    /// The median of all matches of a run is its figure. Both output streams are searched, line by
+    /// line. Without --figure and --rate, the wall time of a program that ends by itself is the
+    /// figure; without any there is no verdict on whether `manx run` helps.
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::parse, conflicts_with_all = ["pid", "cgroup", "all", "rate"])]
+    figure: Option<Pattern>,
+
+    /// The same, more of which is better, as '([0-9.]+) requests/s'
+    #[arg(long, value_name = "PATTERN", value_parser = Pattern::parse, conflicts_with_all = ["pid", "cgroup", "all"])]
+    rate: Option<Pattern>,
 
     /// How long to watch, as 10s or 500ms; of a PROGRAM, each run that does not end before
     #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = parse_time)]
@@ -97,8 +113,10 @@ What is found:
 A program that is started (-- PROGRAM):
   It runs as it is and under `manx run`, in turn, in an order drawn at random. Its
   output is discarded and its input is /dev/null. A run that does not end within
-  --for is ended by SIGTERM, after 5 s by SIGKILL. The exit code is that of what
-  was found in the program as it is, whatever its own exit status.
+  --for is ended by SIGTERM, after 5 s by SIGKILL. Whether `manx run` helps is said
+  by a figure of work only: --figure, --rate, or the wall time of a program that
+  ends by itself. The exit code is that of what was found in the program as it is,
+  whatever its own exit status.
 
 What it does to the program:
   It attaches to nothing, stops nothing and changes nothing. It reads files of
@@ -131,7 +149,9 @@ What it needs:
 pub fn run(args: &Args) -> Result<u8, Failure> {
     let shows = !args.quiet && io::stderr().is_terminal();
     if !args.command.is_empty() {
-        let verdicts = pairs::run(&args.command, args.pairs, args.time, args.json, |run, passed| {
+        let rate = args.rate.as_ref().map(|pattern| (pattern, Better::More));
+        let asked = args.figure.as_ref().map(|pattern| (pattern, Better::Less)).or(rate);
+        let verdicts = pairs::run(&args.command, args.pairs, args.time, asked, args.json, |run, passed| {
             if shows {
                 let (run, runs, passed) = (run + 1, 2 * args.pairs, passed.as_secs());
                 let _ = write!(io::stderr(), "\rrun {run} of {runs}: {passed} of {} s ", args.time.as_secs());

@@ -76,6 +76,21 @@ fn a_doctor_of_a_program_has_what_manx_run_changes() {
 }
 
 #[test]
+fn a_figure_of_work_is_better_in_its_own_direction() {
+    let badges = |better: &str| {
+        let mut pairs: Value = serde_json::from_str(&result("cured.json")).unwrap();
+        let figure = r"n (\d+)";
+        pairs["changes"].as_array_mut().unwrap().push(json!({
+            "figure": figure, "unit": "", "kind": "ratio", "better": better, "as_it_is": 1.0,
+            "manx_run": 2.0, "pairs": 5, "change": 2.0, "low": 1.9, "high": 2.1,
+        }));
+        page_of(&[("cured.json", &pairs.to_string())], &Options::default()).unwrap()
+    };
+    has(&badges("more"), &["3 better"]);
+    has(&badges("less"), &["2 better", "1 worse"]);
+}
+
+#[test]
 fn stats_have_their_locks_loops_and_epochs_with_targets() {
     let page = alone("stats.json");
     has(

@@ -73,6 +73,28 @@ fn the_doctor_compares_a_program_as_it_is_and_under_manx_run() {
         json["changes"].as_array().expect("a list").iter().filter_map(|it| it["figure"].as_str()).collect();
     assert!(figures.contains(&"CPU time") && !figures.contains(&"wall time"), "{figures:?}");
     assert!(json["as_it_is"]["machine"]["kernel"].as_str().is_some_and(|it| it.starts_with("Linux")));
+    assert_eq!(json["work"]["effect"], "unknown", "nothing says how much work it did");
+    assert!(json["notes"][0].as_str().is_some_and(|it| it.contains("--figure") && it.contains("--rate")));
+}
+
+#[test]
+fn the_doctor_says_first_that_manx_run_harms() {
+    // It writes that it is 145 times slower, and burns nothing.
+    let script = "test -n \"$LD_PRELOAD\" && echo step 290 ms || echo step 2 ms; exec sleep 0.3";
+    let doctor = |options: &[&str]| {
+        let mut doctor = manx()?;
+        doctor.args(["doctor", "--quiet", "--for=20s"]).args(options).args(["--", "sh", "-c", script]);
+        Some(finish(&mut doctor).stdout)
+    };
+    let Some(said) = doctor(&["--figure", r"step (\d+) ms"]) else { return };
+    assert!(said.starts_with("`manx run` makes this program 145 times slower: "), "{said}");
+    assert!(!said.contains("-0.00") && !said.contains("cures"), "{said}");
+    let said = doctor(&["--json", "--rate", r"step (\d+) ms"]).expect("it is there");
+    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert!(matches!(json["work"]["effect"].as_str(), Some("helps" | "cures")), "{:#}", json["work"]);
+    let figure = &json["changes"][0];
+    assert_eq!((&figure["better"], &figure["change"]), (&"more".into(), &145.0.into()), "{figure:#}");
+    assert_eq!(json["runs"][0]["as_it_is"]["found"]["median"], 2.0);
 }
 
 #[test]

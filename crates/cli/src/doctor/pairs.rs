@@ -4,9 +4,11 @@
 //! the machine for longer falls on both. A figure's change is the median over the pairs, as a
 //! ratio, or as a difference where either may be zero. Its interval is that of
 //! `command::statistics`, and fewer than five pairs have none: then no word on better or worse is
-//! said.
+//! said. The verdict on `manx run` is in `work`.
 
+use super::figure::Better;
 use super::session::{Session, run as session};
+use super::work::{self, Asked, Effect};
 use crate::run::{library, program::Program};
 use command::failure::{BROKEN, Failure, reason};
 use command::machine::Machine;
@@ -23,15 +25,14 @@ use std::time::Duration;
 /// The figure that has the threads lost to all causes.
 const LOST: &str = "lost in all";
 /// Fewer lost threads are nothing to cure.
-const LOST_MIN: f64 = 0.1;
-/// The part of the lost threads that is left if the program is cured, and if it is helped, at most.
-const CURED: f64 = 0.2;
-const HELPED: f64 = 0.8;
+pub const LOST_MIN: f64 = 0.1;
+/// The part of the lost threads that is left if the program is cured, at most.
+pub const CURED: f64 = 0.2;
 
 /// What a figure's change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Kind {
+pub enum Kind {
     /// Under `manx run`, divided by as it is
     Ratio,
     /// Under `manx run`, less as it is
@@ -40,26 +41,30 @@ enum Kind {
 
 /// How a figure changes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Change {
-    figure: String,
-    unit: &'static str,
-    kind: Kind,
+pub struct Change {
+    pub figure: String,
+    pub unit: &'static str,
+    pub kind: Kind,
+    /// The direction in which the figure gets better, if it is one of work
+    pub better: Option<Better>,
     /// The median of the runs as it is
-    as_it_is: f64,
+    pub as_it_is: f64,
     /// … and of those under `manx run`
-    manx_run: f64,
-    pairs: usize,
+    pub manx_run: f64,
+    pub pairs: usize,
     /// The median of the pairs' changes
-    change: f64,
-    low: Option<f64>,
-    high: Option<f64>,
+    pub change: f64,
+    pub low: Option<f64>,
+    pub high: Option<f64>,
 }
 
 impl Change {
     /// Of one figure by pairs; `None` if no pair has it.
-    fn of(figure: &str, unit: &'static str, kind: Kind, pairs: &[(f64, f64)]) -> Option<Change> {
+    pub fn of(figure: &str, unit: &'static str, kind: Kind, pairs: &[(f64, f64)]) -> Option<Change> {
         let is_usable = |(a, b): &&(f64, f64)| kind == Kind::Difference || *a > 0.0 && *b > 0.0;
-        let pairs: Vec<(f64, f64)> = pairs.iter().filter(is_usable).copied().collect();
+        // A sum of nothing is a negative zero; with 0 added it is none.
+        let pairs: Vec<(f64, f64)> =
+            pairs.iter().filter(is_usable).map(|(a, b)| (a + 0.0, b + 0.0)).collect();
         if pairs.is_empty() {
             return None;
         }
@@ -71,6 +76,7 @@ impl Change {
             figure: figure.into(),
             unit,
             kind,
+            better: None,
             as_it_is: side(|pair| pair.0),
             manx_run: side(|pair| pair.1),
             pairs: pairs.len(),
@@ -95,8 +101,8 @@ impl Change {
     fn row(&self) -> [String; 6] {
         let show = |value: f64| match self.kind {
             Kind::Ratio if value >= 10.0 => format!("x {value:.0}"),
-            Kind::Ratio => format!("{:+.1} %", 100.0 * (value - 1.0)),
-            Kind::Difference => format!("{value:+.2}"),
+            Kind::Ratio => format!("{} %", signed(100.0 * (value - 1.0), 1)),
+            Kind::Difference => signed(value, 2),
         };
         let interval = self
             .low
@@ -107,26 +113,32 @@ impl Change {
         } else {
             format!("{} [{}]", self.figure, self.unit)
         };
-        let number = |value: f64| {
-            if self.unit.is_empty() && value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
-        };
-        [
-            figure,
-            number(self.as_it_is),
-            number(self.manx_run),
-            show(self.change),
-            interval,
-            self.word().into(),
-        ]
+        let shown = |value: f64| number(value, if self.unit.is_empty() && value >= 100.0 { 0 } else { 2 });
+        [figure, shown(self.as_it_is), shown(self.manx_run), show(self.change), interval, self.word().into()]
     }
 }
 
+/// A number with this many places. What is rounded to zero has no sign.
+pub fn number(value: f64, places: usize) -> String {
+    let text = format!("{value:.places$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|byte| byte == b'0' || byte == b'.') => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// The same with a sign, as a difference has it.
+fn signed(value: f64, places: usize) -> String {
+    let text = number(value, places);
+    if text.starts_with('-') { text } else { format!("+{text}") }
+}
+
 /// A pair of runs.
-#[derive(Debug, Serialize)]
-struct Pair {
-    as_it_is: Session,
-    manx_run: Session,
-    manx_run_first: bool,
+#[derive(Debug, Default, Serialize)]
+pub struct Pair {
+    pub as_it_is: Session,
+    pub manx_run: Session,
+    pub manx_run_first: bool,
 }
 
 /// Runs the pairs and prints what was found; returns the verdicts on the program as it is.
@@ -137,6 +149,7 @@ pub fn run(
     command: &[OsString],
     pairs: usize,
     time: Duration,
+    asked: Asked<'_>,
     as_json: bool,
     mut progress: impl FnMut(usize, Duration),
 ) -> Result<Vec<Verdict>, Failure> {
@@ -163,7 +176,10 @@ pub fn run(
                 child
             };
             let number = 2 * at + usize::from(is_second);
-            let (result, evidence) = session(&mut child, time, |passed| progress(number, passed))?;
+            let (result, evidence) =
+                session(&mut child, time, asked.map(|(pattern, _)| pattern), |passed| {
+                    progress(number, passed)
+                })?;
             if !under_manx && first.is_none() {
                 first = Some(evidence);
             }
@@ -173,14 +189,29 @@ pub fn run(
         done.push(Pair { as_it_is, manx_run, manx_run_first });
     }
     let evidence = first.expect("at least one pair");
-    let verdicts = diagnose(&evidence);
-    let changes = changes(&done);
-    let notes: Vec<String> = conclusion(&changes).into_iter().chain(notes(&done)).collect();
+    let mut verdicts = diagnose(&evidence);
+    let mut changes = changes(&done);
+    let figure = work::change(&done, asked, time);
+    let lost = changes.iter().find(|change| change.figure == LOST);
+    let work = work::judge(&done, figure.as_ref(), lost, asked);
+    if let Some(figure) = figure {
+        changes.retain(|change| change.figure != figure.figure);
+        changes.insert(0, figure);
+    }
+    let harms = work.effect == Effect::Harms;
+    if harms {
+        let is_manx_run = |command: &String| command.starts_with("manx run ");
+        for verdict in &mut verdicts {
+            verdict.remedies.retain(|remedy| !remedy.command.as_ref().is_some_and(is_manx_run));
+        }
+    }
+    let notes: Vec<String> = work.said.iter().cloned().chain(notes(&done, asked)).collect();
     print(&if as_json {
         let value = serde_json::json!({
             "schema": "manx-doctor-pairs",
             "version": 1,
             "as_it_is": json::value(&evidence, &verdicts, &Machine::here()),
+            "work": work,
             "changes": changes,
             "notes": notes,
             "runs": done,
@@ -188,8 +219,12 @@ pub fn run(
         format!("{:#}\n", value)
     } else {
         let table = table(&changes, done.len());
-        let notes: String = notes.iter().map(|note| format!("{note}\n")).collect();
-        format!("As it is:\n{}\n{table}\n{notes}", text::report(&evidence, &verdicts))
+        // Harm comes before all else.
+        let (first, rest) = notes.split_at(usize::from(harms));
+        let lines = |notes: &[String]| notes.iter().map(|note| format!("{note}\n")).collect::<String>();
+        let gap = if harms { "\n" } else { "" };
+        let (first, rest) = (lines(first), lines(rest));
+        format!("{first}{gap}As it is:\n{}\n{table}\n{rest}", text::report(&evidence, &verdicts))
     })?;
     Ok(verdicts)
 }
@@ -219,22 +254,6 @@ fn changes(pairs: &[Pair]) -> Vec<Change> {
     figures.into_iter().chain(lost).chain([all]).flatten().collect()
 }
 
-/// What the pairs say, in one sentence; `None` if that is not known, or nothing was lost.
-fn conclusion(changes: &[Change]) -> Option<String> {
-    let lost = changes.iter().find(|change| change.figure == LOST)?;
-    let high = lost.high.filter(|_| lost.as_it_is >= LOST_MIN)?;
-    let is_better = high < 0.0;
-    let helps = match lost.manx_run / lost.as_it_is {
-        left if is_better && left <= CURED => "cures this program",
-        left if is_better && left <= HELPED => "helps this program, and does not cure it",
-        _ => "does not help this program",
-    };
-    Some(format!(
-        "`manx run` {helps}: {:.2} threads are kept from their work as it is, and {:.2} under `manx run`.",
-        lost.as_it_is, lost.manx_run
-    ))
-}
-
 fn table(changes: &[Change], pairs: usize) -> Table {
     let title = format!(
         "Under `manx run`, {pairs} {}, each run as it is and under `manx run`:",
@@ -247,9 +266,9 @@ fn table(changes: &[Change], pairs: usize) -> Table {
 }
 
 /// What a reader has to know of the runs.
-fn notes(pairs: &[Pair]) -> Vec<String> {
-    let mut notes =
-        vec!["The program's own output was discarded; its standard input was /dev/null.".to_owned()];
+fn notes(pairs: &[Pair], asked: Asked<'_>) -> Vec<String> {
+    let output = if asked.is_some() { "searched for the figure and discarded" } else { "discarded" };
+    let mut notes = vec![format!("The program's own output was {output}; its standard input was /dev/null.")];
     if pairs.len() < PAIRS_MIN {
         notes.push(format!(
             "Fewer than {PAIRS_MIN} pairs have no interval, and no verdict follows: use --pairs={PAIRS_MIN} or more."
@@ -260,9 +279,22 @@ fn notes(pairs: &[Pair]) -> Vec<String> {
     if ended > 0 {
         notes.push(format!(
             "{ended} of {} runs did not end by themselves: they were watched for the time of --for, then ended. \
-             How much work they did meanwhile is not known here; `manx profile` measures requests.",
+             Where the other run of the pair ended, their wall time counts as that time; it is a lower bound.",
             2 * pairs.len()
         ));
+    }
+    if let Some((pattern, _)) = asked {
+        let without = runs().filter(|run| run.found.median.is_none()).count();
+        if without > 0 {
+            notes.push(format!(
+                "The output of {without} of {} runs has no number by the pattern `{}`.",
+                2 * pairs.len(),
+                pattern.text()
+            ));
+        }
+        if let Some(text) = runs().find_map(|run| run.found.no_number.as_ref()) {
+            notes.push(format!("The group of the pattern found `{text}`, which is no number."));
+        }
     }
     let short = runs().filter(|run| run.lost_threads.is_none()).count();
     if short > 0 {
@@ -271,9 +303,14 @@ fn notes(pairs: &[Pair]) -> Vec<String> {
             2 * pairs.len()
         ));
     }
-    let failed: Vec<&String> = runs().filter_map(|run| run.failed.as_ref()).collect();
-    if let Some(how) = failed.first() {
-        notes.push(format!("{} of {} runs failed, as with {how}.", failed.len(), 2 * pairs.len()));
+    if let Some(how) = runs().find_map(|run| run.failed.as_ref()) {
+        let count = |of: fn(&Pair) -> &Session| pairs.iter().filter(|it| of(it).failed.is_some()).count();
+        notes.push(format!(
+            "{} of {all} runs failed as it is, and {} of {all} under `manx run`, as with {how}.",
+            count(|pair| &pair.as_it_is),
+            count(|pair| &pair.manx_run),
+            all = pairs.len()
+        ));
     }
     if !pairs.iter().any(|pair| pair.manx_run.is_under_manx) {
         notes.push(
@@ -309,16 +346,11 @@ mod tests {
     }
 
     #[test]
-    fn the_conclusion_is_about_all_lost_threads() {
-        let said = |pairs: &[(f64, f64)]| {
-            conclusion(&[Change::of(LOST, "threads", Kind::Difference, pairs).unwrap()])
-        };
-        let is = |pairs: &[(f64, f64)], word: &str| said(pairs).is_some_and(|said| said.contains(word));
-        assert!(is(&[(7.0, 0.1); 5], "cures"));
-        assert!(is(&[(1.6, 0.6); 5], "helps"));
-        assert!(is(&[(6.0, 5.98); 5], "does not help"), "less, and too little");
-        assert!(is(&[(3.0, 0.1), (3.0, 3.1), (3.0, 0.1), (3.0, 3.2), (3.0, 0.1)], "does not help"));
-        assert_eq!(said(&[(0.01, 0.0); 5]), None, "nothing to cure");
-        assert_eq!(said(&[(7.0, 0.1); 4]), None, "too few pairs");
+    fn what_is_rounded_to_zero_has_no_minus() {
+        let nothing = Change::of("lost", "threads", Kind::Difference, &[(-0.0, -0.004); 5]).unwrap();
+        assert_eq!(nothing.row()[1..5], ["0.00", "0.00", "+0.00", "+0.00 to +0.00"]);
+        let ratio = Change::of("wall time", "s", Kind::Ratio, &[(10_000.0, 9_999.0); 5]).unwrap();
+        assert_eq!(ratio.row()[3..5], ["+0.0 %", "+0.0 % to +0.0 %"]);
+        assert_eq!((number(-0.01, 2), number(-1.0, 0)), ("-0.01".into(), "-1".into()));
     }
 }

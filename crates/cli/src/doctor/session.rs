@@ -6,11 +6,13 @@
 //! although looks are rare. A program that is still there at the end of the watch gets SIGTERM, and
 //! SIGKILL after a grace time.
 
+use super::figure::{Found, Pattern, Reading};
 use command::failure::{Failure, NOT_EXECUTABLE, reason};
 use doctor::{Evidence, diagnose, watch};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::io::Read;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The figures of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Session {
     /// From start to end; `None` if it was ended because the watch was over
     pub wall_s: Option<f64>,
@@ -37,18 +39,23 @@ pub struct Session {
     pub failed: Option<String>,
     /// Whether the preload library was in it
     pub is_under_manx: bool,
+    /// The figure of work in its output
+    pub found: Found,
 }
 
-/// Runs a program, and watches it for at most this time.
+/// Runs a program, and watches it for at most this time. Its output is searched for the pattern, if
+/// there is one, and discarded.
 ///
 /// # Errors
 /// If it cannot be started, or not be looked at.
 pub fn run(
     command: &mut Command,
     time: Duration,
+    pattern: Option<&Pattern>,
     progress: impl FnMut(Duration),
 ) -> Result<(Session, Evidence), Failure> {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    let output = || if pattern.is_some() { Stdio::piped() } else { Stdio::null() };
+    command.stdin(Stdio::null()).stdout(output()).stderr(output()).process_group(0);
     // SAFETY: prctl(2) is a system call that touches no memory of this process.
     unsafe {
         command.pre_exec(|| {
@@ -57,11 +64,16 @@ pub fn run(
         })
     };
     let began = Instant::now();
-    let child = command.spawn().map_err(|error| {
+    let mut child = command.spawn().map_err(|error| {
         let name = OsStr::to_string_lossy(command.get_program()).into_owned();
         let what = format!("{name} cannot be started: {}", reason(&error));
         Failure::new(NOT_EXECUTABLE, what, "see whether it runs without manx doctor")
     })?;
+    let reading = pattern.map(|pattern| {
+        let output = child.stdout.take().map(|it| Box::new(it) as Box<dyn Read + Send>);
+        let errors = child.stderr.take().map(|it| Box::new(it) as Box<dyn Read + Send>);
+        Reading::start(pattern, output.into_iter().chain(errors).collect())
+    });
     let pid = child.id() as libc::pid_t;
     let (ended, end) = mpsc::channel();
     let waiter = std::thread::spawn(move || {
@@ -82,6 +94,7 @@ pub fn run(
     // Children that it left behind would disturb the next run.
     signal(pid, libc::SIGKILL);
     let (status, used) = collect(pid);
+    let found = reading.map(Reading::end).unwrap_or_default();
     let evidence = watched.map_err(|refusal| super::refused::failure(&refusal))?;
     let sum = |of: fn(&doctor::evidence::thread::ThreadEvidence) -> u64| {
         evidence.threads.iter().map(of).sum::<u64>() as f64
@@ -100,6 +113,7 @@ pub fn run(
             .then(|| verdicts.iter().map(|it| (it.cause.title(), it.severity)).collect()),
         failed: wall.and_then(|_| failed(status)),
         is_under_manx: evidence.is_under_manx(),
+        found,
     };
     Ok((session, evidence))
 }
@@ -154,7 +168,17 @@ mod tests {
     use super::*;
 
     fn session(script: &str, time: Duration) -> Session {
-        run(Command::new("sh").args(["-c", script]), time, |_| ()).expect("it runs").0
+        run(Command::new("sh").args(["-c", script]), time, None, |_| ()).expect("it runs").0
+    }
+
+    #[test]
+    fn both_streams_are_searched_and_also_what_was_written_before_the_end() {
+        let pattern = Pattern::parse(r"step (\d+) ms").expect("a pattern");
+        let script = "echo step 2 ms; echo step 4 ms >&2; exec sleep 1000";
+        let mut command = Command::new("sh");
+        let run = run(command.args(["-c", script]), Duration::from_millis(300), Some(&pattern), |_| ());
+        let (session, _) = run.expect("it runs");
+        assert_eq!((session.wall_s, session.found.median, session.found.numbers), (None, Some(3.0), 2));
     }
 
     #[test]

@@ -133,6 +133,8 @@ read! {
         unit: String,
         /// `ratio` or `difference`
         kind: String,
+        /// `less` or `more`, of a figure of work
+        better: Option<String>,
         as_it_is: Option<f64>,
         manx_run: Option<f64>,
         pairs: u64,

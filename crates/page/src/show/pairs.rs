@@ -38,13 +38,17 @@ pub(crate) fn show(pairs: &Pairs, ids: &mut Ids) -> Markup {
 
 /// Whether the change is good, bad, or neither.
 fn look(change: &Change) -> Look {
-    let is_cost = change.figure.starts_with("wall")
+    let is_cost = change.better.as_deref() == Some("less")
+        || change.figure.starts_with("wall")
         || change.figure.starts_with("waits")
         || change.figure.starts_with("lost to");
+    let is_gain = change.better.as_deref() == Some("more");
     let none = if change.kind == "ratio" { 1.0 } else { 0.0 };
     match change.low.zip(change.high) {
-        Some((_, high)) if is_cost && high < none => Look::Good,
-        Some((low, _)) if is_cost && low > none => Look::Bad,
+        Some((_, high)) if high < none && is_cost => Look::Good,
+        Some((_, high)) if high < none && is_gain => Look::Bad,
+        Some((low, _)) if low > none && is_cost => Look::Bad,
+        Some((low, _)) if low > none && is_gain => Look::Good,
         _ => Look::Plain,
     }
 }
