@@ -220,7 +220,7 @@ fn runtimes_are_asked_and_who_does_not_answer_has_no_row() {
     let shown = json(manx(&sandbox).env("PATH", &folder).args(["cpus", "--json"]));
     let rows = shown["runtimes"].as_array().expect("a list");
     let names: Vec<_> = rows.iter().map(|row| row["runtime"].as_str().expect("a name")).collect();
-    for name in ["C", "C++", "Rust", "nproc"] {
+    for name in ["C", "OpenMP", "Rust", "nproc"] {
         assert!(names.contains(&name), "{names:?}");
     }
     for name in ["Python", "Node.js", "Java", "Go"] {

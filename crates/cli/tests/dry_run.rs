@@ -67,7 +67,7 @@ fn loops_are_listed_with_what_would_be_done() {
     assert!(fate[0].ends_with("; waits without a bound"), "{on}");
     if cfg!(target_arch = "x86_64") {
         for (function, kind) in [
-            ("counts_and_yields", "; spins for a number of rounds, then blocks"),
+            ("counts_and_yields", "; spins for a number of rounds"),
             ("counts", "; spins for a number of rounds"),
             ("opal_progress", "; its callers wait by polling"),
         ] {

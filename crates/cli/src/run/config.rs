@@ -358,7 +358,7 @@ mod tests {
             ("cpus = 0", "1:8", "not a count of CPUs", "\"keep\""),
             ("cpus = true", "1:8", "not a count of CPUs", "\"keep\""),
             ("cpus = \"many\"", "1:8", "not a count of CPUs", "\"keep\""),
-            ("cpus-also = \"java\"", "1:13", "not a list", "[\"java\"]"),
+            ("cpus-also = \"java\"", "1:13", "not a list", "[\"online\"]"),
             ("cpus-also = [\"java\", 2]", "1:22", "not such a place", "\"affinity\""),
             ("only = \"sh\"", "1:8", "not a list of names", "[\"mongod\""),
             ("only = [\"sh\", 2]", "1:15", "not such a name", "[\"mongod\""),

@@ -3,8 +3,8 @@
 use host::image::Image;
 use preload_abi::histogram::{Counts, bucket_of};
 use preload_abi::live::{
-    self, CAPACITY, EPOCHS, EPOCHS_AT, Epoch, EpochName, FORMAT, Header, How, Kind, LOCKS, LOCKS_AT, Lock,
-    MAGIC, PASSED_ON, REQUESTS_ID, Site,
+    self, CAPACITY, Cure, EPOCHS, EPOCHS_AT, Epoch, EpochName, FORMAT, Header, How, Kind, LOCKS, LOCKS_AT,
+    Lock, MAGIC, PASSED_ON, REQUESTS_ID, Site, Trial,
 };
 use preload_abi::render::{JSON_SCHEMA, JSON_VERSION};
 use serde::Deserialize;
@@ -104,6 +104,19 @@ struct Recorded {
     epochs_dropped: u64,
     #[serde(default)]
     epochs: Vec<RecordedEpoch>,
+    // Versions of Manx that did not ask the program.
+    #[serde(default)]
+    trials: Vec<RecordedTrial>,
+}
+
+#[derive(Deserialize)]
+struct RecordedTrial {
+    waits: String,
+    cured: bool,
+    kept: u32,
+    dropped: u32,
+    work_as_written_ns: u64,
+    work_cured_ns: u64,
 }
 
 #[derive(Deserialize)]
@@ -184,6 +197,9 @@ impl Recorded {
             let address = index as u64 + 1;
             put(&mut image, offset_of!(Header, passed_on) + index * size_of::<u64>(), &address.to_ne_bytes());
         }
+        for trial in &self.trials {
+            trial.put(&mut image);
+        }
         for (index, site) in self.sites.iter().enumerate() {
             site.put(&mut image, size_of::<Header>() + index * size_of::<Site>());
         }
@@ -194,6 +210,26 @@ impl Recorded {
             epoch.put(&mut image, EPOCHS_AT + index * size_of::<Epoch>());
         }
         image
+    }
+}
+
+impl RecordedTrial {
+    /// Puts it where its cure is; a cure of a later version has no place.
+    fn put(&self, image: &mut Image) {
+        let Some(cure) = Cure::from_word(self.waits.as_bytes()) else { return };
+        let base = offset_of!(Header, trials) + cure as usize * size_of::<Trial>();
+        for (offset, value) in [
+            (offset_of!(Trial, acts), u32::from(self.cured)),
+            (offset_of!(Trial, kept), self.kept),
+            (offset_of!(Trial, dropped), self.dropped),
+        ] {
+            put(image, base + offset, &value.to_ne_bytes());
+        }
+        let numbers = [
+            (offset_of!(Trial, as_written_ns), self.work_as_written_ns),
+            (offset_of!(Trial, cured_ns), self.work_cured_ns),
+        ];
+        put_numbers(image, base, numbers);
     }
 }
 
@@ -288,6 +324,10 @@ mod tests {
             "lock_waits_dropped": 3,
             "mutexes_passed_on": 7,
             "epochs_dropped": 5,
+            "trials": [
+                {"waits": "yield", "cured": true, "kept": 2, "dropped": 1,
+                 "work_as_written_ns": 40, "work_cured_ns": 900},
+            ],
             "epochs": [
                 {"name": "requests", "count": 5, "missed": 1, "target_ns": 1_000_000, "percentile": 99.9,
                  "total_ns": 90_000_600_000_u64, "longest_ns": 90_000_000_000_u64, "span_ns": 2_000,
@@ -337,7 +377,8 @@ mod tests {
     fn json_from_before_there_were_locks_is_read() {
         let mut value = recorded();
         let map = value.as_object_mut().expect("an object");
-        for key in ["locks", "lock_waits_dropped", "mutexes_passed_on", "epochs", "epochs_dropped"] {
+        for key in ["locks", "lock_waits_dropped", "mutexes_passed_on", "epochs", "epochs_dropped", "trials"]
+        {
             assert!(map.remove(key).is_some());
         }
         let back = back(&value);
