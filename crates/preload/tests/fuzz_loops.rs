@@ -165,9 +165,9 @@ struct Times {
 }
 
 impl Times {
-    /// Whether the author's time is kept: at one try it was not shorter by more than a tenth, and at
-    /// one not longer by orders of magnitude. On a busy machine a time can be longer than it should
-    /// be, at each try, but not shorter.
+    /// Whether the author's time is kept: at one try it was not shorter by more than a tenth, and
+    /// at one not longer by orders of magnitude. On a busy machine a time can be longer than it
+    /// should be, at each try, but not shorter.
     fn are_kept(&self) -> bool {
         let least = self.cured_ns.iter().copied().fold(f64::INFINITY, f64::min);
         let most = self.cured_ns.iter().copied().fold(0.0, f64::max);
