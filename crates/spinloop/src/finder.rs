@@ -256,13 +256,19 @@ impl<'a> Finder<'a> {
                 kind,
                 pivot: own.address,
                 home: function.block_range(home),
+                nests: false,
             }
+        };
+        let nests = |region: &Region| {
+            let inside = |block: u32| block != home && region.contains(block);
+            region.blocks.iter().any(|&block| inside(block) && rounds::leads(graph, block, block, inside))
         };
         let found = |region: &Region, kind| Loop {
             head: instruction(block(region.head).instructions.start).address,
             latch: instruction(block(region.latch).instructions.end - 1).address,
             bytes: bytes_of(region),
             parts: merged(region.blocks.iter().map(|&n| function.block_range(n))),
+            nests: nests(region),
             ..hint(kind)
         };
         if seed == Seed::Poll {

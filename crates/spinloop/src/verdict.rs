@@ -60,6 +60,9 @@ pub struct Loop {
     pub pivot: u64,
     /// The block of the pivot.
     pub home: Range<u64>,
+    /// Whether there are rounds inside its rounds, which do not pass the pivot. What they wait for,
+    /// and how long, is another matter.
+    pub nests: bool,
 }
 
 /// Why a seed is left alone.

@@ -94,7 +94,7 @@ fn plan(
         pivot: found.pivot,
         entered_at: jump_site.replaced.start,
         is_loop,
-        only_pivot: counted,
+        only_pivot: counted || found.nests,
     };
     let from = somewhere(module).ok_or(NOT_COPIED)?;
     let made = copy(image, &original, from.copy, &from.hooks).ok_or(NOT_COPIED)?;

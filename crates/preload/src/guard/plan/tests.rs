@@ -31,7 +31,8 @@ fn list(at: u64) -> Vec<u8> {
     for kind in kinds() {
         let (home, function) = (at..at + 7, at..at + 8);
         let parts = core::iter::once(home.clone()).collect();
-        let found = Loop { head: at, latch: at + 5, bytes: 7, parts, function, kind, pivot: at, home };
+        let nests = false;
+        let found = Loop { head: at, latch: at + 5, bytes: 7, parts, function, kind, pivot: at, home, nests };
         let jump_site = JumpSite { replaced: at..at + 5, jump: Jump::Row };
         let relocations =
             [Relocation { at: 0, refers: Refers::Copy }, Relocation { at: 8, refers: Refers::ModuleFrom }];
