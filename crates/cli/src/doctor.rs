@@ -4,6 +4,7 @@
 //! choice of processes, the progress, and the exit code. A program that is started and compared is
 //! in `pairs.rs`.
 
+mod change;
 mod figure;
 mod pairs;
 mod refused;

@@ -12,8 +12,8 @@
 //! 4. The time of a run that was ended is the time of the watch: the program would have taken
 //!    longer. So a change to the worse is at least as large as it is said to be.
 
+use super::change::{CURED, Change, Kind, LOST_MIN, Pair, number};
 use super::figure::{Better, Pattern};
-use super::pairs::{CURED, Change, Kind, LOST_MIN, Pair, number};
 use super::session::Session;
 use command::statistics::PAIRS_MIN;
 use serde::Serialize;
