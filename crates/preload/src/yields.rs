@@ -14,7 +14,7 @@
 //! | yields | a sleep in their place | because |
 //! | --- | --- | --- |
 //! | in vain: a row of calls has lasted for `SLICE_NS`, and meanwhile the thread's CPU time went on like the clock | lasts for an eighth of the row, between `SLEEP_NS_MIN` and `SLEEP_NS_MAX` | no thread gets the CPU by them; the wait takes at most an eighth longer |
-//! | dear: in the last `DEAR_FOR_NS` a yield of the thread took `DEAR_NS` | lasts for `SLEEP_NS_MIN`, if the [trial](crate::trial) says so | the yield gave a whole slice to a neighbour. The wait may be short or long; only the trial tells what is better |
+//! | dear: in the last `DEAR_FOR_NS` a yield of the thread took `DEAR_NS` | lasts for `SLEEP_NS_MIN`, if the [`trial`] says so | the yield gave a whole slice to a neighbour. The wait may be short or long; only the trial tells what is better |
 //!
 //! Both only while CPUs are short ([`crate::shortage`]), and never for a real-time thread, which
 //! asked for its CPU.

@@ -21,7 +21,7 @@
 //!
 //! Any other caller is told the number of online CPUs only if neither its module nor the program
 //! itself uses a function by which a thread learns the number of its CPU, or is bound to one
-//! ([`NUMBERS`]). `syscall` is one of them. The program itself is asked even where C++'s function
+//! (`NUMBERS`). `syscall` is one of them. The program itself is asked even where C++'s function
 //! is known to count, because the program gets the number from it.
 //!
 //! Others that only count a mask, like `nproc` and OpenMP, take the environment's word

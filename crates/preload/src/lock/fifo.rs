@@ -10,7 +10,7 @@
 //! **A waiter may vanish.** A handler of a signal may leave the wait by `siglongjmp`, and
 //! asynchronous cancellation ends the thread there. Then its node stays in the line, and nobody
 //! passes the mutex on. So nodes are places in a table of this library, and not on stacks: such a
-//! node is lost, but nothing else is. And a waiter behind it that twice, [`PATIENCE_NS`] apart,
+//! node is lost, but nothing else is. And a waiter behind it that twice, `PATIENCE_NS` apart,
 //! finds the mutex free waits for its turn no more, but asks, and goes on as the first waiter does.
 //!
 //! `tail` is the number of the last node, from 1, and in its upper half the
@@ -19,18 +19,18 @@
 //!
 //! | `state` | the node's waiter |
 //! | --- | --- |
-//! | [`WAITING`] | another waiter is before it |
-//! | [`ASLEEP`] | the same, and it sleeps |
-//! | [`FIRST`] | it is the first |
-//! | [`LEFT`] | it has left before it was the first |
+//! | `WAITING` | another waiter is before it |
+//! | `ASLEEP` | the same, and it sleeps |
+//! | `FIRST` | it is the first |
+//! | `LEFT` | it has left before it was the first |
 //!
 //! Invariants:
 //! 1. A node is written by its owner, its successor and its predecessor only. The successor writes
-//!    `next` once, before it waits. The predecessor makes `state` [`FIRST`] once, after it has read
+//!    `next` once, before it waits. The predecessor makes `state` `FIRST` once, after it has read
 //!    `next`.
 //! 2. A thread leaves `acquire` when either no waiter was behind it and `tail` was made empty, or
 //!    the waiter behind it was told that it is first.
-//! 3. Of the two steps of a node's `state` to [`FIRST`] and to [`LEFT`], the second one gives the
+//! 3. Of the two steps of a node's `state` to `FIRST` and to `LEFT`, the second one gives the
 //!    node back. A node is not given back if its predecessor has vanished, or if its successor has
 //!    vanished before it wrote `next`.
 //!
