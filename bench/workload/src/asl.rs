@@ -46,7 +46,7 @@ const LITTLE_EPOCHS: u64 = 20_000;
 /// The same on a simulated machine, which no neighbour disturbs.
 const LITTLE_EPOCHS_SIMULATED: u64 = 2_000;
 
-/// What the experiment needs to know.
+/// The settings of the experiment.
 #[derive(Debug)]
 pub struct Setup {
     /// Which parts to measure

@@ -149,7 +149,7 @@ mod tests {
         (0..calls).map(step).collect()
     }
 
-    /// A row of which was found that it is in vain.
+    /// A row that was found to be in vain.
     fn in_vain() -> YieldHistory {
         let past = YieldHistory::default();
         row(&past, HERE, 0, 1 << 40, FEW + 5);

@@ -20,7 +20,7 @@ const LEAST: f64 = 0.98;
 /// nor any part of its interval below this.
 const LEAST_LOW: f64 = 0.95;
 
-/// What a row's ratio says.
+/// The verdict on a row's ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {
     Harmed,
@@ -119,7 +119,7 @@ const ROWS: &str = "harm-rows";
 const STARTS: [(&str, &str, f64); 2] =
     [("harm-start", "ends-at-once", 500.0), ("harm-start-python", "python-one-thread", 20.0)];
 
-/// How much longer a run of a row takes under `manx run`, in milliseconds.
+/// The time by which a run of a row takes longer under `manx run`, in milliseconds.
 fn longer_ms(report: &Report, row: &str) -> f64 {
     let time = |version| 1e3 / report.middle(row, version, FIGURE);
     time(MANX) - time(AS_IS)

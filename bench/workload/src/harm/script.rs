@@ -25,7 +25,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(60);
 /// For compiling a program, and what it uses.
 const PREPARED: Duration = Duration::from_secs(300);
-/// Of the words of a script that fails, this much is shown.
+/// The most that is shown of the words of a script that fails.
 const WORDS: usize = 300;
 
 /// Stands before each script.

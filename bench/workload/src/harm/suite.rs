@@ -46,7 +46,7 @@ enum Better {
     Lower,
 }
 
-/// How many threads, copies and neighbours.
+/// The numbers of threads, copies and neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
@@ -68,7 +68,7 @@ fn one() -> usize {
 }
 
 impl Load {
-    /// What follows the row's name.
+    /// The text behind the row's name.
     fn name(&self) -> String {
         let threads = format!("{} thread{}", self.threads, if self.threads == 1 { "" } else { "s" });
         match (self.copies, self.neighbours) {
@@ -92,7 +92,7 @@ pub enum Figure {
     Time(Regex),
 }
 
-/// What a row runs.
+/// The program or script of a row.
 #[derive(Clone, Debug)]
 pub enum What {
     /// A script that prepares, one that runs the program, and its figure
@@ -113,7 +113,7 @@ pub enum What {
 /// A program under a load.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What tables and `--only` call it
+    /// The name in tables and for `--only`
     pub name: String,
     /// What it does
     pub words: String,
