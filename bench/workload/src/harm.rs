@@ -40,14 +40,14 @@ const EXPECTED: Duration = Duration::from_millis(1200);
 const SECONDS: u32 = 1;
 const CLIENTS: usize = 32;
 
-/// What the experiment needs to know.
+/// The settings of the experiment.
 #[derive(Debug)]
 pub struct Setup {
     /// The rows to measure
     pub rows: Vec<Row>,
     /// Where their programs are
     pub place: Place,
-    /// What compiles the engines
+    /// The compiler of the engines
     pub compiler: Compiler,
     /// `manx` itself
     pub manx: PathBuf,

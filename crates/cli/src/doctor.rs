@@ -61,8 +61,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = PAIRS_MIN, value_parser = parse_pairs, conflicts_with_all = ["pid", "cgroup", "all"])]
     pairs: usize,
 
-    /// With PROGRAM: a figure of its work, less of which is better: a regular expression for its
-    /// output, whose one group is the number, as 'step ([0-9.]+) ms'
+    /// With PROGRAM: a figure of its work that is better if it is less: a regular expression for
+    /// its output, whose one group is the number, as 'step ([0-9.]+) ms'
     ///
     /// The median of all matches of a run is its figure. Both output streams are searched, line by
     /// line. Without --figure and --rate, the wall time of a program that ends by itself is the
@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::parse, conflicts_with_all = ["pid", "cgroup", "all", "rate"])]
     figure: Option<Pattern>,
 
-    /// The same, more of which is better, as '([0-9.]+) requests/s'
+    /// The same for a figure that is better if it is more, as '([0-9.]+) requests/s'
     #[arg(long, value_name = "PATTERN", value_parser = Pattern::parse, conflicts_with_all = ["pid", "cgroup", "all"])]
     rate: Option<Pattern>,
 

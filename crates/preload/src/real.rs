@@ -10,7 +10,7 @@
 //! own ([`modules::iterate`]), since a program may define a function of that name that calls us.
 //!
 //! The C library before 2.34 has its functions for threads, and those for opening libraries, in
-//! libraries of their own, each of which may be opened later than the other. Only there, and only
+//! libraries of their own, and either may be opened later than the other. Only there, and only
 //! for what was not found at the start, the modules are searched again.
 //!
 //! C11's functions for locks are the exception: a program may bring a library that has functions of

@@ -101,7 +101,7 @@ pub enum What {
         prepare: String,
         /// Runs in each round
         command: String,
-        /// Of the command
+        /// The figure that the command writes
         figure: Figure,
     },
     /// A case of `manx bench servers`
@@ -115,13 +115,13 @@ pub enum What {
 pub struct Row {
     /// The name in tables and for `--only`
     pub name: String,
-    /// What it does
+    /// The program and its load in words
     pub words: String,
     /// Programs that it needs
     needs: Vec<String>,
-    /// How to get what it needs
+    /// The command that installs its needs
     pub get: String,
-    /// What it runs
+    /// The program or script that it runs
     pub what: What,
     /// Its load
     pub load: Load,

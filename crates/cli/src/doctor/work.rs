@@ -103,7 +103,7 @@ pub fn judge(pairs: &[Pair], change: Option<&Change>, lost: Option<&Change>, ask
         );
         return with(Effect::Unknown, Some(few).filter(|_| all >= PAIRS_MIN));
     };
-    // As a figure of which less is better.
+    // As a figure that is better if it is less.
     let (cost, low, high) = match change.better {
         Some(Better::More) => (1.0 / change.change, 1.0 / high, 1.0 / low),
         _ => (change.change, low, high),
