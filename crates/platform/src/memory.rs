@@ -22,7 +22,7 @@ pub fn page_bytes() -> usize {
 /// # Errors
 /// The error number of `mmap`.
 pub fn map_zeroes(bytes: usize, rights: i32) -> Result<*mut u8, i32> {
-    map(0, bytes, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, usize::MAX)
+    map(0, bytes, rights, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, (usize::MAX, 0))
 }
 
 /// Maps `bytes` bytes of zeroes exactly at `address`, unless something is there already.
@@ -32,7 +32,7 @@ pub fn map_zeroes(bytes: usize, rights: i32) -> Result<*mut u8, i32> {
 /// address for a hint only).
 pub fn map_zeroes_at(address: usize, bytes: usize, rights: i32) -> Result<*mut u8, i32> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    let mapped = map(address, bytes, rights, flags, usize::MAX)?;
+    let mapped = map(address, bytes, rights, flags, (usize::MAX, 0))?;
     if mapped.addr() == address {
         return Ok(mapped);
     }
@@ -47,7 +47,16 @@ pub fn map_zeroes_at(address: usize, bytes: usize, rights: i32) -> Result<*mut u
 /// # Errors
 /// The error number of `mmap`.
 pub fn map_shared(file: &crate::file::File, bytes: usize) -> Result<*mut u8, i32> {
-    map(0, bytes, READ | WRITE, libc::MAP_SHARED, file.descriptor() as usize)
+    map(0, bytes, READ | WRITE, libc::MAP_SHARED, (file.descriptor() as usize, 0))
+}
+
+/// Maps `bytes` bytes of an open file from `offset` on, which a page of the file begins at, for
+/// reading. The mapping is shared: the kernel writes breakpoints (uprobes) into private ones.
+///
+/// # Errors
+/// The error number of `mmap`.
+pub fn map_to_read(file: &crate::file::File, offset: usize, bytes: usize) -> Result<*mut u8, i32> {
+    map(0, bytes, READ, libc::MAP_SHARED, (file.descriptor() as usize, offset))
 }
 
 /// Maps `bytes` bytes of an open file from `offset` on, shared, in the place of what is mapped at
@@ -72,10 +81,17 @@ pub unsafe fn map_shared_over(
         .map(drop)
 }
 
-fn map(address: usize, bytes: usize, rights: i32, flags: i32, descriptor: usize) -> Result<*mut u8, i32> {
+/// The last argument is a descriptor and an offset there.
+fn map(
+    address: usize,
+    bytes: usize,
+    rights: i32,
+    flags: i32,
+    (descriptor, offset): (usize, usize),
+) -> Result<*mut u8, i32> {
+    let (rights, flags) = (rights as usize, flags as usize);
     // SAFETY: a new mapping disturbs nothing: no caller passes MAP_FIXED.
-    let result =
-        unsafe { syscall6(libc::SYS_mmap, address, bytes, rights as usize, flags as usize, descriptor, 0) };
+    let result = unsafe { syscall6(libc::SYS_mmap, address, bytes, rights, flags, descriptor, offset) };
     check(result).map(|address| address as *mut u8)
 }
 
@@ -206,6 +222,9 @@ mod tests {
             assert_eq!((area.read(), area.add(2 * bytes).read()), (0, 7));
             area.add(2 * bytes).write(8);
             assert_eq!(pool.add(bytes).read(), 8);
+            let second = map_to_read(&file, bytes, bytes).expect("mapped");
+            assert_eq!(second.read(), 8);
+            unmap(second, bytes).expect("unmapped");
             unmap(pool, 2 * bytes).expect("unmapped");
             unmap(area, 3 * bytes).expect("unmapped");
         }

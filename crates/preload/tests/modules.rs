@@ -62,6 +62,24 @@ fn a_copy_lives_as_long_as_its_module_whatever_a_debugger_has_written() {
     }
 }
 
+#[test]
+fn a_library_whose_file_is_gone_or_is_another_is_left_alone() {
+    let flags = ["-shared", "-fPIC", "-DBEFORE=64"];
+    let libraries = [shared_library("waiting"), common::compiled_as("waiting", "libshifted.so", &flags)];
+    for count in [1, 2] {
+        let scratch = tempfile::tempdir_in(folder()).expect("a folder");
+        let copies = libraries.each_ref().map(|library| {
+            let copy = scratch.path().join(library.file_name().expect("a name"));
+            std::fs::copy(library, &copy).expect("copied");
+            copy
+        });
+        let arguments = copies.each_ref().map(|copy| copy.to_str().expect("utf-8"));
+        let outcome = under_manx("replaced", &arguments[..count], "short=always");
+        outcome.succeeded();
+        assert!(outcome.sites("wait_in_library").is_empty());
+    }
+}
+
 /// Fails unless one loop was repaired and the other was left alone, since a thread could stand
 /// between the instructions that the jump would replace.
 #[track_caller]

@@ -235,6 +235,21 @@ fn a_damaged_cache_file_is_not_used_at_all() {
 }
 
 #[test]
+fn nothing_that_a_debugger_has_written_is_kept() {
+    let (cache, program) = (Cache::new(), large_program("breakpoints"));
+    let clean = cache.run(&program, &["nothing"], "short=always");
+    for how in ["0", "1", "2", "3", "jump", "patch"] {
+        let cache = Cache::new();
+        for _ in 0..2 {
+            cache.run(&program, &[how], "short=always");
+        }
+        let next = cache.run(&program, &["nothing"], "short=always");
+        assert_eq!(cached(&next), 1, "{how}");
+        assert_eq!(fates(&next), fates(&clean), "{how}");
+    }
+}
+
+#[test]
 fn a_cache_file_that_another_user_may_have_written_is_not_used() {
     let (cache, program) = (Cache::new(), large_program("turns"));
     cache.run(&program, &[], "");

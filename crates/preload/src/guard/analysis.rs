@@ -12,14 +12,18 @@
 //!    ([`spinloop::Finder`]).
 //! 2. What a copy refers to in the module lies within the module's extent, so any place in reach of
 //!    the extent serves.
+//! 3. Text is the file's. So a plan does not depend on what another party has written into the
+//!    mapped text, such as a debugger's breakpoints.
 
 use super::code_space::Piece;
 use super::frames;
+use super::module_file::FileText;
 use super::plan::{Made, NO_ROW, NOT_COPIED, Writer};
 use crate::elf::imports;
 use crate::elf::modules::Module;
 use alloc::vec::Vec;
 use core::ops::Range;
+use platform::file::File;
 use spinloop::relocation::{Bases, Refers, Relocation, relocate};
 use spinloop::{
     CallFrame, Finder, Finding, Hooks, Image, JumpSite, Kind, Loop, Machine, Original, Seed, Segments, copy,
@@ -31,18 +35,22 @@ pub const MACHINE: Machine = if cfg!(target_arch = "aarch64") { Machine::Aarch64
 /// How far from a module its copies are made: outside of the module, and in reach of every jump.
 const DISTANCE: usize = 1 << 20;
 
-/// The plans of a module with these seeds. `relocated` is what the loader is going to write into
-/// the module's data, by address. With `rows`, several instructions may be replaced by one jump.
+/// The plans of a module with these seeds. `file` is the module's file. `relocated` is what the
+/// loader is going to write into the module's data, by address. With `rows`, several instructions
+/// may be replaced by one jump. `None` if the file's text cannot be read.
 pub fn plans(
     module: &Module<'_>,
+    file: &File,
     relocated: &[(usize, Vec<u8>)],
     seeds: &[(Seed, usize)],
     rows: bool,
-) -> Vec<u8> {
+) -> Option<Vec<u8>> {
     let mut writer = Writer::new(module.bias);
     if seeds.is_empty() {
-        return writer.finish();
+        return Some(writer.finish());
     }
+    // By Invariant 3.
+    let file_text = FileText::of(module, file)?;
     let slice = |range: Range<usize>| {
         // SAFETY: the segments are mapped and readable while the loader shows the module (Invariant
         // 2 of the search). Segments that may be written are read only while no other thread runs;
@@ -50,9 +58,11 @@ pub fn plans(
         let bytes = unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
         (range.start as u64, bytes)
     };
-    // `Segments` takes the first that holds an address: relocated data hide the mapped ones.
-    let data = relocated.iter().map(|(start, bytes)| (*start as u64, bytes.as_slice()));
-    let segments: Vec<(u64, &[u8])> = data.chain(module.readable().map(slice)).collect();
+    // `Segments` takes the first that holds an address: relocated data and the file's text hide the
+    // mapped ones.
+    let data = relocated.iter().map(|(start, bytes)| (*start, bytes.as_slice()));
+    let instead = data.chain(file_text.segments()).map(|(start, bytes)| (start as u64, bytes));
+    let segments: Vec<(u64, &[u8])> = instead.chain(module.readable().map(slice)).collect();
     let text: Vec<Range<u64>> =
         module.text().map(|(range, _)| range.start as u64..range.end as u64).collect();
     let image = Segments(&segments);
@@ -74,7 +84,7 @@ pub fn plans(
             }
         }
     }
-    writer.finish()
+    Some(writer.finish())
 }
 
 fn plan(

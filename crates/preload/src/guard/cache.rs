@@ -31,7 +31,8 @@
 //!    memory before it is checked, so no other process can change it between check and use.
 //! 3. A plan is carried out only if the module holds the bytes for which the plan was made: the
 //!    whole loop, and all bytes that the repair overwrites. If one plan does not fit, no plan is
-//!    used, and the module is searched.
+//!    used, and the module is searched. The plans that are kept are those of the module's file,
+//!    whatever stands in the text of the process ([`super::analysis`]).
 //! 4. Nothing here reports an error: without a cache, the search is done again.
 
 use super::analysis::MACHINE;

@@ -2,7 +2,7 @@
 //!
 //! A search reads the text of each new module from its file, a part at a time, and looks for seeds
 //! (`spinloop::seeds`): that faults in nothing of the program's mapped text and costs a fraction of
-//! decoding it. Only the functions that hold seeds are then decoded, where they are mapped
+//! decoding it. Only the functions that hold seeds are then decoded, as the file has them
 //! ([`analysis`]). What comes of a large module is kept for the next start ([`cache`]).
 //!
 //! Invariants:
@@ -25,6 +25,11 @@
 //! 5. While there are other threads, it is possible that the loader has not relocated a module yet.
 //!    Its text and its tables of relocations are as they will be (text that is relocated is left
 //!    alone); of its data we see what the loader is going to write.
+//! 6. Plans are of the module's file, and the mapped text may differ from it: a debugger's
+//!    breakpoint or another tool's patch stands there. A plan is carried out only if the text holds
+//!    the whole loop and all bytes that the repair overwrites as the file does
+//!    ([`Repairable::fits`](plan::Repairable::fits)). So no such byte is copied, or lost under a
+//!    jump.
 
 use super::code_space::CodeSpace;
 use super::plan::{self, Plan, Verdict};
@@ -44,11 +49,14 @@ use alloc::vec::Vec;
 use core::cell::LazyCell;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
+use platform::file::File;
 use platform::memory;
 use spinloop::{Kind, Seed};
 
 /// How many sites are allocated at a time.
 const SITES: usize = 64;
+/// Why a wait is left alone: by Invariant 6.
+const CHANGED: &str = "its text is not as its file has it";
 
 /// A module that has been searched.
 struct Known {
@@ -197,15 +205,16 @@ impl Search {
             let entry =
                 folder.as_ref().and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
             let kept = entry.as_ref().and_then(cache::Entry::read);
-            let (made, plans);
+            let (made, mut plans);
             if let Some(known) =
                 entry.as_ref().zip(kept.as_ref()).and_then(|(entry, kept)| kept_plans(entry, kept))
             {
                 statistics::module_from_cache();
                 plans = known;
             } else {
-                made = search(module, runs, entry.as_ref());
+                made = search(module, runs, entry.as_ref()).unwrap_or_default();
                 plans = plan::read(&made).unwrap_or_default();
+                refuse_changed(&mut plans, module);
             }
             repairs = self.repair(module, &plans, text, runs);
         }
@@ -243,8 +252,7 @@ impl Search {
         };
         let mut repairer = Repairer { text, code_space: &mut self.code_space, extent, bias, segments, quiet };
         let attach = |sites: &[&'static Site]| statistics::attach(sites, module);
-        // SAFETY: the finder made the plans for this module, in text that nothing has changed
-        // since, or the cache has seen that its bytes are the bytes that the plans were made for;
+        // SAFETY: the module's text holds the bytes that the plans were made for (Invariant 6);
         // rows are allowed only by Invariant 4.
         let (repairs, left) = unsafe { repairer.repair(jobs, &attach) };
         for (site, reason) in left {
@@ -290,21 +298,33 @@ fn kept_plans<'a>(entry: &cache::Entry<'_>, kept: &'a cache::Kept) -> Option<Vec
     unsafe { entry.fits(&plans) }.then_some(plans)
 }
 
-/// Searches a module, and keeps what comes of it.
-fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> Vec<u8> {
+/// Refuses what does not fit the module's text (Invariant 6).
+fn refuse_changed(plans: &mut [Plan<'_>], module: &Module<'_>) {
+    let text: Vec<_> = module.text().map(|(range, _)| range).collect();
+    for plan in plans {
+        let Verdict::Repair(repair) = &plan.verdict else { continue };
+        // SAFETY: the module is mapped while the loader shows it (Invariant 2).
+        if !unsafe { repair.fits(&text, module.bias) } {
+            plan.verdict = Verdict::Refused(CHANGED);
+        }
+    }
+}
+
+/// Searches a module, and keeps what comes of it. `None` if its file is gone, or memory is short.
+fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> Option<Vec<u8>> {
     // By Invariant 5.
     let relocated = match runs {
         Runs::Never | Runs::Running => relocations::relocated_data(module),
         Runs::Still { .. } => Some(Vec::new()),
     };
-    let Some(relocated) = relocated else { return Vec::new() };
-    let mut seeds = seeds(module);
+    let file = module_file::open(module)?;
+    let mut seeds = seeds(module, &file);
     seeds.extend(polling(module).map(|address| (Seed::Poll, address)));
-    let plans = analysis::plans(module, &relocated, &seeds, runs.allows_rows());
+    let plans = analysis::plans(module, &file, &relocated?, &seeds, runs.allows_rows())?;
     if let Some(entry) = entry {
         entry.write(&plans);
     }
-    plans
+    Some(plans)
 }
 
 /// Notes that a loop which should have been repaired was not, and says so if that was asked for.
@@ -341,9 +361,9 @@ fn polling<'a>(module: &Module<'a>) -> impl Iterator<Item = usize> + use<'a> {
 }
 
 /// The seeds in a module's text, one kind after the other, each in ascending order.
-fn seeds(module: &Module<'_>) -> Vec<(Seed, usize)> {
+fn seeds(module: &Module<'_>, file: &File) -> Vec<(Seed, usize)> {
     let mut found = Vec::new();
-    module_file::each_part(module, spinloop::OVERLAP, &mut |address, text| {
+    module_file::each_part(module, file, spinloop::OVERLAP, &mut |address, text| {
         #[cfg(target_arch = "x86_64")]
         found.extend(spinloop::seeds(text).into_iter().map(|(at, seed)| (seed, address + at)));
         #[cfg(target_arch = "aarch64")]
