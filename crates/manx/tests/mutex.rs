@@ -1,6 +1,7 @@
 //! The default mutex on the machine: what its users may rely on.
 
 use manx::lock::bounded::{self, MARKED, POLLING, STARVING_ONE, Thread, UNBOUNDED_NS, WINDOW_NS, Wait};
+use manx::lock::turns::TURN_NS;
 use manx::lock::{Mutex, RawMutex};
 use manx::slo;
 use platform::atomic::AtomicU32;
@@ -269,25 +270,25 @@ fn an_epoch_lends_a_mutex_its_window() {
 
 /// A mutex with many waiters is handed over as seldom as a mutex with few.
 #[test]
-fn the_window_grows_with_the_number_of_sleepers() {
-    const WAITERS: u32 = 4;
-    const EACH_NS: u64 = 3_600_000_000_000;
-    let (word, side) = (AtomicU32::new(1), AtomicU32::new(0));
+fn waiters_that_sleep_book_turns_and_give_them_back() {
+    const WAITERS: u64 = 4;
+    let an_hour_hence_ns = platform::clock::now_ns() + 3_600_000_000_000;
+    let (word, side, turns) = (AtomicU32::new(1), AtomicU32::new(0), AtomicU64::new(an_hour_hence_ns & !1));
+    let booked = || turns.load(Ordering::Relaxed) - (an_hour_hence_ns & !1);
     thread::scope(|scope| {
         for _ in 0..WAITERS {
             scope.spawn(|| {
-                let wait = Wait { window_ns: Some(0), each_ns: EACH_NS, ..Wait::default() };
+                let wait = Wait { window_ns: Some(1), turns: Some(&turns), ..Wait::default() };
                 let acquired =
                     bounded::acquire_slow(&word, &side, &Thread::new(), &wait).expect("no deadline");
-                assert!(!acquired.starving, "its window is over");
+                assert!(!acquired.starving, "before its turn");
                 bounded::release_slow(&word, &side, &Thread::new());
             });
         }
-        // Five bits from bit 16 on.
-        until("all waiters", || side.load(Ordering::Relaxed) >> 16 & 31 == WAITERS);
+        until("all waiters", || booked() == WAITERS * TURN_NS);
         bounded::release_slow(&word, &side, &Thread::new());
     });
-    assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted any more");
+    assert_eq!(booked(), 0, "all turns were given back");
 }
 
 /// Also where threads outnumber CPUs, so that threads are preempted in the line.
@@ -316,7 +317,7 @@ fn waiters_that_stand_in_line_take_turns() {
         windows.into_iter().for_each(|window_ns| drop(scope.spawn(move || take_turns(window_ns))));
     });
     assert_eq!(word.load(Ordering::Relaxed), 0, "free");
-    assert_eq!(side.load(Ordering::Relaxed) & 0x1f_ffff, 0, "no waiter is counted, nothing is handed off");
+    assert_eq!(side.load(Ordering::Relaxed) & 0xffff, 0, "no waiter is counted, nothing is handed off");
 }
 
 /// In the parent a thread polls, so that releases wake no thread. It is not in the child.
@@ -332,7 +333,7 @@ fn a_release_in_a_forked_child_wakes_sleepers() {
         // SAFETY: a child that sleeps for ever ends by a signal.
         unsafe { libc::alarm(20) };
         let waiter = thread::spawn(|| {
-            let wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: true };
+            let wait = Wait { window_ns: Some(UNBOUNDED_NS), turns: None, deadline: None, trusting: true };
             bounded::acquire_slow(&WORD, &SIDE, &Thread::new(), &wait).is_ok()
         });
         thread::sleep(Duration::from_millis(100));

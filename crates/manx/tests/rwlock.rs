@@ -57,7 +57,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// A wait that is over at once, as a starving one or not.
-fn until_now(starving: bool) -> Wait {
+fn until_now(starving: bool) -> Wait<'static> {
     let window_ns = Some(if starving { 0 } else { UNBOUNDED_NS });
     Wait { window_ns, deadline: Some(Deadline::after(Duration::ZERO)), ..Wait::default() }
 }
@@ -418,7 +418,7 @@ fn five_hundred_threads_pass_one_lock() {
 }
 
 /// A thread waits for as long as a writer holds the lock: was it starving?
-fn is_starving(lock: &RawRwLock, hold: Duration, wait: fn() -> Wait) -> bool {
+fn is_starving(lock: &RawRwLock, hold: Duration, wait: fn() -> Wait<'static>) -> bool {
     lock.write();
     thread::scope(|scope| {
         let (begins, began) = std::sync::mpsc::channel();
@@ -440,7 +440,7 @@ fn is_starving(lock: &RawRwLock, hold: Duration, wait: fn() -> Wait) -> bool {
 
 /// Holds the lock for longer and longer until a waiter is starving, and returns how long that was.
 /// On a busy machine the waiter comes late.
-fn starves(lock: &RawRwLock, wait: fn() -> Wait) -> Duration {
+fn starves(lock: &RawRwLock, wait: fn() -> Wait<'static>) -> Duration {
     let mut holds = (0..13).map(|power| Duration::from_millis(1 << power));
     holds.find(|&hold| is_starving(lock, hold, wait)).expect("starving at last")
 }
@@ -476,7 +476,7 @@ fn a_window_of_its_own_is_there_whatever_has_happened() {
 fn an_epochs_window_stands_in_for_the_default_one_only() {
     // A target that is met long before widens the window to its longest.
     slo::set_window_max(Duration::from_secs(3600));
-    let in_epoch: fn() -> Wait = || {
+    let in_epoch: fn() -> Wait<'static> = || {
         for _ in 0..10 {
             slo::start(1);
             slo::end(1, u64::MAX);

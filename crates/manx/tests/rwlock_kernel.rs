@@ -12,7 +12,7 @@ use std::time::Duration;
 use testing::until;
 
 /// May be overtaken for ever.
-const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: false };
+const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), turns: None, deadline: None, trusting: false };
 
 /// The handler runs; it is to return.
 static INSIDE: AtomicBool = AtomicBool::new(false);

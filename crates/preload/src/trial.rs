@@ -56,6 +56,12 @@ fn progress(now_ticks: u64) -> Progress {
     }
 }
 
+/// Whether work is measured now, so that waits are to say what they burn.
+#[inline]
+pub fn measures() -> bool {
+    TRIAL.measures()
+}
+
 /// A thread has lost this time in a wait that is as its author wrote.
 #[inline]
 pub fn lost(cure: Cure, ticks: u64) {
@@ -67,7 +73,7 @@ pub fn lost(cure: Cure, ticks: u64) {
 /// moment is counted once.
 #[inline]
 pub fn burned(since_ticks: u64, until_ticks: u64, most_ns: u64) {
-    if TRIAL.measures() {
+    if measures() {
         let counted = &thread::current().burned_until_ticks;
         let ticks = until_ticks.saturating_sub(since_ticks.max(counted.replace(until_ticks)));
         BURNED.fetch_add(ticks.min(clock::ns_to_ticks(most_ns)), Ordering::Relaxed);

@@ -5,10 +5,13 @@ use core::cell::Cell;
 use platform::clock::{self, ns_to_ticks, ticks_to_ns};
 use preload_abi::options::Short;
 
-/// Calls in a row that are no wait yet.
-const FEW: u32 = 32;
-/// The thread looks whether CPUs are short at each call whose number is a multiple of this.
-const LOOK_EVERY: u32 = 16;
+/// This number of calls after one that was looked at are not: to look takes as long as a tenth of a
+/// yield that switches to another thread.
+const UNSEEN: u32 = 7;
+/// Calls in a row, of those that were looked at, that are no wait yet.
+const FEW: u32 = 4;
+/// The thread looks whether CPUs are short at each such call whose number is a multiple of this.
+const LOOK_EVERY: u32 = 2;
 /// A loop that does more than this between two yields is not waiting: a look at a few words, or for
 /// work to steal, takes less.
 pub const BETWEEN_NS: u64 = 3_000;
@@ -36,8 +39,12 @@ pub struct YieldHistory {
     pub began_ticks: Cell<u64>,
     /// When the last one returned, in ticks.
     pub returned_ticks: Cell<u64>,
-    /// How many there have been.
+    /// How many have been looked at.
     count: Cell<u32>,
+    /// How many of the next calls need not be looked at.
+    unseen: Cell<u32>,
+    /// How many calls were not looked at since the last one that was.
+    passed: Cell<u32>,
     /// How often the thread had taken a lock when the last one was made.
     taken: Cell<u32>,
     /// Since when it is asked whether the row is in vain, in ticks; 0: it is not asked.
@@ -66,10 +73,22 @@ pub enum Step {
 }
 
 impl YieldHistory {
+    /// Whether this call need not be looked at.
+    #[inline]
+    pub fn passes_unseen(&self) -> bool {
+        let unseen = self.unseen.get();
+        if unseen > 0 {
+            self.unseen.set(unseen - 1);
+            self.passed.set(self.passed.get() + 1);
+        }
+        unseen > 0
+    }
+
     /// The thread yields again, or for the first time. Returns whether it goes on with a row.
     pub fn on_call(&self, place: usize, taken: u32, now_ticks: u64) -> bool {
         let between_ticks = now_ticks.wrapping_sub(self.returned_ticks.get());
-        if self.place.get() == place && self.taken.get() == taken && between_ticks < ns_to_ticks(BETWEEN_NS) {
+        let between_ns = BETWEEN_NS * u64::from(self.passed.replace(0) + 1);
+        if self.place.get() == place && self.taken.get() == taken && between_ticks < ns_to_ticks(between_ns) {
             self.count.set(self.count.get().saturating_add(1));
             return true;
         }
@@ -106,6 +125,8 @@ impl YieldHistory {
         if dear {
             self.dear_until_ticks.set(after_ticks.saturating_add(ns_to_ticks(DEAR_FOR_NS)));
         }
+        // After a dear yield each one is looked at for a while.
+        self.unseen.set(if after_ticks < self.dear_until_ticks.get() { 0 } else { UNSEEN });
         dear
     }
 
@@ -174,6 +195,28 @@ mod tests {
             assert!(!past.on_return(now_ticks, after_ticks));
             now_ticks = after_ticks;
         }
+    }
+
+    #[test]
+    fn one_call_in_eight_is_looked_at_unless_a_yield_was_dear_lately() {
+        let past = YieldHistory::default();
+        let seen = |from_ticks: u64, took_ns: u64| {
+            (0..80)
+                .filter(|call| {
+                    let seen = !past.passes_unseen();
+                    if seen {
+                        let now_ticks = from_ticks + call * 9;
+                        past.on_call(HERE, 0, now_ticks);
+                        past.on_return(now_ticks, now_ticks + ns_to_ticks(took_ns));
+                    }
+                    seen
+                })
+                .count()
+        };
+        assert_eq!(seen(1 << 40, 0), 10);
+        assert_eq!(past.count.get(), 10, "of one row");
+        assert_eq!(seen(1 << 41, 2 * DEAR_NS), 80);
+        assert_eq!(seen(1 << 50, 0), 10, "long ago");
     }
 
     #[test]

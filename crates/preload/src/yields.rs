@@ -20,7 +20,8 @@
 //! asked for its CPU.
 //!
 //! Calls make a row if they return to one place, if less than `BETWEEN_NS` lies between two of
-//! them, and if the thread took no lock in between: a loop that does more makes progress.
+//! them, and if the thread took no lock in between: a loop that does more makes progress. One call
+//! in eight is looked at, unless a yield was dear lately or work is measured.
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.
@@ -38,12 +39,22 @@ use preload_abi::options::Guard;
 const YIELD_NS: u64 = 600;
 
 /// Yields, for a call that returns to `place`.
+#[inline]
 pub fn yield_from(place: usize) {
-    if settings().guard == Guard::Off {
-        os::yield_now();
-        return;
-    }
     let thread = thread::current();
+    // A loop that yields by itself, with a hint beside it, waits as this file says and not as
+    // `guard::visit` does: the next visit begins a row of its own.
+    thread.site.set(0);
+    if settings().guard == Guard::Off || !trial::measures() && thread.yielding.passes_unseen() {
+        os::yield_now();
+    } else {
+        yield_seen(thread, place);
+    }
+}
+
+/// Yields, or does what is better.
+#[inline(never)]
+fn yield_seen(thread: &thread::Thread, place: usize) {
     let past = &thread.yielding;
     let now_ticks = clock::ticks();
     let is_short = shortage::is_short(now_ticks);
@@ -51,9 +62,6 @@ pub fn yield_from(place: usize) {
     if past.on_call(place, thread.lock.taken(), now_ticks) {
         trial::burned(returned_ticks, now_ticks, BETWEEN_NS);
     }
-    // A loop that yields by itself, with a hint beside it, waits as this file says and not as
-    // `guard::visit` does: the next visit begins a row of its own.
-    thread.site.set(0);
     let mut step = past.step(now_ticks, is_short, || trial::cures(Cure::Yield, now_ticks));
     // Asked before each sleep, which takes a hundred times as long: the class may change at any
     // time.

@@ -25,8 +25,7 @@
 //! | [`HANDED_OFF`] | no thread holds the lock, although `word` says so: it is handed off |
 //! | [`STARVING_ONE`] × n | n waiters are starving |
 //! | bit 15 | the next waiter that is woken and finds the lock taken is starving at once ([`release_fair`]) |
-//! | 5 bits from bit 16 on | the number of sleeping waiters, as far as they are counted ([`Wait::each_ns`]) |
-//! | 2 bits from bit 21 on | how many more sleepers were woken in vain than not, at most 3 |
+//! | 4 bits from bit 16 on | how many more looks after a sleep were in vain than not, at most 15 |
 //! | [`POLLING`] | a waiter polls: it looks at the lock by itself |
 //! | 8 bits from bit 24 on | the lock's window, if it has one of its own ([`with_window_ns`]) |
 //!
@@ -63,14 +62,18 @@
 //! two changes of context. New waiters, and those whose sleep ends by the clock, start more such
 //! rounds at the same time.
 //!
-//! Therefore, once `FUTILE_MAX` more sleepers were woken in vain than not, the next such sleeper
-//! polls: it sets [`POLLING`], sleeps by the clock, and looks at the lock after 50 µs, 100
-//! µs, 200 µs. While the bit is set, releases wake no thread, and new waiters look once and sleep.
+//! Therefore, once three more looks of waiters that had slept were in vain than not
+//! (`FUTILE_POLLS`), the lock is *busy* and a waiter polls: it sets [`POLLING`], sleeps by the
+//! clock, and looks at the lock after 50 µs, 100 µs, 200 µs, 400 µs. While the bit is set, releases
+//! wake no thread, and new waiters look once and sleep.
 //!
 //! The waiter that polls does not take such a lock in the instant between two holds: with the
 //! lock, all that it protects would move to another CPU. It takes a lock that stays free for
-//! `IDLE_LOOKS` looks; that counts against polling. A lock that is used goes to it when its
-//! window is over.
+//! `IDLE_LOOKS` looks; that counts against polling, and each look in vain counts for it. A lock
+//! that is used goes to it when its window is over. Then the next waiter polls that comes or is
+//! woken, and does not try to take the lock: two threads that run and take it in turn would leave
+//! its sleepers to be woken by each release. (The count goes up to 15, because a waiter that polls
+//! often finds the lock free only because it has just preempted the thread that uses it.)
 //!
 //! A thread that polled when the process was forked is not there in the child. So children of a
 //! fork that go on with several threads neither poll nor look at the bit ([`fork::is_child`]).
@@ -98,10 +101,8 @@
 //!    mark it holds the lock.
 //!
 //! # The bound
-//! A waiter's window is [`Wait::window_ns`], or [`Wait::each_ns`] for each sleeping waiter and
-//! itself, if that is longer. Each hand-over costs tens of microseconds: the next holder has to get
-//! a CPU, and the data has to follow. Many waiters with short windows would spend most of the
-//! lock's time on hand-overs.
+//! A waiter's window is [`Wait::window_ns`], and where waiters book turns ([`Wait::turns`]) it
+//! lasts until the waiter's turn.
 //!
 //! A waiter waits for at most its window, gets a CPU after some time in the run queue, and is then
 //! one of n starving waiters. From there on each release serves one of them, those that sleep on
@@ -130,11 +131,12 @@ use super::slice;
 use super::spinning::{
     SPIN_NS, SPIN_OWN_NS, look, pause_for, spin_after_sleep, spin_if_it_pays, spin_while, spins,
 };
-use super::words::{ASLEEP, ASLEEP_ONE, FAIR, FUTILE, FUTILE_ONE, HELD, SLEEPERS, STARVING, YIELDING};
+use super::turns;
+use super::words::{FAIR, FUTILE, FUTILE_ONE, FUTILE_POLLS, HELD, SLEEPERS, STARVING, YIELDING};
 use crate::cpu::short_of_cpus;
 use crate::cpu::shortage::refresh_if_old_at;
 use core::cell::OnceCell;
-use platform::atomic::{AtomicU32, Ordering, fence};
+use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use platform::clock::{self, ns_to_ticks, ticks};
 use platform::constant::Constant;
 use platform::cpu::pause;
@@ -161,7 +163,7 @@ const COMPARISONS: u32 = 8;
 /// How long a waiter that polls sleeps before its first look …
 const QUIET_NS_MIN: u64 = 50_000;
 /// … and how long at most. It doubles each time.
-const QUIET_NS_MAX: u64 = 200_000;
+const QUIET_NS_MAX: u64 = 400_000;
 /// The number of looks in a row that must find a lock free before it counts as idle.
 const IDLE_LOOKS: u32 = 4;
 /// The time between two of these looks.
@@ -179,14 +181,13 @@ pub(super) const SPIN_STARVING_NS: Constant = Constant::new("SPIN_STARVING_NS", 
 
 /// How to wait.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wait {
+pub struct Wait<'a> {
     /// How long running threads may overtake this waiter, in nanoseconds; [`UNBOUNDED_NS`]: for
     /// ever. `None`: as long as the lock says.
     pub window_ns: Option<u64>,
-    /// The window is at least this time, in nanoseconds, multiplied by the number of sleeping
-    /// waiters and this one. The lock counts up to 31 sleeping waiters. 0: the lock does not count
-    /// this waiter, and its window stays as it is. Readers-writer locks ignore it.
-    pub each_ns: u64,
+    /// Where the waiters of this lock book turns (`turns.rs`): a window of more than 0 lasts until
+    /// the waiter's turn. Readers-writer locks ignore it.
+    pub turns: Option<&'a AtomicU64>,
     /// When to give up.
     pub deadline: Option<Deadline>,
     /// Whether to sleep without looking after a while whether a mark was lost. Right only where no
@@ -278,9 +279,8 @@ pub fn spin(word: &AtomicU32, side: &AtomicU32, thread: &Thread, trusting: bool)
     let to = if thread.is_over(now_ticks) { YIELDING } else { HELD };
     // Relaxed: hints, and bits that never change.
     let side_seen = side.load(Ordering::Relaxed);
-    // While a waiter polls, the lock is held nearly all the time, and moving it to another CPU
-    // is what costs most.
-    let acquired = if is_polled(side_seen) {
+    // Such a lock is held nearly all the time, and moving it to another CPU is what costs most.
+    let acquired = if is_busy(side_seen) || is_polled(side_seen) {
         look(word, to)
     } else {
         spin_if_it_pays(word, thread, to, if trusting { SPIN_OWN_NS.get() } else { SPIN_NS }, now_ticks)
@@ -352,21 +352,28 @@ pub fn sleep(
     wait: &Wait,
     side_seen: u32,
 ) -> Result<Acquired, TimedOut> {
+    let window_ns = wait.window_ns.unwrap_or_else(|| window_ns(side_seen));
+    let window_end_ns = clock::now_ns().saturating_add(window_ns);
+    // A waiter that gives up before its window is over needs no turn.
+    let in_time = wait.deadline.is_none_or(|deadline| deadline.remaining_ns() > window_ns);
+    let turns = wait.turns.filter(|_| window_ns > 0 && in_time);
     let mut waiter = Waiter {
         word,
         side,
         thread,
         wait,
-        window_ns: wait.window_ns.unwrap_or_else(|| window_ns(side_seen)),
-        began_ns: clock::now_ns(),
+        window_end_ns: turns.map_or(window_end_ns, |turns| turns::book(turns, window_end_ns)),
         patience_ns: 0,
         got: Acquired::default(),
     };
-    let counted = waiter.count();
-    let result = waiter.sleep_until_acquired(side_seen);
-    if counted {
-        // Relaxed: a hint.
-        side.fetch_sub(ASLEEP_ONE, Ordering::Relaxed);
+    let result = match if window_ns > 0 { waiter.sleep_on_word(side_seen) } else { Ok(false) } {
+        Ok(false) => waiter.sleep_on_side(),
+        result => result.map(drop),
+    };
+    if let Some(turns) = turns
+        && !waiter.got.starving
+    {
+        turns::give_back(turns);
     }
     thread.slept();
     result.map(|()| waiter.got)
@@ -435,47 +442,26 @@ struct Waiter<'a> {
     word: &'a AtomicU32,
     side: &'a AtomicU32,
     thread: &'a Thread,
-    wait: &'a Wait,
-    window_ns: u64,
-    began_ns: u64,
+    wait: &'a Wait<'a>,
+    /// When its window is over; [`UNBOUNDED_NS`]: never.
+    window_end_ns: u64,
     /// How long the last sleep was meant to be.
     patience_ns: u64,
     got: Acquired,
 }
 
 impl Waiter<'_> {
-    /// Counts this waiter among the sleeping ones, and makes its window long enough for all of
-    /// them. Returns whether it was counted.
-    fn count(&mut self) -> bool {
-        // In a forked child some of the counted waiters do not exist.
-        if self.wait.each_ns == 0 || fork::is_child() {
-            return false;
-        }
-        let one_more = |seen| {
-            let asleep = u64::from((seen & ASLEEP) / ASLEEP_ONE) + 1;
-            self.window_ns = self.window_ns.max(asleep * self.wait.each_ns);
-            (seen & ASLEEP != ASLEEP).then(|| seen + ASLEEP_ONE)
-        };
-        // Relaxed: a hint.
-        self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
-    }
-
-    fn sleep_until_acquired(&mut self, side_seen: u32) -> Result<(), TimedOut> {
-        if self.window_ns > 0 && self.sleep_on_word(side_seen)? {
-            return Ok(());
-        }
-        self.sleep_on_side()
-    }
-
     /// Sleeps until the lock was acquired (true) or the window is over (false). `side_before`: a
     /// value of `side` from before the sleep.
     fn sleep_on_word(&mut self, mut side_before: u32) -> Result<bool, TimedOut> {
-        let mut window_end_ns = self.began_ns.saturating_add(self.window_ns);
         let mut unmoved = 0;
-        let bounded = self.window_ns != UNBOUNDED_NS;
+        let bounded = self.window_end_ns != UNBOUNDED_NS;
+        if is_busy(side_before) && begin_polling(self.side) {
+            return self.poll();
+        }
         loop {
             let Some(seen) = self.take_or_mark(SLEEPERS) else { return Ok(true) };
-            let until = bounded.then_some(Deadline { clock: Clock::Monotonic, ns: window_end_ns });
+            let until = bounded.then_some(Deadline { clock: Clock::Monotonic, ns: self.window_end_ns });
             let outcome = self.sleep(self.word, seen, until);
             // Relaxed: a hint; and compared with what was seen before the sleep.
             let side_now = self.side.load(Ordering::Relaxed);
@@ -486,17 +472,20 @@ impl Waiter<'_> {
                     if self.is_next(side_now) {
                         return Ok(self.take_or_mark(SLEEPERS).is_none());
                     }
+                    if is_busy(side_now) && begin_polling(self.side) {
+                        return self.poll();
+                    }
                     if spin_after_sleep(self.word, self.thread, SLEEPERS) {
                         found_free(self.side);
                         return Ok(true);
                     }
-                    if on_futile_wakeup(self.side) {
-                        return self.poll(window_end_ns);
+                    if is_busy(count_look(self.side, true)) && begin_polling(self.side) {
+                        return self.poll();
                     }
                 }
                 Outcome::Changed | Outcome::Interrupted => {}
             }
-            if bounded && clock::now_ns() >= window_end_ns {
+            if bounded && clock::now_ns() >= self.window_end_ns {
                 let same = (side_now ^ side_before) & (STARVING | HANDED_OFF) == 0;
                 // See *Healing*.
                 if !(side_before & HANDED_OFF != 0 && same && fork::is_child()) {
@@ -506,7 +495,7 @@ impl Waiter<'_> {
                 if unmoved > UNMOVED {
                     return Ok(self.accept(side_now));
                 }
-                window_end_ns = clock::now_ns().saturating_add(RECHECK_NS_MIN);
+                self.window_end_ns = clock::now_ns().saturating_add(RECHECK_NS_MIN);
             }
             side_before = side_now;
         }
@@ -519,28 +508,30 @@ impl Waiter<'_> {
     }
 
     /// Looks now and then until the lock was acquired (true) or the window is over (false).
-    fn poll(&mut self, window_end_ns: u64) -> Result<bool, TimedOut> {
+    fn poll(&mut self) -> Result<bool, TimedOut> {
         let nobody = AtomicU32::new(0);
         let mut quiet_ns = QUIET_NS_MIN;
         loop {
-            let until_ns = clock::now_ns().saturating_add(quiet_ns).min(window_end_ns);
-            self.sleep(&nobody, 0, Some(Deadline { clock: Clock::Monotonic, ns: until_ns }));
-            self.got.sleeps += 1;
-            quiet_ns = (quiet_ns * 2).min(QUIET_NS_MAX);
             if is_idle(self.word) && look(self.word, SLEEPERS) {
                 found_free(self.side);
                 end_polling(self.side);
                 return Ok(true);
             }
+            count_look(self.side, true);
             let timed_out = self.check_deadline();
             let is_next = self.is_next(self.side.load(Ordering::Relaxed));
-            if timed_out.is_err() || is_next || clock::now_ns() >= window_end_ns {
+            let now_ns = clock::now_ns();
+            if timed_out.is_err() || is_next || now_ns >= self.window_end_ns {
                 end_polling(self.side);
                 // Invariant 5.
                 fence(Ordering::SeqCst);
                 let acquired = self.take_or_mark(SLEEPERS | MARKED).is_none();
                 return if acquired { Ok(true) } else { timed_out.map(|()| false) };
             }
+            let until_ns = now_ns.saturating_add(quiet_ns).min(self.window_end_ns);
+            self.sleep(&nobody, 0, Some(Deadline { clock: Clock::Monotonic, ns: until_ns }));
+            self.got.sleeps += 1;
+            quiet_ns = (quiet_ns * 2).min(QUIET_NS_MAX);
         }
     }
 
@@ -706,12 +697,15 @@ fn is_polled(side_seen: u32) -> bool {
     side_seen & POLLING != 0 && !fork::is_child()
 }
 
-/// A sleeper was woken and found the lock taken. Returns whether it polls from now on.
+/// Whether waiters look in vain, by this value of `side`, so that one of them is to poll.
+fn is_busy(side_seen: u32) -> bool {
+    side_seen & FUTILE >= FUTILE_POLLS
+}
+
+/// Whether the caller polls from now on. The lock is busy.
 // Relaxed, here and in the functions below: what depends on these values is checked elsewhere.
-fn on_futile_wakeup(side: &AtomicU32) -> bool {
-    count_futile_wakeup(side, true) == FUTILE
-        && !fork::is_child()
-        && side.fetch_or(POLLING, Ordering::Relaxed) & POLLING == 0
+fn begin_polling(side: &AtomicU32) -> bool {
+    !fork::is_child() && side.fetch_or(POLLING, Ordering::Relaxed) & POLLING == 0
 }
 
 /// Whether the lock stays free for longer than between two holds.
@@ -726,7 +720,7 @@ fn is_idle(word: &AtomicU32) -> bool {
 
 /// A waiter found the lock free after it had slept.
 fn found_free(side: &AtomicU32) {
-    count_futile_wakeup(side, false);
+    count_look(side, false);
 }
 
 /// The caller does not poll any more.
@@ -734,9 +728,9 @@ fn end_polling(side: &AtomicU32) {
     side.fetch_and(!POLLING, Ordering::Relaxed);
 }
 
-/// Counts, and returns the count where it stands in the word. Lost if another thread was faster: a
-/// hint.
-fn count_futile_wakeup(side: &AtomicU32, in_vain: bool) -> u32 {
+/// Counts a look after a sleep, and returns the count where it stands in the word. Lost if another
+/// thread was faster: a hint.
+fn count_look(side: &AtomicU32, in_vain: bool) -> u32 {
     let seen = side.load(Ordering::Relaxed);
     let now = match (seen & FUTILE, in_vain) {
         (FUTILE, true) | (0, false) => return seen & FUTILE,
@@ -750,7 +744,7 @@ fn count_futile_wakeup(side: &AtomicU32, in_vain: bool) -> u32 {
 /// Returns a first value for a lock's second word with which the next sleeper that is woken in vain
 /// polls: for tests.
 pub const fn about_to_poll() -> u32 {
-    FUTILE
+    FUTILE_POLLS - FUTILE_ONE
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ mod rwlock;
 mod slice;
 mod spinning;
 mod standby;
+// The package `preload` keeps one in each mutex of the program.
+#[doc(hidden)]
+pub mod turns;
 mod window;
 mod words;
 

@@ -38,7 +38,7 @@
 //! Invariant: a [`Thread`] is used by its own thread only.
 
 use core::cell::Cell;
-use platform::atomic::{AtomicBool, AtomicU64, Ordering};
+use platform::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use platform::clock::{self, ns_to_ticks, ticks, ticks_to_ns};
 use platform::thread::yield_now;
 use platform::{cpu, global};
@@ -147,6 +147,7 @@ impl Thread {
         if self.slice_ticks.get() == 0 {
             clock::init();
             self.begin(SLICE_NS_MAX);
+            self.in_vain.set(IN_VAIN.load(Ordering::Relaxed));
         }
     }
 
@@ -175,7 +176,13 @@ impl Thread {
 
     /// It has spun for a lock, which it acquired thereby or not.
     pub(super) fn spun(&self, acquired: bool) {
-        self.in_vain.set(if acquired { 0 } else { self.in_vain.get().saturating_add(1) });
+        let in_vain = if acquired { 0 } else { self.in_vain.get().saturating_add(1) };
+        self.in_vain.set(in_vain);
+        // The word is written seldom where spins mostly end in one way.
+        let of_process = IN_VAIN.load(Ordering::Relaxed);
+        if in_vain > of_process || acquired && of_process != 0 {
+            IN_VAIN.store(in_vain, Ordering::Relaxed);
+        }
     }
 
     /// How many of its spins in a row were in vain.
@@ -232,6 +239,9 @@ global! {
     static LOOKED_TICKS: AtomicU64 = AtomicU64::new(0);
     /// How much CPU it had used by then.
     static USED_NS: AtomicU64 = AtomicU64::new(0);
+    /// The number of spins in a row that were in vain, from which new threads count on: a thread
+    /// that waits once in its life learns nothing from its own spins.
+    static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 }
 
 /// Finds out whether there are neighbours, if no thread did for a while. `strange`: the thread was

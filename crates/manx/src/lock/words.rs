@@ -17,13 +17,10 @@ pub const STARVING_ONE: u32 = 2;
 pub(super) const STARVING: u32 = 0x7fff & !HANDED_OFF;
 /// `side`: the next waiter that was woken and finds the lock taken is starving at once.
 pub(super) const FAIR: u32 = 0x8000;
-/// `side`: one sleeping waiter.
-pub(super) const ASLEEP_ONE: u32 = 1 << 16;
-/// `side`: the bits that count sleeping waiters.
-pub(super) const ASLEEP: u32 = 31 << 16;
 /// `side`: a waiter polls.
 pub const POLLING: u32 = 1 << 23;
-/// `side`: how many more sleepers were woken in vain than not. A waiter polls only at the maximum.
-pub(super) const FUTILE: u32 = FUTILE_MAX << 21;
-pub(super) const FUTILE_ONE: u32 = 1 << 21;
-pub(super) const FUTILE_MAX: u32 = 3;
+/// `side`: how many more looks of waiters that had slept were in vain than not.
+pub(super) const FUTILE: u32 = 15 << 16;
+pub(super) const FUTILE_ONE: u32 = 1 << 16;
+/// `side`: with this count or more a waiter polls.
+pub(super) const FUTILE_POLLS: u32 = 3 * FUTILE_ONE;

@@ -66,10 +66,10 @@ pub(super) fn clock_of(number: clockid_t) -> Result<Clock, c_int> {
 /// kernel need not program a timer that ends after the next tick. In a virtual machine it programs
 /// one by a trap of a microsecond or two.
 const WINDOW_NS: u64 = 4_500_000;
-/// The window is at least this time for each sleeping thread. Otherwise a mutex for which 32
-/// threads wait would change hands ten times in a millisecond (SQLite with one connection: 0.66 of
-/// the C library's throughput in place of 0.96).
-const EACH_NS: u64 = 500_000;
+/// A thread to which a mutex was handed off goes on with its turn for this time: if another thread
+/// takes the mutex meanwhile, it waits without a window. Otherwise a piece of work that takes the
+/// mutex several times, as each of SQLite's does, would wait for several turns.
+const GOES_ON_NS: u64 = 100_000;
 
 /// Whether locking and unlocking depend on the owner.
 #[inline(always)]
@@ -229,16 +229,23 @@ fn acquire_slow(
         return Ok(Acquired::default());
     };
     let epochs_ns = if standby == Standby::WindowOver { Some(0) } else { epochs::window_ns() };
-    let (window_ns, each_ns) = match mode {
+    let turn = &crate::thread::current().turn;
+    let (address, turns) = (core::ptr::from_ref(mutex).addr(), Some(&mutex.tail));
+    let (window_ns, turns) = match mode {
         Lock::Manx | Lock::Asl => match bounded::window_in_epoch(side_seen, epochs_ns) {
-            Some(window_ns) => (window_ns, 0),
-            None => (WINDOW_NS, EACH_NS),
+            Some(window_ns) => (window_ns, None),
+            None if turn.get().0 == address && clock::ticks() < turn.get().1 => (0, None),
+            None => (WINDOW_NS, turns),
         },
         // A thread with a deadline does not stand in line, because it could not leave it.
-        _ => (UNBOUNDED_NS, 0),
+        _ => (UNBOUNDED_NS, None),
     };
-    let wait = Wait { window_ns: Some(window_ns), each_ns, deadline, trusting };
-    bounded::sleep(word, side, thread, &wait, side_seen)
+    let wait = Wait { window_ns: Some(window_ns), turns, deadline, trusting };
+    let acquired = bounded::sleep(word, side, thread, &wait, side_seen)?;
+    if acquired.handed_off && turns.is_some() {
+        turn.set((address, clock::ticks() + clock::ns_to_ticks(GOES_ON_NS)));
+    }
+    Ok(acquired)
 }
 
 #[cold]

@@ -16,7 +16,7 @@
 //! | 16 | `kind` | 0 to 3, with [`NO_ELISION`]; anything else is not ours |
 //! | 24 | `side` | ours: see [`manx::lock::bounded`] |
 //! | 28 | `passes` | ours: see [`manx::lock::passes::Passes`] |
-//! | 32 | `tail` | ours: see [`super::fifo`]; in all other modes, [`Mutex::take_stale_hand_off`] |
+//! | 32 | `tail` | ours: see [`super::fifo`]; in all other modes [`manx::lock::turns`] |
 //!
 //! | condition variable | |
 //! | --- | --- |
@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use libc::{clockid_t, pthread_condattr_t};
 use manx::lock::bounded::HANDED_OFF;
 use manx::lock::passes::Passes;
-use manx::lock::{RawCondvar, bounded};
+use manx::lock::{RawCondvar, bounded, turns};
 use platform::{clock, fork};
 use preload_abi::live::Kind;
 
@@ -106,34 +106,23 @@ impl Mutex {
     }
 
     /// Takes it if it was handed off and its next holder has not come for `window_ns` since a
-    /// caller of this saw that. The next holder may be stopped by a handler of a signal until the
-    /// caller has the mutex: a thread that stops all others and then polls `trylock` is such a
-    /// caller.
+    /// caller of this saw that ([`turns::is_stale`]).
     #[cold]
     pub fn take_stale_hand_off(&self, window_ns: u64) -> bool {
-        // Relaxed, here and below: a time is a number by itself.
+        // Relaxed: a hint.
         if self.side.load(Ordering::Relaxed) & HANDED_OFF == 0 {
             return false;
         }
         if fork::is_child() {
             return bounded::try_join_hand_off(&self.word, &self.side);
         }
-        let now_ns = clock::now_ns().max(1);
-        let seen_ns = self.tail.load(Ordering::Relaxed);
-        if seen_ns != 0 && now_ns.saturating_sub(seen_ns) < window_ns {
-            return false;
-        }
-        // The caller that changes the time may take it; the first one only notes the time.
-        let noted_ns = if seen_ns == 0 { now_ns } else { 0 };
-        let noted = self.tail.compare_exchange(seen_ns, noted_ns, Ordering::Relaxed, Ordering::Relaxed);
-        noted.is_ok() && seen_ns != 0 && bounded::try_join_hand_off(&self.word, &self.side)
+        turns::is_stale(&self.tail, clock::now_ns(), window_ns)
+            && bounded::try_join_hand_off(&self.word, &self.side)
     }
 
     /// Forgets what was noted of a hand-off: a waiter has come to hold it. Not for [`super::fifo`].
     pub fn forget_hand_off(&self) {
-        if self.tail.load(Ordering::Relaxed) != 0 {
-            self.tail.store(0, Ordering::Relaxed);
-        }
+        turns::forget(&self.tail);
     }
 
     /// Whether this thread holds it.

@@ -21,8 +21,8 @@ use loom::thread;
 use manx::lock::bounded::{self, HANDED_OFF, MARKED, STARVING_ONE, Thread, UNBOUNDED_NS, Wait};
 use platform::futex::{Clock, Deadline};
 
-/// As under `manx run`: a window for each waiter that sleeps, and a look from time to time.
-const UNTRUSTING: Wait = Wait { window_ns: Some(0), each_ns: 1, deadline: None, trusting: false };
+/// As under `manx run`: a turn for each waiter that sleeps, and a look from time to time.
+const UNTRUSTING: Wait = Wait { window_ns: Some(1), turns: None, deadline: None, trusting: false };
 
 /// Each of these waits takes the lock once, in a thread of its own but for the first.
 fn take_turns(preemptions: usize, waits: &'static [Wait]) {
@@ -106,9 +106,9 @@ fn the_lock_is_taken_again_and_again() {
 }
 
 /// A timeout that ends at some point while others hold, hand off and release.
-fn limited(window_ns: u64) -> Wait {
+fn limited(window_ns: u64) -> Wait<'static> {
     let deadline = Some(Deadline { clock: Clock::Monotonic, ns: platform::clock::now_ns() + 50 });
-    Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true }
+    Wait { window_ns: Some(window_ns), turns: None, deadline, trusting: true }
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_hand_off_to_a_ghost_is_taken_back() {
         let lock = Lock::with(MARKED | 2, STARVING_ONE);
         let waiter = thread::spawn({
             let lock = Arc::clone(&lock);
-            let wait = Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false };
+            let wait = Wait { window_ns: Some(20), turns: None, deadline: None, trusting: false };
             move || assert!(lock.with_lock(&wait))
         });
         lock.pass();
@@ -178,7 +178,7 @@ fn a_hand_off_to_a_ghost_is_taken_back() {
             if lock
                 .acquire(
                     &Thread::new(),
-                    &Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false },
+                    &Wait { window_ns: Some(20), turns: None, deadline: None, trusting: false },
                 )
                 .is_ok()
             {

@@ -25,26 +25,26 @@ use rwlock::Shared;
 use std::time::Duration;
 
 /// As the lock says.
-const NOT_TOLD: Wait = Wait { window_ns: None, each_ns: 0, deadline: None, trusting: false };
+const NOT_TOLD: Wait = Wait { window_ns: None, turns: None, deadline: None, trusting: false };
 /// May be overtaken for ever: asleep, never starving.
-const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: None, trusting: false };
+const PATIENT: Wait = Wait { window_ns: Some(UNBOUNDED_NS), turns: None, deadline: None, trusting: false };
 /// Is starving as soon as it waits.
-const STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: None, trusting: false };
+const STARVING: Wait = Wait { window_ns: Some(0), turns: None, deadline: None, trusting: false };
 const SOON: Option<Deadline> = Some(Deadline { clock: Clock::Monotonic, ns: 2_000_000_000 });
 /// Gives up: asleep, and starving.
-const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), each_ns: 0, deadline: SOON, trusting: false };
-const HASTY_STARVING: Wait = Wait { window_ns: Some(0), each_ns: 0, deadline: SOON, trusting: false };
+const HASTY: Wait = Wait { window_ns: Some(UNBOUNDED_NS), turns: None, deadline: SOON, trusting: false };
+const HASTY_STARVING: Wait = Wait { window_ns: Some(0), turns: None, deadline: SOON, trusting: false };
 
 /// What a thread does.
 #[derive(Clone, Copy)]
 enum Role {
-    Read(Wait),
-    Write(Wait),
-    Downgrade(Wait),
+    Read(Wait<'static>),
+    Write(Wait<'static>),
+    Downgrade(Wait<'static>),
     /// Reads upgradably, and leaves as an ordinary reader.
-    Upgradable(Wait),
+    Upgradable(Wait<'static>),
     /// Reads upgradably, and upgrades by the second wait.
-    Upgrade(Wait, Wait),
+    Upgrade(Wait<'static>, Wait<'static>),
 }
 
 use Role::{Downgrade, Read, Upgradable, Upgrade, Write};

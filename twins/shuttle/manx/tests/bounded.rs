@@ -74,9 +74,8 @@ fn windows_that_end_at_any_step_lose_nobody() {
         check(site!(), move || {
             let lock = Lock::new();
             together(THREADS, &lock, move |lock, number| {
-                let each_ns = if trusting { 0 } else { 500 };
                 let window_ns = Some(u64::from(number) * 1_000);
-                let wait = Wait { window_ns, each_ns, deadline: None, trusting };
+                let wait = Wait { window_ns, turns: None, deadline: None, trusting };
                 (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
             });
             lock.assert_left(THREADS * ROUNDS);
@@ -92,7 +91,7 @@ fn a_hand_off_goes_to_those_counted_only() {
     check(site!(), || {
         let lock = Lock::new();
         together(THREADS, &lock, |lock, number| {
-            let hasty = Wait { window_ns: Some(0), each_ns: 500, deadline: None, trusting: false };
+            let hasty = Wait { window_ns: Some(0), turns: None, deadline: None, trusting: false };
             let wait = if number < 2 { hasty } else { STARVING };
             (0..ROUNDS).for_each(|_| assert!(lock.with_lock(&wait)));
         });
@@ -112,7 +111,7 @@ fn timeouts_race_with_hand_offs_and_leave_nothing_behind() {
             for round in 0..ROUNDS {
                 let deadline = (number > 0).then(|| thread_limit(u64::from(round) * 5_000));
                 let window_ns = Some(if number == 2 { UNBOUNDED_NS } else { 0 });
-                let acquired = lock.with_lock(&Wait { window_ns, each_ns: 0, deadline, trusting: true });
+                let acquired = lock.with_lock(&Wait { window_ns, turns: None, deadline, trusting: true });
                 assert!(acquired || number > 0);
             }
         });
@@ -141,7 +140,7 @@ fn a_thread_that_polls_forgets_no_sleeper() {
                     clock: Clock::Monotonic,
                     ns: platform::clock::now_ns() + timeout_ns,
                 });
-                let wait = Wait { window_ns: Some(window_ns), each_ns: 0, deadline, trusting: true };
+                let wait = Wait { window_ns: Some(window_ns), turns: None, deadline, trusting: true };
                 assert!(lock.with_lock(&wait) || deadline.is_some());
             }
         });

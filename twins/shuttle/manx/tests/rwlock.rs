@@ -29,11 +29,11 @@ const STARVING: Option<u64> = Some(0);
 /// Ends while a thread waits, or does not.
 const SHORT: Option<u64> = Some(10_000);
 
-fn wait(window_ns: Option<u64>) -> Wait {
+fn wait(window_ns: Option<u64>) -> Wait<'static> {
     Wait { window_ns, ..Wait::default() }
 }
 
-fn wait_briefly(window_ns: Option<u64>) -> Wait {
+fn wait_briefly(window_ns: Option<u64>) -> Wait<'static> {
     let deadline = Deadline { clock: Clock::Monotonic, ns: clock::now_ns() + LIMIT_NS };
     Wait { window_ns, deadline: Some(deadline), ..Wait::default() }
 }

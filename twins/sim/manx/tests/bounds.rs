@@ -5,8 +5,11 @@
 //! they do not. A run in which no thread is ever woken again fails by itself. A failure names the
 //! seed, and the smallest run of that seed that fails; `MANX_SEED=N` runs one seed.
 
+use manx_sim::lock::bounded::{self, Thread, Wait};
+use manx_sim::lock::turns::TURN_NS;
 use manx_sim::lock::{RawLock, RawMutex};
 use manx_sim::range::RangeLock;
+use platform::atomic::{AtomicU32, AtomicU64};
 use platform::chance::Chance;
 use platform::machine::Machine;
 use platform::memory::Allocator;
@@ -93,10 +96,10 @@ impl Longest {
 
 /// A lock. A thread draws which part of it to take; a mutex has one part.
 trait Lock: Send + Sync + 'static {
-    /// Its window, unless another one is set; and at least so much for each other waiter
+    /// Its window, unless another one is set
     const WINDOW_NS: u64;
-    /// See [`Lock::WINDOW_NS`]
-    const EACH_NS: u64;
+    /// The window with so many other waiters
+    fn window_ns(others: u64) -> u64;
     fn new() -> Self;
     /// Takes it, calls `held` and gives it back.
     fn with(&self, chance: &mut Chance, held: impl FnOnce());
@@ -104,7 +107,10 @@ trait Lock: Send + Sync + 'static {
 
 impl Lock for RawMutex {
     const WINDOW_NS: u64 = 1_000_000;
-    const EACH_NS: u64 = 0;
+
+    fn window_ns(_: u64) -> u64 {
+        Self::WINDOW_NS
+    }
 
     fn new() -> Self {
         RawLock::new()
@@ -118,9 +124,44 @@ impl Lock for RawMutex {
     }
 }
 
+/// A mutex of a program under `manx run`.
+#[derive(Default)]
+struct ProgramMutex {
+    word: AtomicU32,
+    side: AtomicU32,
+    turns: AtomicU64,
+}
+
+impl Lock for ProgramMutex {
+    const WINDOW_NS: u64 = 4_500_000;
+
+    fn window_ns(others: u64) -> u64 {
+        Self::WINDOW_NS + TURN_NS * others
+    }
+
+    fn new() -> Self {
+        ProgramMutex::default()
+    }
+
+    fn with(&self, _: &mut Chance, held: impl FnOnce()) {
+        let (thread, turns) = (Thread::new(), Some(&self.turns));
+        if !bounded::try_acquire(&self.word) {
+            let wait = Wait { window_ns: Some(Self::WINDOW_NS), turns, deadline: None, trusting: false };
+            bounded::acquire_slow(&self.word, &self.side, &thread, &wait).expect("no deadline");
+        }
+        held();
+        if !bounded::try_release(&self.word) {
+            bounded::release_slow(&self.word, &self.side, &thread);
+        }
+    }
+}
+
 impl Lock for RangeLock<u64> {
     const WINDOW_NS: u64 = 5_000_000;
-    const EACH_NS: u64 = 500_000;
+
+    fn window_ns(others: u64) -> u64 {
+        Self::WINDOW_NS.max(500_000 * others)
+    }
 
     fn new() -> Self {
         RangeLock::new()
@@ -164,7 +205,7 @@ fn check<L: Lock>(scenario: &Scenario) -> Result<u64, String> {
         all.into_iter().map(|thread| thread.join().unwrap()).fold(Longest::default(), Longest::and)
     });
     let found = outcome.value;
-    let window_ns = L::WINDOW_NS.max(L::EACH_NS * (threads - 1));
+    let window_ns = L::window_ns(threads - 1);
     let turns_ns = threads * (found.hold_ns + HAND_OFF_NS);
     // Where all turns together take longer than the window, a thread that was served may be
     // starving again, and be served before one that sleeps. The READMEs promise nothing then.
@@ -205,6 +246,11 @@ fn check_all<L: Lock>(test: &str) {
 #[test]
 fn the_default_mutex_keeps_its_bound() {
     check_all::<RawMutex>("the_default_mutex_keeps_its_bound");
+}
+
+#[test]
+fn a_programs_mutex_keeps_its_bound() {
+    check_all::<ProgramMutex>("a_programs_mutex_keeps_its_bound");
 }
 
 #[test]
