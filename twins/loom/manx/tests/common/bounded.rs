@@ -63,8 +63,8 @@ impl Lock {
         acquired
     }
 
-    /// As a `trylock` under `manx run` whose caller has polled for a window: takes the lock if it is
-    /// free, or joins a hand-off. Returns whether it joined; `None` if it did neither.
+    /// As a `trylock` under `manx run` whose caller has polled for a window: takes the lock if it
+    /// is free, or joins a hand-off. Returns whether it joined; `None` if it did neither.
     pub fn try_with_lock(&self) -> Option<bool> {
         let joins = !bounded::try_acquire(&self.word);
         if joins && !bounded::try_join_hand_off(&self.word, &self.side) {
