@@ -323,6 +323,28 @@ fn when_the_better_way_changes_a_rest_is_lost_at_most() {
 }
 
 #[test]
+fn a_program_that_comes_into_lock_step_does_not_wait_for_the_end_of_a_rest() {
+    let mut longest_ns = 0;
+    for seed in 0..SEEDS {
+        // Better than lock-step, and not as good as luck, so it rests for seconds.
+        let cured = 0.3 + 0.6 * Rng::with_seed(!seed).f64();
+        let mut program = Program::new(false);
+        let mut noisy = Noisy::new(seed, 1.0, cured, 0.2);
+        program.run(SECOND + seed * MS, |acts| noisy.rate(acts));
+        assert!(!program.verdict().acts, "seed {seed}: {:?}", program.verdict());
+        noisy.as_written = 0.01;
+        let mut wrong_ns = 0;
+        while !program.verdict().acts {
+            program.run(4 * MS, |acts| noisy.rate(acts));
+            wrong_ns += 4 * MS;
+            assert!(wrong_ns <= SECOND / 4, "seed {seed}, {cured}: {:?}", program.verdict());
+        }
+        longest_ns = longest_ns.max(wrong_ns);
+    }
+    println!("{} ms at most", longest_ns / MS);
+}
+
+#[test]
 fn beside_a_neighbour_that_takes_whole_slices_no_poison_stays() {
     // The process gets nothing to twice its part for some milliseconds: too noisy to be always
     // right.

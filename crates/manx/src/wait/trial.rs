@@ -27,6 +27,11 @@
 //! `REST_NS_MAX`; after a change it is asked about again soon. So what a cure that harms costs is a
 //! few stretches in which it acts, and rests make that a small part of the time.
 //!
+//! An answer may be of another time: threads that never lost a slice to each other come into
+//! lock-step, where each wait takes a slice. So while threads lose much in the author's way, that
+//! way alone is measured during a rest too, which costs no work. If it does less than the cure did
+//! by `FAR` times, the rest is over.
+//!
 //! There is no thread of its own: threads that wait call [`Trial::drive`], and one of them makes
 //! the step that is due. Where no thread waits, nothing happens.
 //!
@@ -242,10 +247,13 @@ impl<const CURES: usize> Trial<CURES> {
             SETTLE_INCUMBENT => self.begin(MEASURE_INCUMBENT, now_ticks, now),
             SETTLE_CHALLENGER => self.begin(MEASURE_CHALLENGER, now_ticks, now),
             MEASURE_INCUMBENT => {
-                if self.look(&self.incumbent, ticks, now_ticks, now) {
+                if !self.look(&self.incumbent, ticks, now_ticks, now) {
+                    LOOK_NS
+                } else if !self.is_first_of_rest(now_ticks) || self.has_collapsed() {
                     self.begin(SETTLE_CHALLENGER, now_ticks, now)
                 } else {
-                    LOOK_NS
+                    self.rest(now_ticks);
+                    REST_NS_MIN
                 }
             }
             _ => self.challenged(ticks, now_ticks, now),
@@ -260,8 +268,25 @@ impl<const CURES: usize> Trial<CURES> {
         self.note(now_ticks, now);
         let look = self.look.load(Ordering::Relaxed) + 1;
         self.look.store(look, Ordering::Relaxed);
-        let looks = if self.pair.load(Ordering::Relaxed) == 0 { LOOKS_FIRST } else { LOOKS };
+        let is_short = self.pair.load(Ordering::Relaxed) == 0 && !self.is_first_of_rest(now_ticks);
+        let looks = if is_short { LOOKS_FIRST } else { LOOKS };
         look >= looks || ticks >= ns_to_ticks(LOOK_NS).saturating_mul(u64::from(looks))
+    }
+
+    /// Whether this is the first pair about a cure whose rest is not over.
+    #[inline(always)]
+    fn is_first_of_rest(&self, now_ticks: u64) -> bool {
+        let cure = self.cures.get(self.cure.load(Ordering::Relaxed) as usize);
+        self.pair.load(Ordering::Relaxed) == 0
+            && cure.is_some_and(|cure| now_ticks < cure.rest_until_ticks.load(Ordering::Relaxed))
+    }
+
+    /// Whether the author's way does far less work than the cure did when it was last measured.
+    #[inline(always)]
+    fn has_collapsed(&self) -> bool {
+        let cure = self.cures.get(self.cure.load(Ordering::Relaxed) as usize);
+        let cured_ns = cure.map_or(0, |cure| cure.rates_ns[1].load(Ordering::Relaxed));
+        self.incumbent.rate_ns() < cured_ns / FAR
     }
 
     /// The challenger was measured for a while.
@@ -325,8 +350,8 @@ impl<const CURES: usize> Trial<CURES> {
         self.rest(now_ticks)
     }
 
-    /// The next cure to ask about, if there is one: a cure that acts, or one without which threads
-    /// lost much of the last `ticks`.
+    /// The next cure to ask about, if there is one: a cure that acts and has rested, or one without
+    /// which threads lost much of the last `ticks`. If that one has not rested, it was measured.
     #[inline(always)]
     fn due(&self, ticks: u64, now_ticks: u64) -> Option<u32> {
         let best = self.best.load(Ordering::Relaxed);
@@ -336,7 +361,10 @@ impl<const CURES: usize> Trial<CURES> {
             cure.seen_ticks.store(lost_ticks, Ordering::Relaxed);
             let pays = ticks < ns_to_ticks(LOST_NS) && lost_ticks.wrapping_sub(seen_ticks) >= ticks / WORTH;
             let rested = now_ticks >= cure.rest_until_ticks.load(Ordering::Relaxed);
-            (rested && (pays || best & 1 << number != 0)).then_some(number)
+            let acts = best & 1 << number != 0;
+            let measured = cure.rates_ns[1].load(Ordering::Relaxed) > 0;
+            let is_due = if acts { rested } else { pays && (rested || measured) };
+            is_due.then_some(number)
         };
         let last = self.cure.load(Ordering::Relaxed);
         // The last one again only if no other is due.

@@ -5,6 +5,11 @@
 //! themselves, which would hide a lost wake-up. Those of a program's mutexes under `manx run` do
 //! wake up, and differ in nothing else: [`UNTRUSTING`]. The data that the lock protects is loom's
 //! own cell, so orderings that are too weak are reported as well.
+//!
+//! A thread that cannot wait joins a hand-off once it has polled for a window
+//! (`bounded::try_join_hand_off`). Here it may join at any step, since a time is no order of steps:
+//! that is more than `manx run` allows. It tries twice, beside two threads with two preemptions, or
+//! three with one.
 
 // The tests of both checkers call the twin of manx by one name.
 extern crate manx_loom as manx;
@@ -158,6 +163,26 @@ fn no_thread_overtakes_a_starving_waiter() {
     });
 }
 
+/// A waiter in the child of a fork.
+const IN_CHILD: Wait = Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false };
+
+#[test]
+fn a_hand_off_to_a_ghost_is_joined_or_taken_back() {
+    check(1, || {
+        platform::fork::become_child();
+        let lock = Lock::with(MARKED | 2, STARVING_ONE);
+        let waiter = spawn(&lock, |lock| assert!(lock.with_lock(&IN_CHILD)));
+        let late = spawn(&lock, |lock| u32::from(lock.try_with_lock().is_some()));
+        lock.pass();
+        lock.release(&Thread::new());
+        waiter.join().unwrap();
+        let passed = 2 + late.join().unwrap();
+        // Exclusion and progress only: the ghost may be counted still.
+        assert!(lock.try_with_lock().is_some(), "free, or handed off to the ghost");
+        assert_eq!(lock.passed(), passed + 1);
+    });
+}
+
 #[test]
 fn a_hand_off_to_a_ghost_is_taken_back() {
     check(2, || {
@@ -187,6 +212,55 @@ fn a_hand_off_to_a_ghost_is_taken_back() {
         }
         lock.assert_left(2);
     });
+}
+
+/// Some wait in these ways, and `late` threads join hand-offs, while the lock is released once by
+/// its first holder. Some order of steps has a thread that joins.
+fn late_comers(preemptions: usize, late: usize, waits: &'static [fn() -> Wait]) {
+    let joined = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let has_joined = std::sync::Arc::clone(&joined);
+    check(preemptions, move || {
+        let lock = Lock::new();
+        assert!(lock.acquire(&Thread::new(), &BARGING).is_ok());
+        let waiters: Vec<_> =
+            waits.iter().map(|wait| spawn(&lock, move |lock| u32::from(lock.with_lock(&wait())))).collect();
+        let late: Vec<_> =
+            (0..late).map(|_| spawn(&lock, |lock| [lock.try_with_lock(), lock.try_with_lock()])).collect();
+        lock.pass();
+        lock.release(&Thread::new());
+        let mut passed = 1;
+        for waiter in waiters {
+            passed += waiter.join().unwrap();
+        }
+        for tried in late.into_iter().flat_map(|late| late.join().unwrap()).flatten() {
+            passed += 1;
+            if tried {
+                has_joined.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        lock.assert_left(passed);
+    });
+    assert!(joined.load(std::sync::atomic::Ordering::Relaxed), "no thread joined in any order");
+}
+
+#[test]
+fn a_late_comer_joins_a_hand_off_and_the_waiter_is_served_all_the_same() {
+    late_comers(2, 1, &[|| STARVING]);
+}
+
+#[test]
+fn two_late_comers_join_one_after_the_other() {
+    late_comers(1, 2, &[|| STARVING]);
+}
+
+#[test]
+fn a_late_comer_joins_beside_two_starving_waiters() {
+    late_comers(1, 1, &[|| STARVING, || STARVING]);
+}
+
+#[test]
+fn a_late_comer_joins_beside_a_waiter_that_gives_up() {
+    late_comers(2, 1, &[|| limited(0)]);
 }
 
 #[test]

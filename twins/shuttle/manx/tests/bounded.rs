@@ -39,6 +39,14 @@ fn with_lock_of_the_c_library(lock: &Lock) {
     }
 }
 
+/// Polls until it has had the lock, as a thread does that calls `trylock` again and again. Under
+/// `manx run` it joins a hand-off after a window; here at any step.
+fn come_late(lock: &Lock) {
+    while lock.try_with_lock().is_none() {
+        platform::thread::yield_now();
+    }
+}
+
 #[test]
 fn starving_and_barging_waiters_take_turns() {
     check(site!(), || {
@@ -165,6 +173,44 @@ fn the_c_library_works_on_the_same_word() {
         });
         assert_eq!(lock.passed(), 4 * ROUNDS);
         assert_eq!(lock.word.load(Ordering::Relaxed), 0);
+    });
+}
+
+/// Two threads that never wait join hand-offs at any step, beside waiters of each kind. None of the
+/// waiters loses its place: those that trust would sleep for ever.
+#[test]
+fn late_comers_join_hand_offs_and_nobody_is_lost() {
+    check(site!(), || {
+        let lock = Lock::new();
+        together(THREADS, &lock, |lock, number| {
+            for _ in 0..ROUNDS {
+                match number {
+                    0 | 1 => come_late(lock),
+                    2 => assert!(lock.with_lock(&STARVING)),
+                    3 => assert!(lock.with_lock(&Wait { trusting: false, ..STARVING })),
+                    _ => assert!(lock.with_lock(&BARGING)),
+                }
+            }
+        });
+        lock.assert_left(THREADS * ROUNDS);
+    });
+}
+
+/// Beside them, hand-offs that are unmoved are taken by waiters, and ghosts are counted.
+#[test]
+fn late_comers_join_in_the_child_of_a_fork() {
+    check(site!(), || {
+        platform::fork::become_child();
+        let lock = Lock::with(MARKED | 2, 2 * STARVING_ONE);
+        lock.pass();
+        lock.release(&Thread::new());
+        together(4, &lock, |lock, number| {
+            (0..ROUNDS).for_each(|_| match number {
+                0 => come_late(lock),
+                _ => assert!(lock.with_lock(&Wait { trusting: number == 1, ..Wait::default() })),
+            });
+        });
+        assert_eq!(lock.passed(), 1 + 4 * ROUNDS);
     });
 }
 

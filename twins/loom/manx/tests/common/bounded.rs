@@ -66,6 +66,18 @@ impl Lock {
         acquired
     }
 
+    /// As a `trylock` under `manx run` whose caller has polled for a window: takes the lock if it
+    /// is free, or joins a hand-off. Returns whether it joined; `None` if it did neither.
+    pub fn try_with_lock(&self) -> Option<bool> {
+        let joins = !bounded::try_acquire(&self.word);
+        if joins && !bounded::try_join_hand_off(&self.word, &self.side) {
+            return None;
+        }
+        self.pass();
+        self.release(&Thread::new());
+        Some(joins)
+    }
+
     /// As a mutex of the library's own where more than two CPUs are used: the first look of each
     /// waiter is that of the first in a line, whether it was told or took over.
     pub fn with_lock_in_line(&self, window_ns: u64) {
