@@ -51,6 +51,7 @@ pub fn unix_time_ns() -> u64 {
 
 /// The CPU time that the calling thread has used, in nanoseconds. Like [`process_cpu_ns`] it is
 /// asked of the kernel directly, so it may be called where [`ticks`] may.
+#[inline]
 pub fn thread_cpu_ns() -> u64 {
     ask(libc::CLOCK_THREAD_CPUTIME_ID)
 }

@@ -68,6 +68,20 @@ pub fn lost(cure: Cure, ticks: u64) {
     TRIAL.lost(cure as usize, ticks);
 }
 
+/// Makes a wait's call of the kernel, a yield or a sleep: the CPU time that it takes is burned. A
+/// sleep takes some microseconds of it, and a yield that switches as much as one that does not.
+#[inline]
+pub fn waits_by(call: impl FnOnce()) {
+    if !measures() {
+        return call();
+    }
+    let before_ns = clock::thread_cpu_ns();
+    call();
+    let used_ns = clock::thread_cpu_ns().saturating_sub(before_ns);
+    thread::current().burned_until_ticks.set(clock::ticks());
+    BURNED.fetch_add(clock::ns_to_ticks(used_ns), Ordering::Relaxed);
+}
+
 /// A wait of this thread used the CPU between these times, but for no longer than `most_ns`: for
 /// the rest the thread was away. Waits may lie in each other, as a yield in a loop that spins: each
 /// moment is counted once.

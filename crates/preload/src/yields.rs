@@ -35,9 +35,6 @@ use platform::{clock, thread as os};
 use preload_abi::live::Cure;
 use preload_abi::options::Guard;
 
-/// What a yield costs the thread itself, at most.
-const YIELD_NS: u64 = 600;
-
 /// Yields, for a call that returns to `place`.
 #[inline]
 pub fn yield_from(place: usize) {
@@ -69,13 +66,12 @@ fn yield_seen(thread: &thread::Thread, place: usize) {
         step = Step::Yield;
     }
     if let Step::Sleep { ns } = step {
-        os::sleep_ns(ns);
+        trial::waits_by(|| os::sleep_ns(ns));
         past.returned_ticks.set(clock::ticks());
         return;
     }
-    os::yield_now();
+    trial::waits_by(os::yield_now);
     let after_ticks = clock::ticks();
-    trial::burned(now_ticks, after_ticks, YIELD_NS);
     let was_dear = past.on_return(now_ticks, after_ticks);
     if was_dear {
         trial::lost(Cure::Yield, after_ticks.wrapping_sub(now_ticks));

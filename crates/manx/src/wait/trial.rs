@@ -18,10 +18,11 @@
 //!
 //! Both ways are measured in turn, up to `PAIRS` times. The first pair is short and finds what is
 //! `FAR` times better: a poison acts for a few milliseconds. The others are longer, and end when
-//! one way is ahead by much. A cure has to do more work than the author's way, by `TAKE_PERCENT` to
-//! be taken and by `KEEP_PERCENT` to be kept: ties go to the author. What was measured while CPUs
-//! were not short says nothing, since both ways are the same then; if that is half of the time or
-//! more, the question has no answer and changes nothing.
+//! one way is ahead by much, or a cure that does not act is not ahead by a tenth after two. A cure
+//! has to do more work than the author's way, by `TAKE_PERCENT` to be taken and by `KEEP_PERCENT`
+//! to be kept: ties go to the author. What was measured while CPUs were not short says nothing,
+//! since both ways are the same then; if that is half of the time or more, the question has no
+//! answer and changes nothing.
 //!
 //! After an answer that changes nothing the cure rests twice as long as before, up to
 //! `REST_NS_MAX`; after a change it is asked about again soon. So what a cure that harms costs is a
@@ -308,7 +309,9 @@ impl<const CURES: usize> Trial<CURES> {
             new_ns > old_ns.saturating_mul(2) || new_ns < old_ns / 2
         };
         let says_nothing = !self.challenger.is_short();
-        if pair < PAIRS && !hopeless && !evident && !says_nothing {
+        // A cure that is not ahead by now does not come to be ahead by half.
+        let is_futile = pair > 1 && !is_cured && new_ns < old_ns.saturating_add(old_ns / 10);
+        if pair < PAIRS && !hopeless && !evident && !is_futile && !says_nothing {
             return self.begin(SETTLE_INCUMBENT, now_ticks, now);
         }
         self.answer(is_cured, old_ns, new_ns, now_ticks)

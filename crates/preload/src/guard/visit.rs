@@ -83,8 +83,6 @@ const STRIDE_ROUNDS_FIRST: u64 = 64;
 const STRIDE_ROUNDS_MAX: u64 = 4096;
 /// Between two visits a thread spins for no longer than this: it was away for the rest.
 const AWAY_NS: u64 = 2 * STRIDE_NS;
-/// What a yield costs the thread that yields, at most.
-const YIELD_NS: u64 = 600;
 /// How long a wait with a bound sleeps at a time.
 const STEP_NS: u64 = 50_000;
 /// What a wait burns after this time is lost.
@@ -509,9 +507,8 @@ fn is_real_time(thread: &Thread) -> bool {
 /// outside sees long waits while they last, and the waits of threads that end.
 fn yield_once(site: &Site, thread: &Thread, before: u64) -> u64 {
     count(site, thread);
-    os::yield_now();
+    trial::waits_by(os::yield_now);
     let after = clock::ticks();
-    trial::burned(before, after, YIELD_NS);
     if after.wrapping_sub(before) > ns_to_ticks(SLOW_YIELD_NS) {
         thread.flags.set(thread.flags.get() | OTHERS_RAN);
     }
@@ -530,7 +527,7 @@ fn sleep_once(site: &Site, thread: &Thread, ns: u64) -> u64 {
     thread.flags.set(thread.flags.get() | OTHERS_RAN);
     thread.sleeps.set(thread.sleeps.get().saturating_add(1));
     count(site, thread);
-    os::sleep_ns(ns);
+    trial::waits_by(|| os::sleep_ns(ns));
     clock::ticks()
 }
 
