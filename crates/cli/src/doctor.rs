@@ -5,13 +5,13 @@
 //! in `pairs.rs`.
 
 mod change;
+mod counts;
 mod figure;
 mod pairs;
 mod refused;
 mod session;
 mod work;
 
-use crate::stats::source::Source;
 use command::duration::parse_ns;
 use command::failure::{
     BROKEN, FINDING, Failure, NO_PROCESS, NOT_EXECUTABLE, NOT_FOUND, NOT_OUR_FINDING, USAGE, exit_codes,
@@ -19,15 +19,12 @@ use command::failure::{
 use command::machine::Machine;
 use command::sigpipe::print;
 use command::statistics::PAIRS_MIN;
-use doctor::evidence::under_manx::Counts;
 use doctor::{Evidence, Verdict, diagnose, json, text, watch};
 use figure::{Better, Pattern};
-use preload_abi::live::Site;
 use serde_json::Value;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// The arguments of `manx doctor`.
@@ -112,12 +109,13 @@ What is found:
   on average, so that causes can be compared.
 
 A program that is started (-- PROGRAM):
-  It runs as it is and under `manx run`, in turn, in an order drawn at random. Its
-  output is discarded and its input is /dev/null. A run that does not end within
-  --for is ended by SIGTERM, after 5 s by SIGKILL. Whether `manx run` helps is said
-  by a figure of work only: --figure, --rate, or the wall time of a program that
-  ends by itself. The exit code is that of what was found in the program as it is,
-  whatever its own exit status.
+  It runs as it is and under `manx run`, in turn, in an order drawn at random, and
+  once more under `manx run --stats` for the answers of the trial. Its output is
+  discarded and its input is /dev/null. A run that does not end within --for is
+  ended by SIGTERM, after 5 s by SIGKILL. Whether `manx run` helps is said by a
+  figure of work only: --figure, --rate, or the wall time of a program that ends by
+  itself. The exit code is that of what was found in the program as it is, whatever
+  its own exit status.
 
 What it does to the program:
   It attaches to nothing, stops nothing and changes nothing. It reads files of
@@ -154,7 +152,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let asked = args.figure.as_ref().map(|pattern| (pattern, Better::Less)).or(rate);
         let verdicts = pairs::run(&args.command, args.pairs, args.time, asked, args.json, |run, passed| {
             if shows {
-                let (run, runs, passed) = (run + 1, 2 * args.pairs, passed.as_secs());
+                let (run, runs, passed) = (run + 1, 2 * args.pairs + 1, passed.as_secs());
                 let _ = write!(io::stderr(), "\rrun {run} of {runs}: {passed} of {} s ", args.time.as_secs());
             }
         });
@@ -178,7 +176,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
     let judged = |mut evidence: Evidence| {
-        add_counts(&mut evidence);
+        counts::add(&mut evidence);
         let verdicts = diagnose(&evidence);
         (evidence, verdicts)
     };
@@ -206,25 +204,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     })?;
     let verdicts: Vec<Verdict> = all.into_iter().flat_map(|(_, verdicts)| verdicts).collect();
     Ok(code(&verdicts))
-}
-
-/// Adds what the preload library counts, if the process runs under Manx and keeps counts.
-fn add_counts(evidence: &mut Evidence) {
-    let Some(manx) = &mut evidence.manx else { return };
-    let Ok(image) = Source::find(OsStr::new(&evidence.pid.to_string())).and_then(|source| source.read())
-    else {
-        return;
-    };
-    let Ok(live) = image.live() else { return };
-    // Relaxed: counts that go on; nothing is read by their means.
-    let sites = live.sites().iter().filter(|site| site.visits.load(Relaxed) > 0);
-    let sum = |of: fn(&Site) -> u64| sites.clone().map(of).sum();
-    manx.counts = Some(Counts {
-        repaired_loops: sites.clone().count() as u64,
-        loop_waits: sum(|site| site.waits.load(Relaxed)),
-        loop_sleeps: sum(|site| site.sleeps.load(Relaxed)),
-        lock_waits: live.lock_table().iter().map(|lock| lock.waits.load(Relaxed)).sum(),
-    });
 }
 
 /// A line for each process with a finding.

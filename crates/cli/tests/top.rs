@@ -9,7 +9,7 @@ mod support;
 
 use fake::Fake;
 use preload_abi::histogram::bucket_of;
-use preload_abi::live::{FILE_BYTES, Header, LOCKS_AT, Lock, Site};
+use preload_abi::live::{Cure, FILE_BYTES, Header, LOCKS_AT, Lock, NO_HELP, Site};
 use serde_json::Value;
 use std::mem::offset_of;
 use std::process::Command;
@@ -58,6 +58,7 @@ impl Waiter {
         let (site, lock) = (size_of::<Header>(), LOCKS_AT + 5 * size_of::<Lock>());
         let live = Fake::new(&sandbox.path(""), "waiter.live", 1);
         live.site(0, 0, 0);
+        live.trial(Cure::Spin, false, [1_930_000_000, 520_000_000]);
         live.put(site + offset_of!(Site, module), b"libengine.so");
         live.put(site + offset_of!(Site, symbol), b"snapshot+0x10");
         live.lock(5, "write_page+0x7", 0, 0);
@@ -137,6 +138,7 @@ fn a_process_is_found_sorted_opened_and_left_in_a_terminal() {
         "write_page+0x7",
         "libstore.so",
         "2.0ms",
+        "trial of work: spin dropped (1.93 to 0.52 CPUs)",
     ];
     let has_parts = |screen: &str| parts.iter().all(|part| screen.contains(part));
     terminal.wait("its threads, loops and locks", has_parts);
@@ -282,6 +284,24 @@ fn without_a_terminal_there_is_a_table_or_json() {
         row["lock_waits_per_s"].as_f64() > Some(0.0) && row["p99_ns"] == 2_000_000
     });
     loses_its_reader(manx("top").args(["--interval=100ms", "--count=1000"]));
+}
+
+#[test]
+fn the_doctor_reads_the_answers_of_the_trial() {
+    let sandbox = Sandbox::new();
+    let waiter = Waiter::start(&sandbox);
+    let doctor = |option: &str| {
+        stdout(&output(manx("doctor").args(["--for=100ms", option, &waiter.pid().to_string()])))
+    };
+    let json: Value = serde_json::from_str(&doctor("--json")).expect("JSON");
+    let trial = serde_json::json!({
+        "waits": "spin", "answer": "dropped", "kept": 0, "dropped": 1,
+        "work_as_written_ns": 1_930_000_000_u64, "work_cured_ns": 520_000_000,
+    });
+    assert_eq!(json["evidence"]["manx"]["counts"]["trials"], serde_json::json!([trial]));
+    let text = doctor("--quiet");
+    assert!(text.contains("CPUs were short: spin dropped (1.93 to 0.52 CPUs).\n"), "{text}");
+    assert!(text.contains(NO_HELP), "{text}");
 }
 
 #[test]

@@ -4,8 +4,9 @@
 
 use crate::evidence::Evidence;
 use crate::verdict::Verdict;
-use serde::Serialize;
-use serde_json::Value;
+use preload_abi::live::Asked;
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 
 #[derive(Debug, Serialize)]
 struct Report<'a, M> {
@@ -26,6 +27,16 @@ struct Finding<'a> {
 
 fn finding(verdict: &Verdict) -> Finding<'_> {
     Finding { title: verdict.cause.title(), curable: verdict.cause.is_curable(), verdict }
+}
+
+/// The answers of the trial. Work is in a second, in ns of CPU time.
+pub(crate) fn trials<S: Serializer>(asked: &[Asked], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(asked.iter().map(|it| {
+        json!({
+            "waits": it.cure.word(), "answer": it.answer.word(), "kept": it.kept, "dropped": it.dropped,
+            "work_as_written_ns": it.as_written_ns, "work_cured_ns": it.cured_ns,
+        })
+    }))
 }
 
 /// The report on one process. `machine` describes where it runs.

@@ -2,6 +2,7 @@
 
 use crate::evidence::Evidence;
 use crate::verdict::{Verdict, command_line, threads};
+use preload_abi::live::{Answer, Asked, NO_HELP};
 use std::fmt::{self, Write as _};
 
 /// The widest line.
@@ -35,6 +36,10 @@ fn write(out: &mut String, evidence: &Evidence, verdicts: &[Verdict]) -> fmt::Re
             count => format!("; {} by yielding, as the guard makes them", waits(count)),
         };
         wrapped(out, "", &format!("{manx}{also}"))?;
+        let asked = manx.counts.as_ref().map_or(&[][..], |counts| &counts.trials);
+        for line in trials(asked).as_deref().into_iter().chain(no_help(asked)) {
+            wrapped(out, "", line)?;
+        }
     }
     for (at, verdict) in verdicts.iter().enumerate() {
         writeln!(out)?;
@@ -72,6 +77,19 @@ fn write(out: &mut String, evidence: &Evidence, verdicts: &[Verdict]) -> fmt::Re
         }
     }
     Ok(())
+}
+
+/// The answers of the trial in a sentence; `None` if it has not asked.
+pub fn trials(asked: &[Asked]) -> Option<String> {
+    let answers: Vec<String> = asked.iter().map(ToString::to_string).collect();
+    let answers = answers.join(", ");
+    (!asked.is_empty())
+        .then(|| format!("Its work as written and with Manx while CPUs were short: {answers}."))
+}
+
+/// The sentence that Manx does not help, if the trial has asked and no cure was kept.
+pub fn no_help(asked: &[Asked]) -> Option<&'static str> {
+    (!asked.is_empty() && asked.iter().all(|it| it.answer != Answer::Kept)).then_some(NO_HELP)
 }
 
 fn waits(count: usize) -> String {
@@ -139,6 +157,7 @@ mod tests {
     use super::*;
     use crate::evidence::unseen::Unseen;
     use crate::verdict::{Cause, Remedy};
+    use preload_abi::live::Cure;
 
     fn evidence() -> Evidence {
         Evidence {
@@ -159,6 +178,25 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("Nothing found: 0.00 threads ran"), "{text}");
+    }
+
+    #[test]
+    fn a_trial_without_a_cure_that_was_kept_says_that_manx_does_not_help() {
+        let asked = |cure, answer| Asked {
+            cure,
+            answer,
+            kept: 1,
+            dropped: 1,
+            as_written_ns: 500_000_000,
+            cured_ns: 600_000_000,
+        };
+        let tie = [asked(Cure::Spin, Answer::Tie), asked(Cure::Yield, Answer::Dropped)];
+        let said = "Its work as written and with Manx while CPUs were short: spin tie (0.50 to 0.60 CPUs), \
+                    yield dropped (0.50 to 0.60 CPUs).";
+        assert_eq!((trials(&tie).as_deref(), no_help(&tie)), (Some(said), Some(NO_HELP)));
+        let kept = [asked(Cure::Spin, Answer::Kept), asked(Cure::Yield, Answer::Dropped)];
+        assert!(trials(&kept).is_some() && no_help(&kept).is_none());
+        assert_eq!((trials(&[]), no_help(&[])), (None, None));
     }
 
     #[test]

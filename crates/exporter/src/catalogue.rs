@@ -2,11 +2,12 @@
 //!
 //! `docs/metrics.md` has the same table; a test compares the two.
 
+use crate::counts::CountedFile;
 use crate::metric::{Description, Family, Kind, seconds};
 use crate::registry::{Counter, Program, Slot};
 use crate::watch::{Process, Watch};
 use platform::clock::process_cpu_ns;
-use preload_abi::live::How;
+use preload_abi::live::{Answer, Cure, How};
 use std::collections::HashMap;
 
 const PROGRAM: &[&str] = &["program"];
@@ -66,6 +67,20 @@ static LOOP_WAITED: Description =
     counter("manx_loop_wait_seconds", "seconds", "Time that threads waited in repaired loops.");
 static LOOP_YIELDS: Description = counter("manx_loop_yields", "", "Yields of the CPU in repaired loops.");
 static LOOP_SLEEPS: Description = counter("manx_loop_sleeps", "", "Sleeps in repaired loops.");
+static TRIAL: Description = about(
+    "manx_trial_processes",
+    Kind::Gauge,
+    "",
+    &["program", "waits", "answer"],
+    "Processes that were asked whether they do more work if Manx cures these waits: yes (kept), no (dropped), or too close to tell (tie).",
+);
+static TRIAL_WORK: Description = about(
+    "manx_trial_work_cpus",
+    Kind::Gauge,
+    "cpus",
+    &["program", "waits", "way"],
+    "CPU time per second less what waits burn, as last measured: with these waits as_written or cured.",
+);
 static LOCK_WAIT: Description = about(
     "manx_lock_wait_seconds",
     Kind::Histogram,
@@ -122,7 +137,7 @@ static BUILD: Description =
     about("manx_build_info", Kind::Gauge, "", &["version"], "Always 1, with the version of the exporter.");
 
 /// All metrics, in the order in which they are written.
-pub static ALL: [&Description; 23] = [
+pub static ALL: [&Description; 25] = [
     &PROCESSES,
     &THREADS,
     &BUDGET,
@@ -133,6 +148,8 @@ pub static ALL: [&Description; 23] = [
     &LOOP_WAITED,
     &LOOP_YIELDS,
     &LOOP_SLEEPS,
+    &TRIAL,
+    &TRIAL_WORK,
     &LOCK_WAIT,
     &HAND_OFFS,
     &STARVING,
@@ -157,6 +174,10 @@ struct Gauges {
     budget: Option<f64>,
     /// By [`How`].
     sites: [u64; How::ALL.len()],
+    /// By [`Cure`] and [`Answer`].
+    answers: [[u64; Answer::ALL.len()]; Cure::ALL.len()],
+    /// By [`Cure`]: work in a second, as written and cured.
+    work_ns: [[u64; 2]; Cure::ALL.len()],
 }
 
 impl Gauges {
@@ -168,6 +189,18 @@ impl Gauges {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
+    }
+
+    fn add_file(&mut self, file: &CountedFile) {
+        self.sites.iter_mut().zip(file.sites).for_each(|(all, more)| *all += more);
+        for asked in &file.asked {
+            self.answers[asked.cure as usize][asked.answer as usize] += 1;
+            for (all, more) in
+                self.work_ns[asked.cure as usize].iter_mut().zip([asked.as_written_ns, asked.cured_ns])
+            {
+                *all = all.saturating_add(more);
+            }
+        }
     }
 }
 
@@ -187,9 +220,8 @@ pub fn families(watch: &Watch) -> Vec<Family> {
     for process in watch.processes() {
         gauges.entry(process.slot).or_default().add(process);
     }
-    for (slot, sites) in watch.sites() {
-        let all = &mut gauges.entry(slot).or_default().sites;
-        all.iter_mut().zip(sites).for_each(|(all, more)| *all += more);
+    for (slot, file) in watch.files() {
+        gauges.entry(slot).or_default().add_file(file);
     }
     let mut programs: Vec<(Slot, &Program)> = watch.registry().programs().collect();
     programs.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
@@ -242,9 +274,29 @@ fn of_program(family: &mut Family, program: &Program, gauges: &Gauges) {
         for (how, state) in [(How::Jump, "repaired"), (How::Left, "left"), (How::Closed, "closed")] {
             family.number(&[name, state], gauges.sites[how as usize] as f64);
         }
+    } else if is(family, &TRIAL) || is(family, &TRIAL_WORK) {
+        of_trials(family, name, gauges);
     } else if is(family, &LOCK_WAIT) {
         for (lock, histogram) in program.locks() {
             family.histogram(&[name, lock], histogram.clone());
+        }
+    }
+}
+
+/// The cures that some process was asked about.
+fn of_trials(family: &mut Family, name: &str, gauges: &Gauges) {
+    for (cure, (answers, work_ns)) in Cure::ALL.into_iter().zip(gauges.answers.iter().zip(&gauges.work_ns)) {
+        if *answers == [0; Answer::ALL.len()] {
+            continue;
+        }
+        if is(family, &TRIAL) {
+            for (answer, processes) in Answer::ALL.into_iter().zip(answers) {
+                family.number(&[name, cure.word(), answer.word()], *processes as f64);
+            }
+        } else {
+            for (way, ns) in ["as_written", "cured"].into_iter().zip(work_ns) {
+                family.number(&[name, cure.word(), way], seconds(*ns));
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::metric::Histogram;
 use crate::registry::{Counter, LockSlot, Registry, Slot, Totals};
 use host::image::{Image, locks, ns};
 use preload_abi::histogram::{BUCKETS, Counts};
-use preload_abi::live::{How, Live, Lock, name};
+use preload_abi::live::{Asked, How, Live, Lock, name};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -59,6 +59,8 @@ pub struct CountedFile {
     lock_waits: u64,
     /// The sites at the last reading.
     pub sites: Sites,
+    /// What the trial answered by then.
+    pub asked: Vec<Asked>,
 }
 
 impl CountedFile {
@@ -72,6 +74,7 @@ impl CountedFile {
             waits: BTreeMap::new(),
             lock_waits: 0,
             sites: Sites::default(),
+            asked: Vec::new(),
         }
     }
 
@@ -129,6 +132,7 @@ impl CountedFile {
         }
         registry.add(slot, &totals.since(&self.totals));
         (self.totals, self.sites) = (totals, sites);
+        self.asked = live.asked().collect();
     }
 
     /// Adds what is new of the histograms.

@@ -25,7 +25,7 @@
 //! read once in a pass, whichever of its processes ran, and for the last time when the last of them
 //! has ended.
 
-use crate::counts::{CountedFile, Sites};
+use crate::counts::CountedFile;
 use crate::process;
 use crate::registry::{Counter, Limits, Registry, Slot, Totals};
 use doctor::watch::affinity_of;
@@ -385,9 +385,9 @@ impl Watch {
         })
     }
 
-    /// The sites of each live file, with its program.
-    pub fn sites(&self) -> impl Iterator<Item = (Slot, Sites)> + '_ {
-        self.sources.values().map(|source| (source.slot, source.file.sites))
+    /// Each live file, with its program.
+    pub fn files(&self) -> impl Iterator<Item = (Slot, &CountedFile)> {
+        self.sources.values().map(|source| (source.slot, &source.file))
     }
 
     /// The sums.

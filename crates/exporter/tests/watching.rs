@@ -7,6 +7,7 @@ use exporter::catalogue::{ALL, families};
 use exporter::metric::{Family, Value};
 use exporter::registry::Limits;
 use exporter::watch::{Scope, Watch};
+use preload_abi::live::{Answer, Cure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -94,6 +95,38 @@ fn the_counts_of_processes_that_share_a_file_are_counted_once_and_stay() {
     assert_eq!(value(&last, "manx_lock_wait_seconds", &lock), Some(9.0));
     assert_eq!(value(&last, "manx_processes", &["shared-holder", "counted"]), Some(0.0));
     assert!(value(&last, "manx_cpu_seconds", &["shared-holder"]) >= of("manx_cpu_seconds"));
+}
+
+#[test]
+fn the_answers_of_the_trial_are_those_of_all_processes_of_a_program() {
+    let place = Place::new();
+    let (program, library) = place.holder("asked-holder");
+    let fakes = ["7.live", "8.live"].map(|name| Fake::new(place.path(), name, 5));
+    let mut running = fakes.each_ref().map(|fake| start(&program, 0, &[&library, &fake.path]));
+    let mut watch = Watch::new(Scope::Tree(std::process::id()), Limits::default());
+    watch.pass(NS_MAX);
+    let answers = |watch: &Watch, cure: Cure| {
+        let families = families(watch);
+        Answer::ALL.map(|answer| {
+            value(&families, "manx_trial_processes", &["asked-holder", cure.word(), answer.word()])
+        })
+    };
+    for cure in Cure::ALL {
+        assert_eq!(answers(&watch, cure), [None; Answer::ALL.len()], "nothing was asked");
+    }
+
+    fakes[0].trial(Cure::Spin, true, [500_000_000, 2_000_000_000]);
+    fakes[1].trial(Cure::Spin, false, [1_000_000_000, 1_000_000_000]);
+    for running in &mut running {
+        running.ask("go", "done");
+    }
+    watch.pass(NS_MAX);
+    let [kept, dropped, tie] = answers(&watch, Cure::Spin);
+    assert_eq!((kept, dropped, tie), (Some(1.0), Some(0.0), Some(1.0)));
+    assert_eq!(answers(&watch, Cure::Yield), [None; Answer::ALL.len()]);
+    let now = families(&watch);
+    let work = |way: &str| value(&now, "manx_trial_work_cpus", &["asked-holder", "spin", way]);
+    assert_eq!((work("as_written"), work("cured")), (Some(1.5), Some(3.0)));
 }
 
 #[test]

@@ -121,7 +121,76 @@ pub struct Trial {
     pub cured_ns: AtomicU64,
 }
 
+/// A sentence for a program in which each cure that was asked about has lost.
+pub const NO_HELP: &str = "Manx does not help this program now: it waits as its author wrote.";
+
+/// A cure that was asked about, and the answer: a [`Trial`], each of its fields loaded once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The cure.
+    pub cure: Cure,
+    /// The last answer.
+    pub answer: Answer,
+    /// `Trial::kept`
+    pub kept: u32,
+    /// `Trial::dropped`
+    pub dropped: u32,
+    /// `Trial::as_written_ns`
+    pub as_written_ns: u64,
+    /// `Trial::cured_ns`
+    pub cured_ns: u64,
+}
+
+/// Less than this part more work is not measured well enough to say so.
+const TIE_PERCENT: u64 = 20;
+
+impl Asked {
+    /// `None` if the cure was not asked about.
+    fn read(cure: Cure, trial: &Trial) -> Option<Asked> {
+        let [kept, dropped] = [&trial.kept, &trial.dropped].map(|count| count.load(Ordering::Relaxed));
+        let [as_written_ns, cured_ns] =
+            [&trial.as_written_ns, &trial.cured_ns].map(|work| work.load(Ordering::Relaxed));
+        let answer = if trial.acts.load(Ordering::Relaxed) != 0 {
+            Answer::Kept
+        } else if as_written_ns > cured_ns.saturating_add(cured_ns / 100 * TIE_PERCENT) {
+            Answer::Dropped
+        } else {
+            Answer::Tie
+        };
+        let is_asked = kept != 0 || dropped != 0;
+        is_asked.then_some(Asked { cure, answer, kept, dropped, as_written_ns, cured_ns })
+    }
+}
+
+/// Work in a second: CPU time without that of waits, so a number of CPUs.
+pub struct Work(pub u64);
+
+impl Display for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:02}", self.0 / 1_000_000_000, self.0 / 10_000_000 % 100)
+    }
+}
+
+/// The cure, the answer, and the work as written and with the cure.
+impl Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Asked { cure, answer, .. } = self;
+        let [as_written, cured] = [self.as_written_ns, self.cured_ns].map(Work);
+        write!(f, "{} {} ({as_written} to {cured} CPUs)", cure.word(), answer.word())
+    }
+}
+
 words! {
+    /// The last answer to the question whether a program does more work with a cure.
+    pub enum Answer {
+        /// It does: the cure acts.
+        Kept = 0 => "kept",
+        /// It does less work with the cure, and waits as its author wrote.
+        Dropped = 1 => "dropped",
+        /// The difference is too small to tell, and it waits as its author wrote.
+        Tie = 2 => "tie",
+    }
+
     /// A way in which threads wait while CPUs are short, in the place of what the author wrote.
     pub enum Cure {
         /// Loops that spin yield and sleep, or end their spinning.
@@ -333,6 +402,11 @@ impl<'a> Live<'a> {
     pub fn sites(&self) -> &'a [Site] {
         let count = self.header.sites.load(Ordering::Acquire) as usize;
         &self.sites[..count.min(CAPACITY)]
+    }
+
+    /// The cures that were asked about.
+    pub fn asked(&self) -> impl Iterator<Item = Asked> + use<'a> {
+        Cure::ALL.into_iter().zip(&self.header.trials).filter_map(|(cure, trial)| Asked::read(cure, trial))
     }
 
     /// How many mutexes are passed on; [`PASSED_ON`] stands for that number or more.

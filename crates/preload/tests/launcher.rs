@@ -58,7 +58,9 @@ fn the_doctor_compares_a_program_as_it_is_and_under_manx_run() {
     let Some(mut doctor) = manx() else { return };
     // More turns than can be taken meanwhile.
     doctor.args(["doctor", "--json", "--quiet", "--pairs=2", "--for=1s", "--"]).arg(program("turns"));
-    let outcome = finish(doctor.arg("2000000000"));
+    let temporary = folder().join("doctor");
+    fs::create_dir_all(&temporary).expect("a folder");
+    let outcome = finish(doctor.arg("2000000000").env("TMPDIR", &temporary));
     let json: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     assert_eq!((&json["schema"], &json["version"]), (&"manx-doctor-pairs".into(), &1.into()));
     let runs = json["runs"].as_array().expect("a list");
@@ -73,6 +75,11 @@ fn the_doctor_compares_a_program_as_it_is_and_under_manx_run() {
         json["changes"].as_array().expect("a list").iter().filter_map(|it| it["figure"].as_str()).collect();
     assert!(figures.contains(&"CPU time") && !figures.contains(&"wall time"), "{figures:?}");
     assert!(json["as_it_is"]["machine"]["kernel"].as_str().is_some_and(|it| it.starts_with("Linux")));
+    // One more run has counts, and leaves none behind.
+    assert!(json["counts"]["repaired_loops"].as_u64() > Some(0), "{:#}", json["counts"]);
+    assert!(json["counts"]["trials"].is_array(), "{:#}", json["counts"]);
+    let mut left = fs::read_dir(&temporary).expect("a folder").flatten();
+    assert!(left.all(|folder| fs::read_dir(folder.path()).expect("a folder").next().is_none()));
     assert_eq!(json["work"]["effect"], "unknown", "nothing says how much work it did");
     assert!(json["notes"][0].as_str().is_some_and(|it| it.contains("--figure") && it.contains("--rate")));
 }

@@ -5,19 +5,27 @@
 //! ratio, or as a difference where either may be zero. Its interval is that of
 //! `command::statistics`, and fewer than five pairs have none: then no word on better or worse is
 //! said. The verdict on `manx run` is in `work`.
+//!
+//! One more run keeps counts, and says what the trial has answered. It is in no pair: counts cost a
+//! short program milliseconds.
 
 use super::change::{Change, Kind, Pair};
+use super::counts;
 use super::session::{Session, run as session};
 use super::work::{self, Asked, Effect};
 use crate::run::{library, program::Program};
+use crate::stats::source;
 use command::failure::{BROKEN, Failure, reason};
 use command::machine::Machine;
 use command::sigpipe::print;
 use command::statistics::PAIRS_MIN;
 use command::table::Table;
+use doctor::evidence::under_manx::Counts;
 use doctor::{Evidence, Verdict, diagnose, json, text};
+use host::live_file::LIVE;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -50,9 +58,7 @@ pub fn run(
         for is_second in [false, true] {
             let under_manx = manx_run_first != is_second;
             let mut child = if under_manx {
-                let mut child = Command::new(&manx);
-                child.args(["run", "--quiet", "--"]).args(command);
-                child
+                manx_run(&manx, &[], command)
             } else {
                 let mut child = Command::new(&command[0]);
                 child.args(&command[1..]);
@@ -72,6 +78,11 @@ pub fn run(
         done.push(Pair { as_it_is, manx_run, manx_run_first });
     }
     let evidence = first.expect("at least one pair");
+    let counts = if done.iter().any(|pair| pair.manx_run.is_under_manx) {
+        counted(&mut manx_run(&manx, &["--stats"], command), time, |passed| progress(2 * pairs, passed))
+    } else {
+        None
+    };
     let mut verdicts = diagnose(&evidence);
     let mut changes = changes(&done);
     let figure = work::change(&done, asked, time);
@@ -88,13 +99,18 @@ pub fn run(
             verdict.remedies.retain(|remedy| !remedy.command.as_ref().is_some_and(is_manx_run));
         }
     }
-    let notes: Vec<String> = work.said.iter().cloned().chain(notes(&done, asked)).collect();
+    let helps = matches!(work.effect, Effect::Cures | Effect::Helps);
+    let answers = counts.as_ref().map_or(&[][..], |counts| &counts.trials);
+    let no_help = text::no_help(answers).filter(|_| !helps).map(str::to_owned);
+    let trials = text::trials(answers).into_iter().chain(no_help);
+    let notes: Vec<String> = work.said.iter().cloned().chain(trials).chain(notes(&done, asked)).collect();
     print(&if as_json {
         let value = serde_json::json!({
             "schema": "manx-doctor-pairs",
             "version": 1,
             "as_it_is": json::value(&evidence, &verdicts, &Machine::here()),
             "work": work,
+            "counts": counts,
             "changes": changes,
             "notes": notes,
             "runs": done,
@@ -110,6 +126,23 @@ pub fn run(
         format!("{first}{gap}As it is:\n{}\n{table}\n{rest}", text::report(&evidence, &verdicts))
     })?;
     Ok(verdicts)
+}
+
+/// The program under `manx run` with these options.
+fn manx_run(manx: &Path, options: &[&str], command: &[OsString]) -> Command {
+    let mut child = Command::new(manx);
+    child.args(["run", "--quiet"]).args(options).arg("--").args(command);
+    child
+}
+
+/// The counts of a run that keeps them. `None` if it has none: what the pairs say stays as it is.
+fn counted(child: &mut Command, time: Duration, progress: impl FnMut(Duration)) -> Option<Counts> {
+    let (_, mut evidence) = session(child, time, None, progress).ok()?;
+    counts::add(&mut evidence);
+    let live = source::folder().join(format!("{}{LIVE}", evidence.pid));
+    // Its process has ended, and nobody else asks for it.
+    let _ = std::fs::remove_file(live);
+    evidence.manx?.counts
 }
 
 fn changes(pairs: &[Pair]) -> Vec<Change> {

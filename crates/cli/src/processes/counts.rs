@@ -11,7 +11,7 @@ use super::row;
 use super::text::shown;
 use host::image::{Image, locks, ns};
 use preload_abi::histogram::Counts as Histogram;
-use preload_abi::live::{self, How, Live, name};
+use preload_abi::live::{self, Asked, How, Live, name};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::fs::File;
@@ -64,6 +64,8 @@ pub struct Between {
     pub loops: Vec<row::Loop>,
     /// The locks, those that threads waited for longest first
     pub locks: Vec<row::Lock>,
+    /// What the trial has answered so far
+    pub asked: Vec<Asked>,
 }
 
 impl Counts {
@@ -83,7 +85,7 @@ impl Counts {
         }
         let span_ns = self.before_ns.map(|before| now_ns.saturating_sub(before).max(1));
         self.before_ns = Some(now_ns);
-        let mut between = Between { span_ns, ..Between::default() };
+        let mut between = Between { span_ns, asked: live.asked().collect(), ..Between::default() };
         self.look_at_sites(&live, &mut between);
         self.look_at_locks(&live, &mut between);
         Some(between)
@@ -213,7 +215,7 @@ mod fake;
 mod tests {
     use super::fake::Fake;
     use super::*;
-    use preload_abi::live::{Header, LOCKS_AT, Lock, Site};
+    use preload_abi::live::{Answer, Cure, Header, LOCKS_AT, Lock, Site};
     use std::mem::offset_of;
 
     const SITE: usize = size_of::<Header>();
@@ -269,6 +271,16 @@ mod tests {
         let third = it.look(4_000_000_000).expect("read");
         assert_eq!((third.contended, third.waits.count(), third.percentile(0.5)), (0, 0, None));
         assert_eq!((third.locks.len(), third.locks[0].max_ns), (1, None));
+    }
+
+    #[test]
+    fn the_trial_has_answered_since_the_beginning() {
+        let mut it = Fixture::new();
+        it.fake.trial(Cure::Yield, false, [900_000_000, 100_000_000]);
+        for now_ns in [1, 2] {
+            let asked = it.look(now_ns).expect("read").asked;
+            assert_eq!((asked.len(), asked[0].cure, asked[0].answer), (1, Cure::Yield, Answer::Dropped));
+        }
     }
 
     #[test]

@@ -165,6 +165,7 @@ impl Process {
             fill(&mut row, between);
             if let Some(inside) = &mut inside {
                 (inside.loops, inside.locks) = (between.loops.clone(), between.locks.clone());
+                inside.trials = between.asked.iter().map(ToString::to_string).collect();
             }
         }
         Seen::Process(Box::new(row), inside)

@@ -109,6 +109,8 @@ pub struct Inside {
     pub loops: Vec<Loop>,
     /// Its contended locks, those that threads waited for longest first
     pub locks: Vec<Lock>,
+    /// What the trial has answered, in words
+    pub trials: Vec<String>,
 }
 
 /// A thread.

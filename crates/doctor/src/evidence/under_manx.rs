@@ -4,6 +4,7 @@
 //! environment with which the program began. A remedy that is already applied is no remedy.
 
 use preload_abi::cpus::Cpus;
+use preload_abi::live::Asked;
 use preload_abi::options::{Guard, Lock, Options};
 use procfs::process::Process;
 use serde::Serialize;
@@ -38,6 +39,9 @@ pub struct Counts {
     pub loop_sleeps: u64,
     /// Waits for locks
     pub lock_waits: u64,
+    /// What the trial has answered
+    #[serde(serialize_with = "crate::json::trials")]
+    pub trials: Vec<Asked>,
 }
 
 impl UnderManx {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use preload_abi::histogram::bucket_of;
-use preload_abi::live::{self, FILE_BYTES, FORMAT, Header, How, LOCKS_AT, Lock, MAGIC, Site};
+use preload_abi::live::{self, Cure, FILE_BYTES, FORMAT, Header, How, LOCKS_AT, Lock, MAGIC, Site, Trial};
 use std::fs::{self, File};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt as _;
@@ -63,6 +63,15 @@ impl Fake {
         self.number(at + offset_of!(Lock, histogram) + 8 * bucket_of(each_ns), waits);
         let word = offset_of!(Header, lock_places) + place / 64 * 8;
         self.number(word, self.read(word, 8) | 1 << (place % 64));
+    }
+
+    /// Sets an answer of the trial: whether the cure acts, and the work as written and cured.
+    pub fn trial(&self, cure: Cure, acts: bool, work_ns: [u64; 2]) {
+        let at = offset_of!(Header, trials) + cure as usize * size_of::<Trial>();
+        self.put(at + offset_of!(Trial, acts), &u32::from(acts).to_ne_bytes());
+        self.put(at + offset_of!(Trial, dropped), &1_u32.to_ne_bytes());
+        self.number(at + offset_of!(Trial, as_written_ns), work_ns[0]);
+        self.number(at + offset_of!(Trial, cured_ns), work_ns[1]);
     }
 
     /// Another program starts in the same process: its file takes the place of this one's contents.

@@ -3,7 +3,8 @@
 use super::*;
 use crate::live;
 use crate::live::{
-    FILE_BYTES, FORMAT, Header, Kind, LOCKS, LOCKS_AT, Lock, MAGIC, PASSED_ON, REQUESTS_ID, RUNNING,
+    Answer, Cure, FILE_BYTES, FORMAT, Header, Kind, LOCKS, LOCKS_AT, Lock, MAGIC, NO_HELP, PASSED_ON,
+    REQUESTS_ID, RUNNING,
 };
 
 /// A live file's bytes, which start at a page boundary as a mapping does.
@@ -101,6 +102,18 @@ impl Image {
         }
     }
 
+    /// Puts an answer: whether the cure acts, and the work as written and cured, in hundredths of a
+    /// CPU.
+    fn answer(&mut self, cure: Cure, acts: bool, work: [u64; 2]) {
+        let live = self.live();
+        let trial = &live.header().trials[cure as usize];
+        trial.acts.store(u32::from(acts), Ordering::Relaxed);
+        trial.kept.store(u32::from(acts), Ordering::Relaxed);
+        trial.dropped.store(3, Ordering::Relaxed);
+        trial.as_written_ns.store(work[0] * 10_000_000, Ordering::Relaxed);
+        trial.cured_ns.store(work[1] * 10_000_000, Ordering::Relaxed);
+    }
+
     fn table(&self) -> String {
         let mut text = String::new();
         table(&self.live(), &mut text).expect("writing to a String");
@@ -179,6 +192,42 @@ fn the_json_carries_everything_in_the_same_order() {
     );
     assert_eq!(json["sites"][1]["symbol"], serde_json::Value::Null);
     assert_eq!(json["sites"][2]["reason"], "a counter ends it");
+}
+
+#[test]
+fn the_answers_of_the_trial_are_shown_and_that_manx_does_not_help() {
+    let mut image = Image::new(b"p", 1);
+    assert!(!image.table().contains("DROPPED") && image.live().asked().next().is_none());
+    image.answer(Cure::Spin, true, [52, 193]);
+    image.answer(Cure::Yield, false, [190, 20]);
+    let shown = "
+WAITS THAT  NOW         KEPT  DROPPED  AS WRITTEN  WITH MANX
+spin        with Manx      1        3   0.52 CPUs  1.93 CPUs
+yield       as written     0        3   1.90 CPUs  0.20 CPUs
+";
+    assert!(image.table().ends_with(shown), "{}", image.table());
+    let of_yield = serde_json::json!({
+        "waits": "yield", "cured": false, "kept": 0, "dropped": 3,
+        "work_as_written_ns": 1_900_000_000_u64, "work_cured_ns": 200_000_000,
+    });
+    assert_eq!(image.json()["trials"][1], of_yield);
+    image.answer(Cure::Spin, false, [52, 51]);
+    assert!(image.table().ends_with(&format!("\n{NO_HELP}\n")), "{}", image.table());
+}
+
+#[test]
+fn a_cure_that_does_not_act_was_dropped_if_the_work_differs_by_a_fifth() {
+    let mut image = Image::new(b"p", 1);
+    for (acts, work, answer, words) in [
+        (true, [100, 300], Answer::Kept, "spin kept (1.00 to 3.00 CPUs)"),
+        (false, [121, 100], Answer::Dropped, "spin dropped (1.21 to 1.00 CPUs)"),
+        (false, [120, 100], Answer::Tie, "spin tie (1.20 to 1.00 CPUs)"),
+        (false, [100, 140], Answer::Tie, "spin tie (1.00 to 1.40 CPUs)"),
+    ] {
+        image.answer(Cure::Spin, acts, work);
+        let asked: Vec<_> = image.live().asked().collect();
+        assert_eq!((asked.len(), asked[0].answer, asked[0].to_string()), (1, answer, words.to_owned()));
+    }
 }
 
 fn with_locks() -> Image {

@@ -9,9 +9,6 @@ use crate::top::columns::{Spec, fit};
 use crate::top::paper::{Paper, Weight};
 use crate::top::state::{PARTS, State};
 
-/// Lines above the lists.
-const ABOVE: usize = 4;
-
 const THREADS: [Spec; 5] = [
     Spec::number("TID", 7, 0),
     Spec::text("NAME", 12, 40, 1),
@@ -52,14 +49,16 @@ pub fn draw(state: &State, pid: u32, paper: &mut Paper) {
     };
     let paused = if state.paused { "PAUSED  " } else { "" };
     paper.line(0, &format!("{paused}{} {}  {}", row.pid, row.name, row.command), Weight::Title);
-    for (y, line) in facts(row, inside).iter().enumerate() {
+    let facts = facts(row, inside);
+    for (y, line) in facts.iter().enumerate() {
         paper.line(1 + y, line, Weight::Usual);
     }
+    let above = 1 + facts.len();
     let Some(inside) = inside else { return };
 
     let lengths = state.lengths();
-    let rows = share(lengths.map(|length| length.max(1)), last.saturating_sub(ABOVE + PARTS), state.part);
-    let mut y = ABOVE;
+    let rows = share(lengths.map(|length| length.max(1)), last.saturating_sub(above + PARTS), state.part);
+    let mut y = above;
     for part in 0..PARTS {
         let scrolled = state.scrolled[part].min(lengths[part].saturating_sub(rows[part]));
         let list = List {
@@ -102,8 +101,8 @@ pub fn draw(state: &State, pid: u32, paper: &mut Paper) {
     }
 }
 
-/// Three lines on the process.
-fn facts(row: &Row, inside: Option<&Inside>) -> [String; 3] {
+/// Three lines on the process, and one on the trial if it has asked.
+fn facts(row: &Row, inside: Option<&Inside>) -> Vec<String> {
     let read = match row.threads_read {
         read if read < row.threads => format!(" ({read} of them read)"),
         _ => String::new(),
@@ -145,7 +144,9 @@ fn facts(row: &Row, inside: Option<&Inside>) -> [String; 3] {
             ),
         ],
     };
-    [times, loops, locks]
+    let trials = inside.map_or(&[][..], |inside| &inside.trials);
+    let trials = (!trials.is_empty()).then(|| format!("trial of work: {}", trials.join(", ")));
+    [times, loops, locks].into_iter().chain(trials).collect()
 }
 
 fn number(count: u32, noun: &str) -> String {

@@ -104,6 +104,9 @@ fn inside() -> Inside {
         threads: (0..66).map(thread).collect(),
         loops: (0..9).map(repaired).collect(),
         locks: (0..7).map(lock).collect(),
+        trials: ["spin kept (0.52 to 1.93 CPUs)", "yield dropped (1.90 to 0.20 CPUs)"]
+            .map(str::to_owned)
+            .into(),
     }
 }
 
