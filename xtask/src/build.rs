@@ -25,12 +25,17 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// The package of [`MANX`].
 const CLI: &str = "cli";
 
+/// Dependencies of [`CLI`] whose speed does not matter.
+const SMALLEST: [&str; 5] = ["clap_builder", "cpp_demangle", "crossterm", "ratatui-core", "ratatui-widgets"];
+
 /// A cargo that builds one of the packages in release mode, as it is installed.
 pub fn cargo(subcommand: &str, package: &str) -> Command {
     let mut command = release_cargo(subcommand);
     command.args(["-p", package]);
     if package == CLI {
-        for setting in ["opt-level='s'", "lto='fat'", "codegen-units=1"] {
+        let settings = ["opt-level='s'", "lto='fat'", "codegen-units=1"].map(String::from);
+        let smallest = SMALLEST.map(|package| format!("package.{package}.opt-level='z'"));
+        for setting in settings.into_iter().chain(smallest) {
             command.args(["--config", &format!("profile.release.{setting}")]);
         }
     }

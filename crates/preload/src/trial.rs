@@ -75,11 +75,16 @@ pub fn waits_by(call: impl FnOnce()) {
     if !measures() {
         return call();
     }
-    let before_ns = clock::thread_cpu_ns();
-    call();
-    let used_ns = clock::thread_cpu_ns().saturating_sub(before_ns);
+    let used_ns = cpu_ns_of(call);
     thread::current().burned_until_ticks.set(clock::ticks());
     BURNED.fetch_add(clock::ns_to_ticks(used_ns), Ordering::Relaxed);
+}
+
+#[inline(always)]
+fn cpu_ns_of(call: impl FnOnce()) -> u64 {
+    let before_ns = clock::thread_cpu_ns();
+    call();
+    clock::thread_cpu_ns().saturating_sub(before_ns)
 }
 
 /// A wait of this thread used the CPU between these times, but for no longer than `most_ns`: for
@@ -91,5 +96,19 @@ pub fn burned(since_ticks: u64, until_ticks: u64, most_ns: u64) {
         let counted = &thread::current().burned_until_ticks;
         let ticks = until_ticks.saturating_sub(since_ticks.max(counted.replace(until_ticks)));
         BURNED.fetch_add(ticks.min(clock::ns_to_ticks(most_ns)), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_burns_the_cpu_time_that_it_uses_and_not_the_time_that_it_is_away() {
+        let until_ns = clock::thread_cpu_ns() + 1_000_000;
+        assert!(cpu_ns_of(|| while clock::thread_cpu_ns() < until_ns {}) >= 900_000);
+        let began_ns = clock::now_ns();
+        let used_ns = cpu_ns_of(|| platform::thread::sleep_ns(5_000_000));
+        assert!((1..clock::now_ns() - began_ns).contains(&used_ns), "{used_ns}");
     }
 }
