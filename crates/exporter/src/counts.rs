@@ -59,7 +59,7 @@ pub struct CountedFile {
     lock_waits: u64,
     /// The sites at the last reading.
     pub sites: Sites,
-    /// What the trial answered by then.
+    /// Answers of the trial by then.
     pub asked: Vec<Asked>,
 }
 

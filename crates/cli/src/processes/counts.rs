@@ -64,7 +64,7 @@ pub struct Between {
     pub loops: Vec<row::Loop>,
     /// The locks, those that threads waited for longest first
     pub locks: Vec<row::Lock>,
-    /// What the trial has answered so far
+    /// Answers of the trial so far
     pub asked: Vec<Asked>,
 }
 

@@ -109,7 +109,7 @@ pub struct Inside {
     pub loops: Vec<Loop>,
     /// Its contended locks, those that threads waited for longest first
     pub locks: Vec<Lock>,
-    /// What the trial has answered, in words
+    /// Answers of the trial, in words
     pub trials: Vec<String>,
 }
 

@@ -39,7 +39,7 @@ pub struct Counts {
     pub loop_sleeps: u64,
     /// Waits for locks
     pub lock_waits: u64,
-    /// What the trial has answered
+    /// Answers of the trial
     #[serde(serialize_with = "crate::json::trials")]
     pub trials: Vec<Asked>,
 }

@@ -697,12 +697,12 @@ fn is_polled(side_seen: u32) -> bool {
     side_seen & POLLING != 0 && !fork::is_child()
 }
 
-/// Whether waiters look in vain, by this value of `side`, so that one of them is to poll.
+/// Returns whether waiters look in vain, by this value of `side`, so that one of them is to poll.
 fn is_busy(side_seen: u32) -> bool {
     side_seen & FUTILE >= FUTILE_POLLS
 }
 
-/// Whether the caller polls from now on. The lock is busy.
+/// Returns whether the caller polls from now on. The lock is busy.
 // Relaxed, here and in the functions below: what depends on these values is checked elsewhere.
 fn begin_polling(side: &AtomicU32) -> bool {
     !fork::is_child() && side.fetch_or(POLLING, Ordering::Relaxed) & POLLING == 0

@@ -98,7 +98,7 @@ impl Longest {
 trait Lock: Send + Sync + 'static {
     /// Its window, unless another one is set
     const WINDOW_NS: u64;
-    /// The window with so many other waiters
+    /// The window beside this number of other waiters
     fn window_ns(others: u64) -> u64;
     fn new() -> Self;
     /// Takes it, calls `held` and gives it back.

@@ -60,8 +60,8 @@ enum Says {
 enum Loop {
     Spins,
     Yields,
-    /// It spins for so many nanoseconds, and then sleeps until it is woken. The cure sleeps at
-    /// once.
+    /// It spins for this number of nanoseconds, and then sleeps until it is woken. The cure sleeps
+    /// at once.
     SpinsThenSleeps(u64),
 }
 
@@ -70,7 +70,7 @@ enum Loop {
 enum Does {
     /// All meet.
     Meet,
-    /// Each holds a lock for so many nanoseconds, in the order of arrival.
+    /// Each holds a lock for this number of nanoseconds, in the order of arrival.
     Queue(u64),
     /// Nothing: they wait for nobody.
     Compute,
