@@ -9,7 +9,7 @@
 //! lock before gives its turn back.
 //!
 //! One word says when the next turn may begin, by the monotonic clock in nanoseconds. All-zero is a
-//! lock without a booked turn. Its lowest bit, [`NOTED`], serves threads that cannot wait, see
+//! lock without a booked turn. Its lowest bit serves threads that cannot wait, see
 //! [`is_stale`].
 //!
 //! # The bound

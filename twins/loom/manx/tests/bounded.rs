@@ -164,7 +164,7 @@ fn no_thread_overtakes_a_starving_waiter() {
 }
 
 /// A waiter in the child of a fork.
-const IN_CHILD: Wait = Wait { window_ns: Some(20), each_ns: 0, deadline: None, trusting: false };
+const IN_CHILD: Wait = Wait { window_ns: Some(20), turns: None, deadline: None, trusting: false };
 
 #[test]
 fn a_hand_off_to_a_ghost_is_joined_or_taken_back() {
@@ -216,7 +216,7 @@ fn a_hand_off_to_a_ghost_is_taken_back() {
 
 /// Some wait in these ways, and `late` threads join hand-offs, while the lock is released once by
 /// its first holder. Some order of steps has a thread that joins.
-fn late_comers(preemptions: usize, late: usize, waits: &'static [fn() -> Wait]) {
+fn late_comers(preemptions: usize, late: usize, waits: &'static [fn() -> Wait<'static>]) {
     let joined = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let has_joined = std::sync::Arc::clone(&joined);
     check(preemptions, move || {
