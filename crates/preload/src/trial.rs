@@ -56,7 +56,7 @@ fn progress(now_ticks: u64) -> Progress {
     }
 }
 
-/// Whether work is measured now, so that waits are to say what they burn.
+/// Returns whether work is measured now, so that waits are to say what they burn.
 #[inline]
 pub fn measures() -> bool {
     TRIAL.measures()

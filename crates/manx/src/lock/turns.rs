@@ -46,9 +46,10 @@ pub(super) fn give_back(next: &AtomicU64) {
     next.fetch_sub(TURN_NS, Ordering::Relaxed);
 }
 
-/// Whether a hand-off that the caller sees was seen by a caller of this `window_ns` ago, and no
-/// waiter has come since. Its next holder may be stopped by a handler of a signal until the caller
-/// has the lock: a thread that stops all others and then polls `trylock` is such a caller.
+/// Returns true for a hand-off that a caller of this saw `window_ns` ago too, if no waiter has come
+/// since; otherwise notes the time of the first such look. The next holder may be stopped by a
+/// handler of a signal until the caller has the lock: a thread that stops all others and then polls
+/// `trylock` is such a caller.
 pub fn is_stale(next: &AtomicU64, now_ns: u64, window_ns: u64) -> bool {
     let seen = next.load(Ordering::Relaxed);
     let noted = seen & NOTED != 0;

@@ -274,7 +274,7 @@ impl<const CURES: usize> Trial<CURES> {
         look >= looks || ticks >= ns_to_ticks(LOOK_NS).saturating_mul(u64::from(looks))
     }
 
-    /// Whether this is the first pair about a cure whose rest is not over.
+    /// Returns whether this is the first pair about a cure whose rest is not over.
     #[inline(always)]
     fn is_first_of_rest(&self, now_ticks: u64) -> bool {
         let cure = self.cures.get(self.cure.load(Ordering::Relaxed) as usize);
@@ -282,7 +282,7 @@ impl<const CURES: usize> Trial<CURES> {
             && cure.is_some_and(|cure| now_ticks < cure.rest_until_ticks.load(Ordering::Relaxed))
     }
 
-    /// Whether the author's way does far less work than the cure did when it was last measured.
+    /// Returns whether the author's way does far less work than the cure did when last measured.
     #[inline(always)]
     fn has_collapsed(&self) -> bool {
         let cure = self.cures.get(self.cure.load(Ordering::Relaxed) as usize);

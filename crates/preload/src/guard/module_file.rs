@@ -15,7 +15,7 @@ use platform::memory::{map_to_read, page_bytes, unmap};
 
 /// How much of a file is read at a time.
 const PART: usize = 256 << 10;
-/// How much of a file is compared with the module.
+/// The length of the part of a file that is compared with the module.
 const HEADER_BYTES_MAX: usize = 4096;
 
 /// The module's file, unless another one has taken its place since it was loaded.
@@ -24,7 +24,7 @@ pub fn open(module: &Module<'_>) -> Option<File> {
     File::open(path).ok().filter(|file| is_file_of(file, module))
 }
 
-/// Whether an open file starts as the module does (Invariant 1).
+/// Returns whether an open file starts as the module does (Invariant 1).
 fn is_file_of(file: &File, module: &Module<'_>) -> bool {
     let Some(first) = module.readable().next() else { return false };
     let mut header = [0; HEADER_BYTES_MAX];
