@@ -25,7 +25,7 @@
 
 use crate::elf::symbols::hash;
 use crate::elf::{link_map, modules};
-use core::ffi::CStr;
+use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A function's entry. Its first word is the address: naked functions read it.
@@ -107,6 +107,7 @@ pub fn look_up() {
         real.address.store(address, Ordering::Relaxed);
     }
     modules::iterate();
+    CLOCK.store(link_map::of_c_library(c"clock_gettime").unwrap_or(ABSENT), Ordering::Relaxed);
     SPLIT.store(is_split(&pthread_create, &dlsym), Ordering::Relaxed);
     let libraries = link_map::c_libraries();
     let is_anothers = |real: &Real| {
@@ -119,6 +120,20 @@ pub fn look_up() {
     };
     let c11 = if C11.iter().any(|real| is_anothers(real)) { ANOTHERS } else { THE_C_LIBRARYS };
     C11_IS.store(c11, Ordering::Relaxed);
+}
+
+/// The C library's own `clock_gettime`.
+static CLOCK: AtomicUsize = AtomicUsize::new(UNKNOWN);
+
+/// The C library's own `clock_gettime`, whatever other libraries have a function of that name, once
+/// all were looked up.
+#[inline]
+pub fn clock_gettime() -> Option<unsafe extern "C" fn(c_int, *mut c_void) -> c_int> {
+    match CLOCK.load(Ordering::Relaxed) {
+        UNKNOWN | ABSENT => None,
+        // SAFETY: the C library's function has this type.
+        address => Some(unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(_, _) -> _>(address) }),
+    }
 }
 
 /// C11's functions for locks that this library wraps.
@@ -220,6 +235,16 @@ mod tests {
             let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, real.name.as_ptr()) } as usize;
             assert_eq!(known, if expected == 0 { ABSENT } else { expected }, "{:?}", real.name);
         }
+    }
+
+    #[test]
+    fn the_c_librarys_clock_tells_the_time() {
+        look_up();
+        let mut time = [0i64; 2];
+        let real = clock_gettime().expect("the C library's");
+        // SAFETY: a clock of each Linux, and room for a time.
+        assert_eq!(unsafe { real(libc::CLOCK_MONOTONIC, (&raw mut time).cast()) }, 0);
+        assert!(time[0] as u64 <= platform::clock::now_ns() / platform::clock::SECOND_NS);
     }
 
     #[test]

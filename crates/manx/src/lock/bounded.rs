@@ -129,11 +129,10 @@
 use super::line::{self, Came, Turn};
 use super::slice;
 use super::spinning::{
-    SPIN_NS, SPIN_OWN_NS, look, pause_for, spin_after_sleep, spin_if_it_pays, spin_while, spins,
+    SPIN_NS, SPIN_OWN_NS, look, pause_for, spin_after_sleep, spin_if_it_pays, spin_while, spins, spun,
 };
 use super::turns;
 use super::words::{FAIR, FUTILE, FUTILE_ONE, FUTILE_POLLS, HELD, SLEEPERS, STARVING, YIELDING};
-use crate::cpu::short_of_cpus;
 use crate::cpu::shortage::refresh_if_old_at;
 use core::cell::OnceCell;
 use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -303,7 +302,7 @@ pub fn spin_in_line(
 ) -> Result<(), u32> {
     thread.met_contention();
     let began_ticks = ticks();
-    if !spins(thread.failed_spins(), short_of_cpus(), began_ticks >> 8) {
+    if !spins(thread, began_ticks >> 8) {
         return spin(word, side, thread, true);
     }
     refresh_if_old_at(began_ticks);
@@ -334,8 +333,9 @@ pub fn spin_in_line(
             turn.note_crowd(now_ticks);
         }
     }
-    thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
-    thread.spun(acquired);
+    let waited_ticks = now_ticks.wrapping_sub(began_ticks);
+    thread.waited(waited_ticks, now_ticks);
+    spun(thread, acquired, waited_ticks, SPIN_OWN_NS.get());
     if acquired { Ok(()) } else { Err(seen()) }
 }
 

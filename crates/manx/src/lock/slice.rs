@@ -73,6 +73,8 @@ const SHARE_LOW_PERCENT: u64 = 65;
 /// Above this share it is alone.
 const SHARE_HIGH_PERCENT: u64 = 92;
 
+/// A thread's account is noted for new threads if it differs by more than this from what is noted.
+const OWED_TICKS_APART: u32 = 50_000;
 /// [`Thread::counts`]: the unit of the number of locks that the thread took.
 const TAKEN_ONE: u64 = 1 << 32;
 
@@ -90,8 +92,8 @@ pub struct Thread {
     waited_ticks: Cell<u32>,
     /// What a look at a lock's word costs, smoothed, in sixteenths of a tick.
     look: Cell<u32>,
-    /// How many of its spins in a row were in vain, whatever the locks.
-    in_vain: Cell<u32>,
+    /// What it owes for its spins, in ticks, whatever the locks: see `spinning.rs`.
+    owed_ticks: Cell<u32>,
     /// The number of locks that it holds, as far as they were counted; above [`TAKEN_ONE`] the
     /// number that it ever took. One word: each store before an atomic operation makes that longer.
     counts: Cell<u64>,
@@ -111,7 +113,7 @@ impl Thread {
                 slice_ticks: Cell::new(0),
                 waited_ticks: Cell::new(0),
                 look: Cell::new(0),
-                in_vain: Cell::new(0),
+                owed_ticks: Cell::new(0),
                 counts: Cell::new(0),
             }
         }
@@ -147,7 +149,7 @@ impl Thread {
         if self.slice_ticks.get() == 0 {
             clock::init();
             self.begin(SLICE_NS_MAX);
-            self.in_vain.set(IN_VAIN.load(Ordering::Relaxed));
+            self.owed_ticks.set(OWED_TICKS.load(Ordering::Relaxed));
         }
     }
 
@@ -174,20 +176,19 @@ impl Thread {
         now_ticks.wrapping_sub(self.began_ticks.get()) >= u64::from(self.slice_ticks.get())
     }
 
-    /// It has spun for a lock, which it acquired thereby or not.
-    pub(super) fn spun(&self, acquired: bool) {
-        let in_vain = if acquired { 0 } else { self.in_vain.get().saturating_add(1) };
-        self.in_vain.set(in_vain);
-        // The word is written seldom where spins mostly end in one way.
-        let of_process = IN_VAIN.load(Ordering::Relaxed);
-        if in_vain > of_process || acquired && of_process != 0 {
-            IN_VAIN.store(in_vain, Ordering::Relaxed);
-        }
+    /// What it owes for its spins, in ticks.
+    pub(super) fn owed_ticks(&self) -> u64 {
+        u64::from(self.owed_ticks.get())
     }
 
-    /// How many of its spins in a row were in vain.
-    pub(super) fn failed_spins(&self) -> u32 {
-        self.in_vain.get()
+    /// Notes what it owes.
+    pub(super) fn owes(&self, ticks: u64) {
+        let owed_ticks = u32::try_from(ticks).unwrap_or(u32::MAX);
+        self.owed_ticks.set(owed_ticks);
+        // The word is written seldom.
+        if OWED_TICKS.load(Ordering::Relaxed).abs_diff(owed_ticks) > OWED_TICKS_APART {
+            OWED_TICKS.store(owed_ticks, Ordering::Relaxed);
+        }
     }
 
     /// What a look costs, in ticks.
@@ -239,9 +240,9 @@ global! {
     static LOOKED_TICKS: AtomicU64 = AtomicU64::new(0);
     /// How much CPU it had used by then.
     static USED_NS: AtomicU64 = AtomicU64::new(0);
-    /// The number of spins in a row that were in vain, from which new threads count on: a thread
-    /// that waits once in its life learns nothing from its own spins.
-    static IN_VAIN: AtomicU32 = AtomicU32::new(0);
+    /// What a new thread owes, from another thread's account: a thread that waits once in its life
+    /// learns nothing from its own spins.
+    static OWED_TICKS: AtomicU32 = AtomicU32::new(0);
 }
 
 /// Finds out whether there are neighbours, if no thread did for a while. `strange`: the thread was

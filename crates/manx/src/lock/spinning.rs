@@ -15,17 +15,18 @@
 //! spin for `SPIN_NS`. A longer limit makes two CPUs take turns at a lock whose data is large, for
 //! every hold of a microsecond, where one of them alone would do more (figures: README.md).
 //!
-//! A thread whose last spins were all in vain, whatever the locks, does not spin at all: it looks
-//! once (`HOPELESS`), because no holder can run while it spins. One in `PROBE` of its waits spins
-//! nevertheless, and one success ends it. The thread is counted, and not the lock: a preempted
-//! holder makes all other threads fail once or twice, but none of them often in a row.
+//! A thread whose spins do not pay, whatever the locks, does not spin at all: it looks once. For
+//! most of them no holder can run while it spins. The thread keeps an account (`slice.rs`): it owes
+//! the time for which it spins, up to the limit, and each spin that acquires saves a sleep and a
+//! wake-up, worth `SAVED` limits. A thread that owes `HOPELESS_NS` spins in one of `PROBE` waits
+//! only, until some spins have paid. The thread is counted, and not the lock: a preempted holder
+//! makes all other threads fail once or twice, but none of them often.
 //!
 //! Times are in ticks of [`platform::clock::ticks`]; one look at it is also what a pause is made
 //! of, so that a limit is the same on CPUs whose pause instructions differ by a factor of ten.
 
 use super::slice::Thread;
 use super::words::MARKED;
-use crate::cpu::short_of_cpus;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::clock::{ns_to_ticks, ticks};
 use platform::constant::Constant;
@@ -47,11 +48,11 @@ pub(super) const SPIN_OWN_NS: Constant = Constant::new("SPIN_OWN_NS", 10_000);
 /// How long a waiter spins after it was woken and did not find the lock free.
 pub(super) const SPIN_WOKEN_NS: Constant = Constant::new("SPIN_WOKEN_NS", 5_000);
 /// A thread that has stopped spinning spins in one wait out of this number.
-const PROBE: u64 = 16;
-/// A thread stops spinning after this number of spins in vain in a row …
-pub(super) const HOPELESS: u32 = 256;
-/// … and after this number in a process that is short of CPUs.
-pub(super) const HOPELESS_SHORT_OF_CPUS: u32 = 32;
+const PROBE: u64 = 64;
+/// A thread that owes this much time stops spinning.
+const HOPELESS_NS: u64 = 160_000;
+/// A spin that acquires is worth this number of times its limit.
+const SAVED: u64 = 2;
 
 /// Spins until it has taken the lock by setting `word` to `to` (true), or until spinning does not
 /// seem to pay (false).
@@ -62,32 +63,32 @@ pub(super) fn spin_if_it_pays(
     spin_ns: u64,
     now_ticks: u64,
 ) -> bool {
-    if !spins(thread.failed_spins(), short_of_cpus(), now_ticks >> 8) {
+    if !spins(thread, now_ticks >> 8) {
         // This fails nearly always, so soon after the lock was found taken, and says nothing about
         // spinning.
         return look(word, to);
     }
-    let acquired = spin_for(word, thread, to, spin_ns);
-    thread.spun(acquired);
-    acquired
+    spin_for(word, thread, to, spin_ns)
 }
 
-/// Whether a thread has nothing to hope for after `in_vain` spins in vain in a row.
-const fn is_hopeless(in_vain: u32, short_of_cpus: bool) -> bool {
-    in_vain >= if short_of_cpus { HOPELESS_SHORT_OF_CPUS } else { HOPELESS }
+/// Returns whether the thread spins; `chance` is any number.
+pub(super) fn spins(thread: &Thread, chance: u64) -> bool {
+    thread.owed_ticks() < ns_to_ticks(HOPELESS_NS) || chance.is_multiple_of(PROBE)
 }
 
-/// Whether such a thread spins; `chance` is any number.
-pub(super) const fn spins(in_vain: u32, short_of_cpus: bool, chance: u64) -> bool {
-    !is_hopeless(in_vain, short_of_cpus) || chance.is_multiple_of(PROBE)
+/// The thread has spun for this time.
+pub(super) fn spun(thread: &Thread, acquired: bool, spun_ticks: u64, spin_ns: u64) {
+    let most_ticks = ns_to_ticks(spin_ns);
+    let saved_ticks = if acquired { SAVED * most_ticks } else { 0 };
+    let owed_ticks = (thread.owed_ticks() + spun_ticks.min(most_ticks)).saturating_sub(saved_ticks);
+    // Two spins that pay let it spin again.
+    thread.owes(owed_ticks.min(ns_to_ticks(HOPELESS_NS) + most_ticks));
 }
 
 /// Spins a little after a wake-up that found the lock taken by another thread.
 pub(super) fn spin_after_sleep(word: &AtomicU32, thread: &Thread, to: u32) -> bool {
-    if is_hopeless(thread.failed_spins(), short_of_cpus()) {
-        return look(word, to);
-    }
-    spin_for(word, thread, to, SPIN_WOKEN_NS.get())
+    // No such waiter probes: the next one that comes may.
+    if spins(thread, 1) { spin_for(word, thread, to, SPIN_WOKEN_NS.get()) } else { look(word, to) }
 }
 
 fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
@@ -96,7 +97,9 @@ fn spin_for(word: &AtomicU32, thread: &Thread, to: u32, spin_ns: u64) -> bool {
     }
     let began_ticks = ticks();
     let (acquired, now_ticks) = spin_while(|| true, word, thread, to, spin_ns);
-    thread.waited(now_ticks.wrapping_sub(began_ticks), now_ticks);
+    let spun_ticks = now_ticks.wrapping_sub(began_ticks);
+    thread.waited(spun_ticks, now_ticks);
+    spun(thread, acquired == Some(true), spun_ticks, spin_ns);
     acquired == Some(true)
 }
 

@@ -1,21 +1,23 @@
 //! Of the default lock's algorithm: what one thread can see of it.
 
-use super::super::spinning::{HOPELESS, HOPELESS_SHORT_OF_CPUS};
 use super::*;
 
 #[test]
-fn a_thread_that_spun_in_vain_for_long_does_not_spin() {
+fn a_thread_whose_spins_do_not_pay_spins_seldom() {
+    const LIMIT_NS: u64 = 2_500;
     let thread = Thread::new();
-    for (short, most) in [(true, HOPELESS_SHORT_OF_CPUS), (false, HOPELESS)] {
-        for failures in 0..2 * most {
-            let spin: Vec<bool> = (0..64).map(|chance| spins(thread.failed_spins(), short, chance)).collect();
-            assert_eq!(spin.contains(&false), failures >= most, "after {failures}");
-            assert!(spin.contains(&true), "some try again");
-            thread.spun(false);
-        }
-        thread.spun(true);
-        assert!(spins(thread.failed_spins(), short, 1));
+    let always = |thread: &Thread| (0..64).all(|chance| spins(thread, chance));
+    let spin = |acquired, ns| spun(&thread, acquired, ns_to_ticks(ns), LIMIT_NS);
+    for number in 0..1_000 {
+        // A spin in vain is paid by the next one.
+        spin(number % 2 == 1, LIMIT_NS);
+        assert!(always(&thread), "after {number}");
     }
+    (0..1_000).for_each(|number| spin(number % 3 == 2, 9 * LIMIT_NS));
+    assert!(!always(&thread) && (0..64).any(|chance| spins(&thread, chance)), "some try again");
+    spin(true, 100);
+    spin(true, 100);
+    assert!(always(&thread), "two that paid");
 }
 
 #[test]
