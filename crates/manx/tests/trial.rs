@@ -33,7 +33,7 @@ impl Program {
     /// The cure acts until it is asked about, or does not.
     fn new(acts: bool) -> Program {
         Program {
-            trial: Trial::new(u32::from(acts)),
+            trial: Trial::new(u32::from(acts), 0),
             // Time has no beginning.
             now_ns: 7 * SECOND,
             work_ns: 0.0,
@@ -224,6 +224,23 @@ fn nothing_is_asked_where_little_is_lost() {
     program.lost = 0.3;
     program.run(SECOND, |acts| if acts { 1.0 } else { 0.1 });
     assert!(program.verdict().acts, "{:?}", program.verdict());
+}
+
+/// A process that gives half of its time to neighbours, and works in the other half, shares the
+/// CPUs. One that is away for longer than it works loses what a cure may win.
+#[test]
+fn a_process_that_is_away_is_asked_only_if_it_gets_little_of_the_cpus() {
+    for (used, questions) in [(1.0, false), (0.6, false), (0.4, true), (0.02, true)] {
+        let mut program = Program { trial: Trial::new(0, 1), lost: 0.5, ..Program::new(false) };
+        program.run(9 * SECOND, |_| used);
+        assert_eq!(program.questions() > 0, questions, "{used} of a CPU");
+    }
+    // A moment of bad luck is none.
+    let mut program = Program { trial: Trial::new(0, 1), lost: 0.5, ..Program::new(false) };
+    for _ in 0..9 {
+        program.run(SECOND, |_| 1.0).run(100 * MS, |_| 0.02);
+    }
+    assert_eq!(program.questions(), 0, "{:?}", program.verdict());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use platform::clock;
 use preload_abi::live::Cure;
 use preload_abi::options;
 
-static TRIAL: Trial<{ Cure::ALL.len() }> = Trial::new(0);
+static TRIAL: Trial<{ Cure::ALL.len() }> = Trial::new(0, 1 << Cure::Yield as u32);
 /// The time that threads burned in waits, in ticks, as far as it was counted.
 static BURNED: AtomicU64 = AtomicU64::new(0);
 

@@ -14,7 +14,12 @@ const FEW: u32 = 4;
 const LOOK_EVERY: u32 = 2;
 /// A loop that does more than this between two yields is not waiting: a look at a few words, or for
 /// work to steal, takes less.
-pub const BETWEEN_NS: u64 = 3_000;
+const BETWEEN_NS: u64 = 3_000;
+/// A row goes on after a sleep if the next yield comes within this number of `BETWEEN_NS`: caches
+/// were lost, and some loops spin for long between two yields.
+const SLEPT: u32 = 8;
+/// The longest time between two calls of a row.
+pub const BETWEEN_NS_MAX: u64 = BETWEEN_NS * (SLEPT as u64 + 1);
 /// A row in which no yield let another thread run for this long is in vain: a thread that waits for
 /// this CPU has it after a slice.
 const SLICE_NS: u64 = 4_000_000;
@@ -128,6 +133,12 @@ impl YieldHistory {
         // After a dear yield each one is looked at for a while.
         self.unseen.set(if after_ticks < self.dear_until_ticks.get() { 0 } else { UNSEEN });
         dear
+    }
+
+    /// The thread slept in place of a yield, until now.
+    pub fn on_wake(&self, now_ticks: u64) {
+        self.returned_ticks.set(now_ticks);
+        self.passed.set(SLEPT);
     }
 
     /// Whether the yields of this row have let no other thread run for a slice.

@@ -29,7 +29,7 @@
 //!    that yields in the middle of a call may spoil the row, which then begins again.
 
 use crate::settings::settings;
-use crate::yield_history::{BETWEEN_NS, Step};
+use crate::yield_history::{BETWEEN_NS_MAX, Step};
 use crate::{shortage, thread, trial};
 use platform::{clock, thread as os};
 use preload_abi::live::Cure;
@@ -57,7 +57,7 @@ fn yield_seen(thread: &thread::Thread, place: usize) {
     let is_short = shortage::is_short(now_ticks);
     let returned_ticks = past.returned_ticks.get();
     if past.on_call(place, thread.lock.taken(), now_ticks) {
-        trial::burned(returned_ticks, now_ticks, BETWEEN_NS);
+        trial::burned(returned_ticks, now_ticks, BETWEEN_NS_MAX);
     }
     let mut step = past.step(now_ticks, is_short, || trial::cures(Cure::Yield, now_ticks));
     // Asked before each sleep, which takes a hundred times as long: the class may change at any
@@ -67,7 +67,7 @@ fn yield_seen(thread: &thread::Thread, place: usize) {
     }
     if let Step::Sleep { ns } = step {
         trial::waits_by(|| os::sleep_ns(ns));
-        past.returned_ticks.set(clock::ticks());
+        past.on_wake(clock::ticks());
         return;
     }
     trial::waits_by(os::yield_now);

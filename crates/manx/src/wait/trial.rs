@@ -33,6 +33,13 @@
 //! way alone is measured during a rest too, which costs no work. If it does less than the cure did
 //! by `FAR` times, the rest is over.
 //!
+//! What a cure cannot win it is not asked about. Without it threads must have lost `WORTH` of a CPU
+//! in their waits. If they were *away* in these waits, they must also have lost more than the process
+//! had of the CPUs, for `AWAY_CHECK_NS`: a process that gives its slices to neighbours gets hardly
+//! anything, while a process that shares the CPUs with neighbours is away for as long and loses
+//! nothing. So a program that waits well is not asked. A question is dear for it: a stretch of sleeps
+//! brings a gang out of step.
+//!
 //! There is no thread of its own: threads that wait call [`Trial::drive`], and one of them makes
 //! the step that is due. Where no thread waits, nothing happens.
 //!
@@ -70,8 +77,9 @@ const REST_NS_MAX: u64 = 4_000_000_000;
 const RESTS: u64 = 100;
 /// The time between two looks for a question.
 const CHECK_NS: u64 = 16_000_000;
-/// A cure that does not act is asked about only if threads lost this part of a CPU without it: less
-/// cannot be won.
+/// The same for a cure of waits in which threads are away: any process is out of luck for a moment.
+const AWAY_CHECK_NS: u64 = 256_000_000;
+/// A cure that does not act is asked about only if threads lost this part of a CPU without it.
 const WORTH: u64 = 4;
 /// A step that lasted this long measured nothing: no thread waited.
 const LOST_NS: u64 = 200_000_000;
@@ -117,6 +125,8 @@ pub struct Trial<const CURES: usize> {
     began: [AtomicU64; 2],
     incumbent: Sum,
     challenger: Sum,
+    /// The cures of waits in which threads are away: bit n is cure n.
+    away: u32,
     cures: [Cure; CURES],
 }
 
@@ -133,8 +143,10 @@ struct Sum {
 struct Cure {
     /// The time that threads have lost without it.
     lost_ticks: AtomicU64,
-    /// That time at the last look for a question.
+    /// When it was last looked at, that time by then, and the work.
+    seen_at_ticks: AtomicU64,
     seen_ticks: AtomicU64,
+    seen_work_ns: AtomicU64,
     /// Until when it is not asked about.
     rest_until_ticks: AtomicU64,
     rest_ns: AtomicU64,
@@ -162,8 +174,9 @@ pub struct Verdict {
 // Relaxed, but for `until_ticks`: Invariant 1.
 impl<const CURES: usize> Trial<CURES> {
     platform::const_fn! {
-        /// Makes a trial in which these cures act until they are asked about: bit n is cure n.
-        pub const fn new(best: u32) -> Trial<CURES> {
+        /// Makes a trial in which the cures `best` act until they are asked about, and those of
+        /// `away` are of waits in which threads do not use the CPU: bit n is cure n.
+        pub const fn new(best: u32, away: u32) -> Trial<CURES> {
             Trial {
                 acting: AtomicU32::new(best),
                 until_ticks: AtomicU64::new(0),
@@ -176,6 +189,7 @@ impl<const CURES: usize> Trial<CURES> {
                 began: [AtomicU64::new(0), AtomicU64::new(0)],
                 incumbent: Sum::new(),
                 challenger: Sum::new(),
+                away,
                 cures: unasked(),
             }
         }
@@ -231,7 +245,7 @@ impl<const CURES: usize> Trial<CURES> {
     fn next(&self, now_ticks: u64, now: Progress) -> u64 {
         let ticks = now_ticks.saturating_sub(self.began_ticks.load(Ordering::Relaxed));
         match self.step.load(Ordering::Relaxed) {
-            REST => match self.due(ticks, now_ticks) {
+            REST => match self.due(now_ticks, now) {
                 None => {
                     self.note(now_ticks, now);
                     CHECK_NS
@@ -354,15 +368,13 @@ impl<const CURES: usize> Trial<CURES> {
     }
 
     /// The next cure to ask about, if there is one: a cure that acts and has rested, or one without
-    /// which threads lost much of the last `ticks`. If that one has not rested, it was measured.
+    /// which threads lost much lately. If that one has not rested, it was measured.
     #[inline(always)]
-    fn due(&self, ticks: u64, now_ticks: u64) -> Option<u32> {
+    fn due(&self, now_ticks: u64, now: Progress) -> Option<u32> {
         let best = self.best.load(Ordering::Relaxed);
         let is_due = |(number, cure): (u32, &Cure)| {
-            let lost_ticks = cure.lost_ticks.load(Ordering::Relaxed);
-            let seen_ticks = cure.seen_ticks.load(Ordering::Relaxed);
-            cure.seen_ticks.store(lost_ticks, Ordering::Relaxed);
-            let pays = ticks < ns_to_ticks(LOST_NS) && lost_ticks.wrapping_sub(seen_ticks) >= ticks / WORTH;
+            let is_away = self.away & 1 << number != 0;
+            let pays = cure.would_pay(is_away, now_ticks, now.work_ns);
             let rested = now_ticks >= cure.rest_until_ticks.load(Ordering::Relaxed);
             let acts = best & 1 << number != 0;
             let measured = cure.rates_ns[1].load(Ordering::Relaxed) > 0;
@@ -376,6 +388,10 @@ impl<const CURES: usize> Trial<CURES> {
 
     #[inline(always)]
     fn rest(&self, now_ticks: u64) -> u64 {
+        // What was lost during the question does not count.
+        for cure in &self.cures {
+            cure.see(now_ticks, self.began[0].load(Ordering::Relaxed));
+        }
         self.acting.store(self.best.load(Ordering::Relaxed), Ordering::Relaxed);
         self.step.store(REST, Ordering::Relaxed);
         self.began_ticks.store(now_ticks, Ordering::Relaxed);
@@ -443,7 +459,9 @@ impl Cure {
         const fn new() -> Cure {
             Cure {
                 lost_ticks: AtomicU64::new(0),
+                seen_at_ticks: AtomicU64::new(0),
                 seen_ticks: AtomicU64::new(0),
+                seen_work_ns: AtomicU64::new(0),
                 rest_until_ticks: AtomicU64::new(0),
                 rest_ns: AtomicU64::new(0),
                 rates_ns: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -451,6 +469,31 @@ impl Cure {
                 dropped: AtomicU32::new(0),
             }
         }
+    }
+
+    /// Whether threads have lost as much since the last look as makes a question worth its cost.
+    #[inline(always)]
+    fn would_pay(&self, is_away: bool, now_ticks: u64, work_ns: u64) -> bool {
+        let ticks = now_ticks.saturating_sub(self.seen_at_ticks.load(Ordering::Relaxed));
+        if is_away && ticks < ns_to_ticks(AWAY_CHECK_NS) {
+            return false;
+        }
+        let used_ns = work_ns.saturating_sub(self.seen_work_ns.load(Ordering::Relaxed));
+        let seen_ticks = self.seen_ticks.load(Ordering::Relaxed);
+        let lost_ticks = self.see(now_ticks, work_ns).wrapping_sub(seen_ticks);
+        let worth_ticks = if is_away { ns_to_ticks(used_ns) } else { 0 };
+        let most_ns = if is_away { AWAY_CHECK_NS + LOST_NS } else { LOST_NS };
+        ticks < ns_to_ticks(most_ns) && lost_ticks >= worth_ticks.max(ticks / WORTH)
+    }
+
+    /// Notes what is known now, and returns the time that threads have lost.
+    #[inline(always)]
+    fn see(&self, now_ticks: u64, work_ns: u64) -> u64 {
+        let lost_ticks = self.lost_ticks.load(Ordering::Relaxed);
+        self.seen_at_ticks.store(now_ticks, Ordering::Relaxed);
+        self.seen_ticks.store(lost_ticks, Ordering::Relaxed);
+        self.seen_work_ns.store(work_ns, Ordering::Relaxed);
+        lost_ticks
     }
 }
 

@@ -250,7 +250,7 @@ fn did(machine: &Machine, seed: u64, programs: &[Kind], says: Says) -> Vec<Did> 
             let program = Arc::new(Program {
                 kind,
                 says,
-                trial: Trial::new(0),
+                trial: Trial::new(0, u32::from(kind.waits == Loop::Yields)),
                 arrived: AtomicU32::new(0),
                 phase: AtomicU32::new(0),
                 over: AtomicU32::new(0),
