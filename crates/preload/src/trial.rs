@@ -3,12 +3,12 @@
 //! | cure | as the author wrote | with the cure | what threads lose without it |
 //! | --- | --- | --- | --- |
 //! | [`Cure::Spin`] | a loop spins | it yields and sleeps, or its counter is moved on: [`crate::guard::visit`] | what a wait burns after a quarter of a millisecond |
-//! | [`Cure::Yield`] | a loop yields, and a yield takes a slice | it sleeps: [`crate::yields`] | the time of yields that take a millisecond |
+//! | [`Cure::Yield`] | a loop yields, and a yield takes a slice | it sleeps: [`crate::yields`] | the time of yields that take a millisecond: threads are away in it |
 //!
 //! No cure acts before the program has said that it helps. There is one answer for all loops that
 //! spin, and one for all that yield: the threads of a program wait for each other, so the work of
 //! one place depends on all others. Spin locks of the C library ([`crate::spin_lock`]) and mutexes
-//! ([`crate::lock`]) are not asked about.
+//! ([`crate::lock`]) are not asked about: they keep accounts of their own.
 
 use crate::settings::settings;
 use crate::{shortage, statistics, thread};
