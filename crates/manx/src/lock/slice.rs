@@ -92,7 +92,7 @@ pub struct Thread {
     waited_ticks: Cell<u32>,
     /// What a look at a lock's word costs, smoothed, in sixteenths of a tick.
     look: Cell<u32>,
-    /// What it owes for its spins, in ticks, whatever the locks: see `spinning.rs`.
+    /// The account of its spins, in ticks that it owes, whatever the locks: see `spinning.rs`.
     owed_ticks: Cell<u32>,
     /// The number of locks that it holds, as far as they were counted; above [`TAKEN_ONE`] the
     /// number that it ever took. One word: each store before an atomic operation makes that longer.
@@ -176,7 +176,7 @@ impl Thread {
         now_ticks.wrapping_sub(self.began_ticks.get()) >= u64::from(self.slice_ticks.get())
     }
 
-    /// What it owes for its spins, in ticks.
+    /// The ticks that it owes for its spins.
     pub(super) fn owed_ticks(&self) -> u64 {
         u64::from(self.owed_ticks.get())
     }
@@ -240,8 +240,8 @@ global! {
     static LOOKED_TICKS: AtomicU64 = AtomicU64::new(0);
     /// How much CPU it had used by then.
     static USED_NS: AtomicU64 = AtomicU64::new(0);
-    /// What a new thread owes, from another thread's account: a thread that waits once in its life
-    /// learns nothing from its own spins.
+    /// The account with which a new thread begins, another thread's: a thread that waits once in
+    /// its life learns nothing from its own spins.
     static OWED_TICKS: AtomicU32 = AtomicU32::new(0);
 }
 

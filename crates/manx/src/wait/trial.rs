@@ -33,12 +33,12 @@
 //! way alone is measured during a rest too, which costs no work. If it does less than the cure did
 //! by `FAR` times, the rest is over.
 //!
-//! What a cure cannot win it is not asked about. Without it threads must have lost `WORTH` of a CPU
-//! in their waits. If they were *away* in these waits, they must also have lost more than the process
-//! had of the CPUs, for `AWAY_CHECK_NS`: a process that gives its slices to neighbours gets hardly
-//! anything, while a process that shares the CPUs with neighbours is away for as long and loses
-//! nothing. So a program that waits well is not asked. A question is dear for it: a stretch of sleeps
-//! brings a gang out of step.
+//! A cure that cannot win much is not asked about. Without it threads must have lost `WORTH` of a
+//! CPU in their waits. If they were *away* in these waits, they must also have lost more than the
+//! process had of the CPUs, for `AWAY_CHECK_NS`: a process that gives its slices to neighbours gets
+//! hardly anything, while a process that shares the CPUs with neighbours is away for as long and
+//! loses nothing. So a program that waits well is not asked. A question is dear for it: a stretch
+//! of sleeps brings a gang out of step.
 //!
 //! There is no thread of its own: threads that wait call [`Trial::drive`], and one of them makes
 //! the step that is due. Where no thread waits, nothing happens.
@@ -471,7 +471,8 @@ impl Cure {
         }
     }
 
-    /// Whether threads have lost as much since the last look as makes a question worth its cost.
+    /// Returns whether threads have lost as much since the last look as makes a question worth its
+    /// cost.
     #[inline(always)]
     fn would_pay(&self, is_away: bool, now_ticks: u64, work_ns: u64) -> bool {
         let ticks = now_ticks.saturating_sub(self.seen_at_ticks.load(Ordering::Relaxed));
