@@ -78,15 +78,17 @@ pub enum Step {
 }
 
 impl YieldHistory {
-    /// Whether this call need not be looked at.
+    /// Whether this call need not be looked at. One that returns to another place is: of two places
+    /// in turn, one call in eight would always show the same.
     #[inline]
-    pub fn passes_unseen(&self) -> bool {
+    pub fn passes_unseen(&self, place: usize) -> bool {
         let unseen = self.unseen.get();
-        if unseen > 0 {
+        let passes = unseen > 0 && self.place.get() == place;
+        if passes {
             self.unseen.set(unseen - 1);
             self.passed.set(self.passed.get() + 1);
         }
-        unseen > 0
+        passes
     }
 
     /// The thread yields again, or for the first time. Returns whether it goes on with a row.
@@ -195,6 +197,14 @@ mod tests {
     }
 
     #[test]
+    fn calls_of_one_place_are_passed_over_and_those_of_another_are_looked_at() {
+        let past = YieldHistory::default();
+        row(&past, HERE, 0, 1 << 40, 1);
+        assert!(past.passes_unseen(HERE));
+        assert!(!past.passes_unseen(HERE + 1), "two places in turn are no wait");
+    }
+
+    #[test]
     fn a_row_whose_yields_let_others_run_is_left_alone() {
         let past = YieldHistory::default();
         let mut now_ticks = 1 << 40;
@@ -214,7 +224,7 @@ mod tests {
         let seen = |from_ticks: u64, took_ns: u64| {
             (0..80)
                 .filter(|call| {
-                    let seen = !past.passes_unseen();
+                    let seen = !past.passes_unseen(HERE);
                     if seen {
                         let now_ticks = from_ticks + call * 9;
                         past.on_call(HERE, 0, now_ticks);

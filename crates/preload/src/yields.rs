@@ -21,7 +21,7 @@
 //!
 //! Calls make a row if they return to one place, if less than `BETWEEN_NS` lies between two of
 //! them, and if the thread took no lock in between: a loop that does more makes progress. One call
-//! in eight is looked at, unless a yield was dear lately or work is measured.
+//! in eight of a place is looked at, unless a yield was dear lately or work is measured.
 //!
 //! Invariants:
 //! 1. The call returns 0, leaves `errno` alone, and is no cancellation point, like the C library's.
@@ -42,7 +42,7 @@ pub fn yield_from(place: usize) {
     // A loop that yields by itself, with a hint beside it, waits as this file says and not as
     // `guard::visit` does: the next visit begins a row of its own.
     thread.site.set(0);
-    if settings().guard == Guard::Off || !trial::measures() && thread.yielding.passes_unseen() {
+    if settings().guard == Guard::Off || !trial::measures() && thread.yielding.passes_unseen(place) {
         os::yield_now();
     } else {
         yield_seen(thread, place);
