@@ -34,11 +34,11 @@
 //! by `FAR` times, the rest is over.
 //!
 //! A cure that cannot win much is not asked about. Without it threads must have lost `WORTH` of a
-//! CPU in their waits. If they were *away* in these waits, they must also have lost more than the
-//! process had of the CPUs, for `AWAY_CHECK_NS`: a process that gives its slices to neighbours gets
-//! hardly anything, while a process that shares the CPUs with neighbours is away for as long and
-//! loses nothing. So a program that waits well is not asked. A question is dear for it: a stretch
-//! of sleeps brings a gang out of step.
+//! CPU in their waits, for `LOSS_NS`. If they were *away* in these waits, they must also have lost
+//! more than the process had of the CPUs: a process that gives its slices to neighbours gets hardly
+//! anything, while a process that shares the CPUs with neighbours is away for as long and loses
+//! nothing. So a program that waits well is not asked. A question is dear for it: a stretch of
+//! sleeps brings a gang out of step.
 //!
 //! There is no thread of its own: threads that wait call [`Trial::drive`], and one of them makes
 //! the step that is due. Where no thread waits, nothing happens.
@@ -77,8 +77,8 @@ const REST_NS_MAX: u64 = 4_000_000_000;
 const RESTS: u64 = 100;
 /// The time between two looks for a question.
 const CHECK_NS: u64 = 16_000_000;
-/// The same for a cure of waits in which threads are away: any process is out of luck for a moment.
-const AWAY_CHECK_NS: u64 = 256_000_000;
+/// For how long threads must lose much: any process is out of luck for a moment.
+const LOSS_NS: u64 = 128_000_000;
 /// A cure that does not act is asked about only if threads lost this part of a CPU without it.
 const WORTH: u64 = 4;
 /// A step that lasted this long measured nothing: no thread waited.
@@ -476,15 +476,14 @@ impl Cure {
     #[inline(always)]
     fn would_pay(&self, is_away: bool, now_ticks: u64, work_ns: u64) -> bool {
         let ticks = now_ticks.saturating_sub(self.seen_at_ticks.load(Ordering::Relaxed));
-        if is_away && ticks < ns_to_ticks(AWAY_CHECK_NS) {
+        if ticks < ns_to_ticks(LOSS_NS) {
             return false;
         }
         let used_ns = work_ns.saturating_sub(self.seen_work_ns.load(Ordering::Relaxed));
         let seen_ticks = self.seen_ticks.load(Ordering::Relaxed);
         let lost_ticks = self.see(now_ticks, work_ns).wrapping_sub(seen_ticks);
         let worth_ticks = if is_away { ns_to_ticks(used_ns) } else { 0 };
-        let most_ns = if is_away { AWAY_CHECK_NS + LOST_NS } else { LOST_NS };
-        ticks < ns_to_ticks(most_ns) && lost_ticks >= worth_ticks.max(ticks / WORTH)
+        ticks < ns_to_ticks(LOSS_NS + LOST_NS) && lost_ticks >= worth_ticks.max(ticks / WORTH)
     }
 
     /// Notes what is known now, and returns the time that threads have lost.

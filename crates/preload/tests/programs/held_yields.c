@@ -65,7 +65,7 @@ static void *contend(void *unused) {
 static void releases_yield_only_with_empty_hands(void) {
     watch_yields();
     // Beside other programs the mutex may be held all the time, and its waiters sleep: then no thread yields.
-    for (int run = 0; run < 8 && atomic_load(&yields) == 0; run++)
+    for (int run = 0; run < 24 && atomic_load(&yields) == 0; run++)
         run_all(THREADS, contend, NULL);
     if (atomic_load(&yields_with_a_lock) != 0)
         FAIL("%ld yields with a lock in its hands, %ld without", atomic_load(&yields_with_a_lock), atomic_load(&yields));
