@@ -238,7 +238,7 @@ fn a_process_that_is_away_is_asked_only_if_it_gets_little_of_the_cpus() {
     // A moment of bad luck is none.
     let mut program = Program { trial: Trial::new(0, 1), lost: 0.5, ..Program::new(false) };
     for _ in 0..9 {
-        program.run(SECOND, |_| 1.0).run(100 * MS, |_| 0.02);
+        program.run(SECOND, |_| 1.0).run(50 * MS, |_| 0.02);
     }
     assert_eq!(program.questions(), 0, "{:?}", program.verdict());
 }
