@@ -78,7 +78,7 @@ pub enum Step {
 }
 
 impl YieldHistory {
-    /// Whether this call need not be looked at. One that returns to another place is: of two places
+    /// Returns whether this call need not be looked at. One of another place is: of two places
     /// in turn, one call in eight would always show the same.
     #[inline]
     pub fn passes_unseen(&self, place: usize) -> bool {
