@@ -3,7 +3,8 @@
 //! A waiter does best to spin if the thread that it waits for runs. It does worst to spin if that
 //! thread wishes to run and cannot: the waiter may be burning the very CPU that the other thread
 //! needs. So there is one word for the process, and while it says that CPUs are short, the policies
-//! of [`wait`](crate::wait) do not spin, and the locks spin less.
+//! of [`wait`](crate::wait) do not spin, nor do readers, writers and threads that stand by at a
+//! lock. Mutexes find out by themselves whether their spins pay.
 //!
 //! The word is false until a caller says otherwise: by hand ([`set_short_of_cpus`]), or by keeping
 //! it ([`keep_shortage`]).

@@ -46,7 +46,7 @@
 //! Invariants:
 //! 1. Only the thread that has exchanged `until_ticks` for `STEPPING` writes the other words, until
 //!    it stores the next time there (release; the exchange acquires). All other threads read
-//!    `acting` and `step`, as hints, and set `asked`, a flag.
+//!    `acting` and `step`, as hints, and add to `lost_ticks`.
 //! 2. Nothing here allocates, locks, panics, or uses floating point: it runs in the trampoline of
 //!    the guard, too.
 
