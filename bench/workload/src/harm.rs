@@ -112,7 +112,13 @@ impl Setup {
         row.installed()?;
         Ok(match &row.what {
             What::Script { prepare, command, figure } => {
-                Ready::Script(Prepared::new(&self.place, row, prepare, command, figure)?)
+                let script = Prepared::new(&self.place, row, prepare, command, figure)?;
+                // The first start searches the program's libraries, once for each user. If a run
+                // fails, the first pair says so.
+                for version in Version::always() {
+                    let _ = script.run(version.start(&self.manx));
+                }
+                Ready::Script(script)
             }
             What::Engine(subject) => Ready::Engine(subject.program(&self.compiler)?),
             What::Server(case) => Ready::Server(ground.ready(case)?),
