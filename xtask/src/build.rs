@@ -26,7 +26,8 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 const CLI: &str = "cli";
 
 /// Dependencies of [`CLI`] whose speed does not matter.
-const SMALLEST: [&str; 5] = ["clap_builder", "cpp_demangle", "crossterm", "ratatui-core", "ratatui-widgets"];
+const SMALLEST: [&str; 6] =
+    ["clap_builder", "cpp_demangle", "crossterm", "page", "ratatui-core", "ratatui-widgets"];
 
 /// A cargo that builds one of the packages in release mode, as it is installed.
 pub fn cargo(subcommand: &str, package: &str) -> Command {

@@ -5,16 +5,17 @@
 //! the plan is made (`plan.rs`): it depends on whether something keeps the library out
 //! ([`obstacle`]), where the library is ([`library`]), and what the environment becomes
 //! ([`environment`], [`cpus`], [`variables`]). Then old files in the user's folders are removed
-//! ([`cache`], [`leftovers`]), and the process executes the program ([`command::exec`]). Nothing is
-//! forked and nothing stays behind, so signals, exit status, terminal and standard streams are the
-//! program's own. Only with `--metrics` a helper process stays, which the program does not notice
-//! ([`metrics`]).
+//! ([`cache`], [`leftovers`]), and the process executes the program ([`command::exec`]). So
+//! signals, exit status, terminal and standard streams are the program's own. No other process
+//! stays behind, but for two helpers that the program does not notice: one under a quota
+//! ([`quota`]), and one with `--metrics` ([`metrics`]).
 
 pub mod cache;
 pub mod config;
 pub mod cpus;
 pub mod environment;
 pub mod forms;
+pub mod helper;
 pub mod leftovers;
 pub mod libraries;
 pub mod library;
@@ -24,11 +25,12 @@ pub mod metrics;
 pub mod obstacle;
 mod plan;
 pub mod program;
+pub mod quota;
 pub mod settings;
 pub mod variables;
 
 use command::exec;
-use command::failure::{BROKEN, Failure, NOT_EXECUTABLE, NOT_FOUND, USAGE, exit_codes};
+use command::failure::{BROKEN, Failure, NOT_EXECUTABLE, NOT_FOUND, USAGE, exit_codes, reason};
 use command::sigpipe::{Inherited, print};
 use plan::{Plan, Why};
 use preload_abi::options::{Options, Stats};
@@ -141,6 +143,13 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     #[cfg(feature = "watch")]
     if let Some(destination) = &args.metrics {
         metrics::start(destination)?;
+    }
+    if let Some(setting) = quota::setting(&options)
+        && !matches!(plan, Plan::Unchanged(_))
+        && let Err(error) = quota::start(&setting)
+        && !options.quiet
+    {
+        let _ = writeln!(io::stderr(), "manx: warning: the quota is not paced: {}", reason(&error));
     }
     inherited.restore();
     Err(exec::exec(program.file(), &args.command, changes))

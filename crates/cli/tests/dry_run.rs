@@ -30,7 +30,8 @@ fn library(sandbox: &Sandbox) -> PathBuf {
         void counts(int n) {{ for (int i = 0; i < n; i++) {{ if (ready) return; PAUSE(); }} }}
         void delay(int count) {{ for (int i = 0; i < count; i++) PAUSE(); }}
         static volatile long calls;
-        void opal_progress(void) {{ calls++; }}"
+        void opal_progress(void) {{ calls++; }}
+        void advance(void) {{ calls += 2; }}"
     );
     let options = ["-O2", "-shared", "-fPIC", "-Wl,-soname,libloops.so.1"];
     sandbox.compile("libloops.so.1", &source, &options).expect("a C compiler")
@@ -74,6 +75,12 @@ fn loops_are_listed_with_what_would_be_done() {
             let fate = fates(&on, function);
             assert!(fate.len() == 1 && fate[0].starts_with("repaired by a "), "{on}");
             assert!(fate[0].ends_with(kind), "{on}");
+        }
+        assert_eq!(fates(&on, "advance"), [""; 0]);
+        for named in ["libloops.so.1:advance", "libloops*:adv*"] {
+            let named = plan(&["--poll", named]);
+            let fate = fates(&named, "advance");
+            assert!(fate.len() == 1 && fate[0].ends_with("; its callers wait by polling"), "{named}");
         }
     }
     let counted = format!("left alone: {}", spinloop::Reason::Counted);

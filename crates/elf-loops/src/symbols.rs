@@ -51,11 +51,11 @@ impl Symbols {
         Symbols { functions }
     }
 
-    /// Where the file's own functions by which threads poll begin.
-    pub fn polling(&self) -> impl Iterator<Item = u64> {
-        let polls = |function: &&Function| {
-            function.exported && POLLING.iter().any(|name| name.to_bytes() == function.name.as_bytes())
-        };
+    /// Where the file's own functions by which threads poll begin: those whose names are known, and
+    /// those of which `is_named` says so.
+    pub fn polling(&self, is_named: impl Fn(&str) -> bool) -> impl Iterator<Item = u64> {
+        let is_known = |name: &str| POLLING.iter().any(|known| known.to_bytes() == name.as_bytes());
+        let polls = move |it: &&Function| it.exported && (is_known(&it.name) || is_named(&it.name));
         self.functions.iter().filter(polls).map(|function| function.start)
     }
 

@@ -340,6 +340,20 @@ fn when_the_better_way_changes_a_rest_is_lost_at_most() {
 }
 
 #[test]
+fn what_was_answered_on_more_cpus_is_asked_again() {
+    let mut program = Program::new(false);
+    while program.questions() == 0 {
+        program.run(MS, |cured| if cured { 0.1 } else { 1.0 });
+    }
+    let cured = |cured| if cured { 1.0 } else { 0.5 };
+    program.run(400 * MS, cured);
+    assert!(!program.verdict().acts, "it rests for a hundred times the question");
+    program.trial.begin_anew();
+    program.run(400 * MS, cured);
+    assert!(program.verdict().acts);
+}
+
+#[test]
 fn a_program_that_comes_into_lock_step_does_not_wait_for_the_end_of_a_rest() {
     let mut longest_ns = 0;
     for seed in 0..SEEDS {

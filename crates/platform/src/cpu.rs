@@ -112,12 +112,9 @@ pub fn restrict(most: usize) -> usize {
 /// assert_eq!(count.join().unwrap(), platform::cpu::count());
 /// ```
 pub fn join_affinity_of(thread: u32) {
-    let mut mask = [0; COUNT_MAX / 64];
-    let size = size_of_val(&mask);
-    // SAFETY: the kernel writes at most the mask's size, and nothing at all if it fails.
-    let result =
-        unsafe { syscall3(libc::SYS_sched_getaffinity, thread as usize, size, mask.as_mut_ptr().addr()) };
-    if thread != 0 && check(result).is_ok() {
+    if thread != 0
+        && let Ok(mask) = allowed_of(thread)
+    {
         bind(&mask);
     }
 }
@@ -160,6 +157,39 @@ pub fn bind(mask: &Mask) -> bool {
     // this thread runs; if none of the CPUs is there any more, the call fails and nothing changes.
     let result = unsafe { syscall3(libc::SYS_sched_setaffinity, 0, size_of_val(mask), mask.as_ptr().addr()) };
     check(result).is_ok()
+}
+
+/// The affinity of any thread of the machine, as [`allowed`] gives it.
+///
+/// ```
+/// let own = platform::thread::id();
+/// assert_eq!(platform::cpu::allowed_of(own), Ok(platform::cpu::allowed()));
+/// ```
+///
+/// # Errors
+/// The error number of `sched_getaffinity`: `ESRCH` if there is no such thread.
+pub fn allowed_of(thread: u32) -> Result<Mask, i32> {
+    let mut mask = [0; COUNT_MAX / 64];
+    let size = size_of_val(&mask);
+    // SAFETY: the kernel writes at most the mask's size, and nothing at all if it fails.
+    check(unsafe { syscall3(libc::SYS_sched_getaffinity, thread as usize, size, mask.as_mut_ptr().addr()) })?;
+    Ok(mask)
+}
+
+/// Binds any thread of the machine to these CPUs, as [`bind`] does the calling one.
+///
+/// ```
+/// let own = platform::thread::id();
+/// assert_eq!(platform::cpu::bind_other(own, &platform::cpu::allowed()), Ok(()));
+/// ```
+///
+/// # Errors
+/// The error number of `sched_setaffinity`: `ESRCH` if there is no such thread, `EPERM` if it is
+/// another user's, `EINVAL` if none of the CPUs is there.
+pub fn bind_other(thread: u32, mask: &Mask) -> Result<(), i32> {
+    let (size, mask) = (size_of_val(mask), mask.as_ptr().addr());
+    // SAFETY: the kernel reads the mask, and changes only where that thread runs.
+    check(unsafe { syscall3(libc::SYS_sched_setaffinity, thread as usize, size, mask) }).map(drop)
 }
 
 /// Where a thread's restartable-sequence area lies, counted from its thread pointer: [`NOT_ASKED`],

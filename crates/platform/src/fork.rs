@@ -18,6 +18,7 @@
 
 use crate::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::memory;
+use crate::syscall::{check, syscall5};
 use std::sync::Once;
 
 /// As large as a page, and alone on it.
@@ -107,6 +108,22 @@ pub extern "C" fn forked() {
     if !WIPED.load(Ordering::Relaxed) {
         PAGE.generation.store(0, Ordering::Relaxed);
     }
+}
+
+/// Forks a child that no `wait` of this process returns, unless it asks for such children
+/// (`__WCLONE`, `__WALL`), and whose end makes no signal: also not after this process has executed
+/// another program. Returns the child's number, and 0 in the child. No handlers run.
+///
+/// # Safety
+/// This process has one thread.
+///
+/// # Errors
+/// The error number of `clone`.
+pub unsafe fn unseen_child() -> Result<u32, i32> {
+    // SAFETY: without flags and a stack it is a fork, with no signal at the end; that the child has
+    // all that its one thread needs is the caller's promise.
+    let number = check(unsafe { syscall5(libc::SYS_clone, 0, 0, 0, 0, 0) })?;
+    Ok(number as u32)
 }
 
 #[cfg(test)]

@@ -264,6 +264,19 @@ impl<'a> Entries<'a> {
         self.0.is_empty()
     }
 
+    /// Those that name functions or places of this module.
+    pub fn in_module(self, module: &[u8]) -> impl Iterator<Item = Entry<'a>> {
+        self.iter().filter(move |entry| match entry {
+            Entry::Symbol(name, _) | Entry::Offset(name, _) => name.names(module),
+            _ => false,
+        })
+    }
+
+    /// Whether an entry names a program or a library, and nothing in it.
+    pub fn has_whole(self) -> bool {
+        self.iter().any(|entry| matches!(entry, Entry::Executable(_) | Entry::Module(_)))
+    }
+
     fn executables(self) -> impl Iterator<Item = Pattern<'a>> {
         self.iter().filter_map(|entry| match entry {
             Entry::Executable(name) => Some(name),

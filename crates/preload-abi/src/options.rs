@@ -192,6 +192,14 @@ settings! {
     cpus_also: Places = Places::NONE,
     { key: "cpus-also", value: "WHERE", obeyed_by: Obeyed::Both, since: 4 }
 
+    /// What to do about a quota of CPU time that stops the program
+    ///
+    /// With pace, a helper process, which no `wait` of the program sees, keeps the program's
+    /// threads to as many CPUs as the quota pays for while they use it up, so that the kernel need
+    /// not stop all of them until the next period. Threads that the program binds to CPUs itself
+    /// stay there.
+    quota: Quota = Quota::Pace, { key: "quota", value: "HOW", obeyed_by: Obeyed::Launcher }
+
     /// What is meant: executables, libraries, LIBRARY:SYMBOL or LIBRARY:0xOFFSET; all else is left
     /// alone
     ///
@@ -204,6 +212,15 @@ settings! {
     /// See "Filters" below. May be given several times, or with commas between.
     not: Entries<'static> = Entries::NONE,
     { key: "not", value: "WHAT", example: r#"["libfoo.so*"]"#, obeyed_by: Obeyed::Both, since: 5 }
+
+    /// Functions by which threads poll: a thread that calls one of them again and again waits
+    ///
+    /// LIBRARY:FUNCTION, of a function that the library exports, or LIBRARY:0xOFFSET of its first
+    /// instruction. While CPUs are short, a thread that calls it in a row yields or sleeps between
+    /// two calls, if the running program does more work in that way. May be given several times, or
+    /// with commas between.
+    poll: Entries<'static> = Entries::NONE,
+    { key: "poll", value: "FUNCTION", example: r#"["libfoo.so:poll"]"#, obeyed_by: Obeyed::Both, since: 10 }
 
     /// Count where threads wait, in loops and for locks: a table on standard error when the program
     /// exits, or JSON in FILE
@@ -278,6 +295,14 @@ words! {
         Fifo = 3 => "fifo",
         /// Leave them to the C library
         Glibc = 4 => "glibc",
+    }
+
+    /// What is done about a quota of CPU time.
+    pub enum Quota is "a way to treat a quota" {
+        /// Keep the program to as many CPUs as its quota pays for, while it uses the quota up
+        Pace = 0 => "pace",
+        /// Leave the program to the kernel, which stops it when the quota is used up
+        Leave = 1 => "leave",
     }
 
     /// Whether the running program is asked if Manx's waits help.

@@ -8,9 +8,10 @@
 use crate::elf::modules::Module;
 use crate::process;
 use crate::settings::settings;
+use alloc::vec::Vec;
 use core::ffi::CStr;
 use preload_abi::SWITCH_VARIABLE;
-use preload_abi::filter::{Filters, Place};
+use preload_abi::filter::{Entry, Filters, Place};
 use preload_abi::options::Options;
 
 /// Whether the library does anything in this process: `MANX=off` is not set, and the executable is
@@ -57,6 +58,12 @@ fn with_name<R>(module: &Module<'_>, ask: impl FnOnce(&[u8]) -> R) -> R {
 pub fn module(module: &Module<'_>) -> bool {
     let filters = settings().filters();
     filters.is_empty() || with_name(module, |name| filters.module(name))
+}
+
+/// What the user says of functions of this module by which threads poll.
+pub fn polled(module: &Module<'_>) -> Vec<Entry<'static>> {
+    let poll = settings().poll;
+    if poll.is_empty() { Vec::new() } else { with_name(module, |name| poll.in_module(name).collect()) }
 }
 
 /// Whether the filters select the loop at an address of this module.

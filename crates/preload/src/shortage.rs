@@ -17,7 +17,8 @@
 //! preempted meanwhile but has not slept, takes that for a gap too. This evidence is weak: the
 //! thread may have worked meanwhile, or another command may have run for a moment and ended. So one
 //! thread must find two such gaps within `PROBE_NS`; the window is then the shortest and does not
-//! grow.
+//! grow. In a thread that may run on fewer CPUs than the process had at first, or on one, a single
+//! such gap is enough: there are more threads than CPUs for them, as where a quota is paced.
 //!
 //! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a
 //! kernel thread that wakes for a moment. The crowd is asked only where the process may use all
@@ -86,6 +87,12 @@ static FILE: AtomicI32 = AtomicI32::new(-1);
 /// CPUs of the machine; 0 if that is not known.
 static ONLINE: AtomicU32 = AtomicU32::new(0);
 
+/// CPUs on which the process might run when the guard woke; 0 if that is not known.
+static ALLOWED: AtomicU32 = AtomicU32::new(0);
+
+/// The fewest CPUs on which a thread might run since then.
+static FEWEST: AtomicU32 = AtomicU32::new(0);
+
 /// Takes over what the user wants. Called once, before there are threads.
 pub fn set(short: Short) {
     WINDOW.until_ticks.store(if short == Short::Always { u64::MAX } else { 0 }, Ordering::Relaxed);
@@ -96,6 +103,9 @@ pub fn prepare() {
     if FILE.load(Ordering::Relaxed) >= 0 || settings().short != Short::Auto {
         return;
     }
+    let allowed = cpu::count_if_few() as u32;
+    ALLOWED.store(allowed, Ordering::Relaxed);
+    FEWEST.store(allowed, Ordering::Relaxed);
     let Some(online) = online() else { return };
     ONLINE.store(online, Ordering::Relaxed);
     // In some containers the file is a daemon's (lxcfs), and to read it takes long.
@@ -184,12 +194,28 @@ fn check_gap(away_ticks: u64, now_ticks: u64) {
         return;
     }
     let since = switches_since();
-    if away_ticks >= ns_to_ticks(GAP_NS) && since.involuntary > 0 && since.voluntary == 0 {
+    if since.involuntary > 0 && is_narrowed() {
+        WINDOW.begin(now_ticks, WINDOW_NS_GAP);
+    } else if away_ticks >= ns_to_ticks(GAP_NS) && since.involuntary > 0 && since.voluntary == 0 {
         let last = thread::current().gap_ticks.replace(now_ticks);
         if now_ticks.saturating_sub(last) < ns_to_ticks(PROBE_NS) {
             WINDOW.begin(now_ticks, WINDOW_NS_MIN);
         }
     }
+}
+
+/// The fewest CPUs on which a thread was seen to be allowed to run.
+pub fn fewest_cpus() -> u32 {
+    FEWEST.load(Ordering::Relaxed)
+}
+
+/// Whether this thread may run on fewer CPUs than the process could when the guard woke, or on one.
+fn is_narrowed() -> bool {
+    let now = cpu::count_if_few() as u32;
+    if now < FEWEST.load(Ordering::Relaxed) {
+        FEWEST.store(now, Ordering::Relaxed);
+    }
+    now == 1 || now < ALLOWED.load(Ordering::Relaxed)
 }
 
 /// What the kernel has counted of the thread since the thread last asked.

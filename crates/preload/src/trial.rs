@@ -12,7 +12,7 @@
 
 use crate::settings::settings;
 use crate::{shortage, statistics, thread};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::wait::trial::{Progress, Trial};
 use platform::clock;
 use preload_abi::live::Cure;
@@ -21,6 +21,9 @@ use preload_abi::options;
 static TRIAL: Trial<{ Cure::ALL.len() }> = Trial::new(0, 1 << Cure::Yield as u32);
 /// The time that threads burned in waits, in ticks, as far as it was counted.
 static BURNED: AtomicU64 = AtomicU64::new(0);
+/// The fewest CPUs that threads have had: what was answered before they had fewer is of another
+/// time, and another machine.
+static CPUS: AtomicU32 = AtomicU32::new(0);
 
 /// A thread waits where the cure would act, while CPUs are short: whether it acts now.
 #[inline]
@@ -48,6 +51,10 @@ fn progress(now_ticks: u64) -> Progress {
             record.as_written_ns.store(verdict.as_written_ns, Ordering::Relaxed);
             record.cured_ns.store(verdict.cured_ns, Ordering::Relaxed);
         }
+    }
+    let cpus = shortage::fewest_cpus();
+    if CPUS.swap(cpus, Ordering::Relaxed) != cpus {
+        TRIAL.begin_anew();
     }
     let burned_ns = clock::ticks_to_ns(BURNED.load(Ordering::Relaxed));
     Progress {

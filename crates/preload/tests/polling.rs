@@ -13,6 +13,12 @@ use std::process::Command;
 /// Runs a probe of `programs/polls.c` with these options.
 #[track_caller]
 fn holds(probe: &str, options: &str) -> Outcome {
+    holds_by("opal_progress", probe, options)
+}
+
+/// The same; the probe polls by this function of the library.
+#[track_caller]
+fn holds_by(function: &str, probe: &str, options: &str) -> Outcome {
     let library = shared_library("progress");
     let other = folder().join("libprogress-2.so");
     if !other.exists() {
@@ -20,6 +26,7 @@ fn holds(probe: &str, options: &str) -> Outcome {
     }
     let mut command = Command::new(program("polls"));
     command.arg(probe).env("POLLED", format!("{}:{}", library.display(), other.display()));
+    command.env("POLLED_BY", function);
     let outcome = run(command, options);
     outcome.holds(&format!("{probe} under {options}"));
     outcome
@@ -30,6 +37,19 @@ fn a_thread_that_polls_beside_one_that_works_sleeps_while_cpus_are_short() {
     let outcome = holds("sleeps_beside_work", "short=always");
     outcome.waited("opal_progress");
     assert!(outcome.count("opal_progress", "sleeps") > 0 && outcome.count("opal_progress", "yields") > 0);
+}
+
+#[test]
+fn a_function_that_the_user_names_is_polled() {
+    for name in ["libprogress.so:advance", "libprog*.so:adv*", "libprogress*:advance+libother.so:advance"] {
+        let outcome = holds_by("advance", "sleeps_beside_work", &format!("short=always,poll={name}"));
+        assert!(outcome.count("advance", "sleeps") > 0, "{name}");
+    }
+    for options in ["", ",poll=libother.so:advance", ",poll=libprogress.so:opal_progress"] {
+        holds_by("advance", "does_not_sleep", &format!("short=always{options}"));
+    }
+    // The known name stays.
+    holds("sleeps_beside_work", "short=always,poll=libprogress.so:advance");
 }
 
 #[test]

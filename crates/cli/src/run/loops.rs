@@ -4,7 +4,7 @@
 
 use super::libraries::Libraries;
 use elf_loops::{Code, Symbols};
-use preload_abi::filter::{Filters, NOT_MEANT, Place};
+use preload_abi::filter::{Entry, Filters, NOT_MEANT, Place};
 use preload_abi::options::{Guard, Options};
 use preload_abi::{LIBRARY_NAME, REQUESTS_LIBRARY_NAME, is_left_alone};
 use spinloop::{Counter, Finder, Finding, Jump, JumpSite, Kind, Loop, Seed};
@@ -81,7 +81,19 @@ fn search(name: &str, data: &[u8], options: &Options<'_>, lines: &mut Vec<Line>)
     let code = Code::parse(data)?;
     let symbols = Symbols::read(data);
     let mut all = code.seeds();
-    all.extend(symbols.polling().map(|start| (Seed::Poll, start)));
+    let (mut functions, mut places) = (Vec::new(), Vec::new());
+    for entry in options.poll.in_module(name.as_bytes()) {
+        match entry {
+            Entry::Symbol(_, symbol) => functions.push(symbol),
+            Entry::Offset(_, offset) => places.push(offset),
+            Entry::Executable(_) | Entry::Module(_) => {}
+        }
+    }
+    let is_named = |name: &str| functions.iter().any(|symbol| symbol.names(name.as_bytes()));
+    places.extend(symbols.polling(is_named));
+    places.sort_unstable();
+    places.dedup();
+    all.extend(places.into_iter().map(|start| (Seed::Poll, start)));
     lines.extend(code.find(|finder| judge(finder, &all, name, &symbols, options)));
     Some(code.text_bytes())
 }

@@ -15,6 +15,7 @@
 //! The helper says by a pipe that it has begun, or why it could not. Only then does the program
 //! begin.
 
+use super::helper::leave_program;
 use crate::exporter::{READY, parse_address, parse_text_file};
 use command::exec;
 use command::failure::{BROKEN, Failure, USAGE, reason};
@@ -23,7 +24,7 @@ use preload_abi::SWITCH_VARIABLE;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Where the metrics of a program go.
@@ -152,41 +153,6 @@ fn become_helper(launcher: u32, to_launcher: &OwnedFd, destination: &Destination
         libc::write(pipe, said.as_ptr().cast(), said.len());
         libc::_exit(0)
     }
-}
-
-/// Closes all descriptors but the pipe, opens `/dev/null` in place of the standard ones, and leaves
-/// the folder. Returns a descriptor of the pipe that goes on over `exec`.
-fn leave_program(pipe: RawFd) -> io::Result<RawFd> {
-    // SAFETY: a new descriptor disturbs nothing. It is no standard one, which the pipe may be if
-    // the launcher was started without some of these.
-    let pipe = unsafe { libc::fcntl(pipe, libc::F_DUPFD, 3) };
-    if pipe < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let open: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")?
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect();
-    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2 && *descriptor != pipe) {
-        // SAFETY: this process is about to become another program. The list's own descriptor is
-        // closed already, and closing it again does nothing.
-        unsafe { libc::close(descriptor) };
-    }
-    // SAFETY: paths end with a zero, and the descriptors are this process's.
-    unsafe {
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        if null < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        for standard in 0..=2 {
-            libc::dup2(null, standard);
-        }
-        if null > 2 {
-            libc::close(null);
-        }
-        libc::chdir(c"/".as_ptr());
-    }
-    Ok(pipe)
 }
 
 #[cfg(test)]

@@ -104,6 +104,13 @@ pub fn gather(flags: &Flags, file: Option<&Path>) -> Result<String, Failure> {
     if let Some(rejected) = Options::parse_all(text.as_bytes()).rejected {
         return Err(refusal(&String::from_utf8_lossy(rejected)));
     }
+    if Options::parse_all(text.as_bytes()).poll.has_whole() {
+        return Err(Failure::new(
+            USAGE,
+            "--poll: a library or a program is named, and no function of it",
+            "write LIBRARY:FUNCTION or LIBRARY:0xOFFSET, as in libucp.so*:ucp_worker_progress",
+        ));
+    }
     if Options::parse_all(text.as_bytes()).cores.is_empty() {
         let classes = Classes::from_environment().map_err(|error| {
             let help = "correct it, or unset the variable and use --cores: see `manx run --help`";

@@ -36,16 +36,18 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
         shares.running,
         shares.throttled
     ));
+    verdict.remedies.push(Remedy::advice(format!(
+        "remove the quota of {}, and give the group a weight, which counts only while CPUs are short; or \
+         raise it, to {at_once:.1} CPUs if all are to run: its folder has the files cpu.max and cpu.weight \
+         (cgroup version 2), or cpu.cfs_quota_us and cpu.shares (version 1)",
+        worst.group
+    )));
     verdict.remedies.push(Remedy::manx_run(
         evidence,
         "--cpus=auto",
-        "tells the program how many CPUs the quota is, so that it starts fewer threads",
+        "tells the program how many CPUs the quota is, so that it starts fewer threads, and keeps its \
+         threads to that many CPUs while they use it up",
     ));
-    verdict.remedies.push(Remedy::advice(format!(
-        "or raise the quota of {}, to {at_once:.1} CPUs if all are to run: its folder has the file cpu.max \
-         (cgroup version 2) or cpu.cfs_quota_us (version 1)",
-        worst.group
-    )));
     Some(verdict)
 }
 
@@ -82,7 +84,8 @@ mod tests {
         let figures =
             "(0.50 CPUs): used up in 96 of 100 periods, then threads stood still for 75 ms on average";
         assert!(verdict.evidence[0].ends_with(figures), "{verdict:?}");
-        assert!(verdict.remedies[1].what.contains("/a of /a/b, to 2.0 CPUs"), "{verdict:?}");
+        assert!(verdict.remedies[0].what.contains("of /a/b, and give the group a weight"), "{verdict:?}");
+        assert!(verdict.remedies[0].what.contains("to 2.0 CPUs"), "{verdict:?}");
     }
 
     #[test]

@@ -52,6 +52,13 @@ impl CpuSet {
         CpuSet { words }
     }
 
+    /// The set's words, as affinities have them.
+    // For the launcher, which sets affinities.
+    #[doc(hidden)]
+    pub const fn words(&self) -> &[u64; COUNT_MAX / 64] {
+        &self.words
+    }
+
     /// Adds a CPU. Numbers above 8191 are ignored.
     ///
     /// ```

@@ -46,7 +46,8 @@
 //! Invariants:
 //! 1. Only the thread that has exchanged `until_ticks` for `STEPPING` writes the other words, until
 //!    it stores the next time there (release; the exchange acquires). All other threads read
-//!    `acting` and `step`, as hints, and add to `lost_ticks`.
+//!    `acting` and `step`, as hints, and add to `lost_ticks`. What tells the step its progress may
+//!    end all rests ([`Trial::begin_anew`]).
 //! 2. Nothing here allocates, locks, panics, or uses floating point: it runs in the trampoline of
 //!    the guard, too.
 
@@ -211,6 +212,14 @@ impl<const CURES: usize> Trial<CURES> {
     #[inline(always)]
     pub fn lost(&self, cure: usize, ticks: u64) {
         self.cures[cure].lost_ticks.fetch_add(ticks, Ordering::Relaxed);
+    }
+
+    /// Ends all rests: the machine is another one now, and what was answered is of another time.
+    pub fn begin_anew(&self) {
+        for cure in &self.cures {
+            cure.rest_ns.store(0, Ordering::Relaxed);
+            cure.rest_until_ticks.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Makes the step that is due, if one is.

@@ -209,7 +209,7 @@ impl Table {
     }
 
     /// Calls `visit` with the name and the code of each named function, until it answers false.
-    fn each_function<'t>(&'t self, visit: &mut dyn FnMut(&'t CStr, Range<usize>) -> bool) {
+    pub fn each_function<'t>(&'t self, visit: &mut dyn FnMut(&'t CStr, Range<usize>) -> bool) {
         let (_, buckets, _, _) = self.layout();
         let mut more = true;
         for bucket in 0..buckets {

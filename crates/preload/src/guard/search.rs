@@ -47,10 +47,12 @@ use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::LazyCell;
+use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use platform::file::File;
 use platform::memory;
+use preload_abi::filter::Entry;
 use spinloop::{Kind, Seed};
 
 /// How many sites are allocated at a time.
@@ -202,8 +204,9 @@ impl Search {
         }
         let mut repairs = Vec::new();
         if !left_alone(module) && !has_changing_text(module) && selection::module(module) {
-            let entry =
-                folder.as_ref().and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
+            // What is kept is for the names that are known.
+            let folder = folder.as_ref().filter(|_| selection::polled(module).is_empty());
+            let entry = folder.and_then(|folder| cache::Entry::of(folder, module, runs.allows_rows()));
             let kept = entry.as_ref().and_then(cache::Entry::read);
             let (made, mut plans);
             if let Some(known) =
@@ -319,7 +322,9 @@ fn search(module: &Module<'_>, runs: Runs, entry: Option<&cache::Entry<'_>>) -> 
     };
     let file = module_file::open(module)?;
     let mut seeds = seeds(module, &file);
-    seeds.extend(polling(module).map(|address| (Seed::Poll, address)));
+    seeds.extend(polling(module).into_iter().map(|address| (Seed::Poll, address)));
+    seeds.sort_unstable();
+    seeds.dedup();
     let plans = analysis::plans(module, &file, &relocated?, &seeds, runs.allows_rows())?;
     if let Some(entry) = entry {
         entry.write(&plans);
@@ -354,10 +359,25 @@ pub(crate) fn left_alone(module: &Module<'_>) -> bool {
     preload_abi::is_left_alone(module.file_name()) || module.holds(left_alone as *const () as usize)
 }
 
-/// Where the module's own functions by which threads poll begin.
-fn polling<'a>(module: &Module<'a>) -> impl Iterator<Item = usize> + use<'a> {
+/// Where the module's own functions by which threads poll begin: those whose names are known, and
+/// those that the user names.
+fn polling(module: &Module<'_>) -> Vec<usize> {
     let table = module.table();
-    spinloop::POLLING.iter().filter_map(move |name| Some(table.as_ref()?.extent(name)?.start))
+    let extent = |name: &&CStr| Some(table.as_ref()?.extent(name)?.start);
+    let mut found: Vec<usize> = spinloop::POLLING.iter().filter_map(extent).collect();
+    for entry in selection::polled(module) {
+        match (entry, &table) {
+            (Entry::Offset(_, offset), _) => found.push(module.bias.wrapping_add(offset as usize)),
+            (Entry::Symbol(_, symbol), Some(table)) => table.each_function(&mut |name, code| {
+                if symbol.names(name.to_bytes()) {
+                    found.push(code.start);
+                }
+                true
+            }),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The seeds in a module's text, one kind after the other, each in ascending order.

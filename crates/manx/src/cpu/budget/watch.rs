@@ -25,6 +25,8 @@ use super::open_group::{Meter, OpenGroup};
 use super::{CpuBudget, Quota, Throttled};
 use crate::cpu::CpuSet;
 use platform::clock::now_ns;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// How long a move to another group may stay unseen while a caller reads: to look costs more than
@@ -160,6 +162,13 @@ impl BudgetWatch {
     /// ```
     pub fn quota(&self) -> Option<Quota> {
         self.look.least_quota()?.now
+    }
+
+    /// The folder of the group of [`BudgetWatch::quota`].
+    // For the launcher.
+    #[doc(hidden)]
+    pub fn group_folder(&self) -> Option<&Path> {
+        Some(Path::new(OsStr::from_bytes(&self.look.least_quota()?.place.folder)))
     }
 
     /// How often the group of [`BudgetWatch::quota`] had used it up, read now.

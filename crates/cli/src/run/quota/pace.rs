@@ -1,0 +1,250 @@
+//! When to keep a program to fewer CPUs under a quota, and to how many.
+//!
+//! A group of processes with a quota gets so much CPU time in each period. If its threads run on
+//! more CPUs than the quota pays for, they use the time up early, and then the kernel stops all of
+//! them until the period ends: with two threads and a quota of one CPU, for 50 ms of each 100. This
+//! stop is the tail of what the program does. A program whose threads run on as many CPUs as the
+//! quota pays for gets the same CPU time and is never stopped. So to keep it there costs no
+//! throughput, as long as these CPUs are free for it.
+//!
+//! # A fraction
+//! A quota of 1.5 CPUs pays for one CPU all the time and for a second one half of the time. So for
+//! the first half of a period the program has two CPUs, and then one. Any stretch of time as long
+//! as a period then holds the same CPU time, whenever the kernel's period begins. A quota of less
+//! than one CPU cannot be paced in this way: the program has one CPU, and is stopped for a shorter
+//! time.
+//!
+//! # Evidence
+//! Nothing is done to a program that is not stopped. What is done is asked about:
+//!
+//! | what is seen | what follows |
+//! | --- | --- |
+//! | the group was stopped | for one period more only a look: for how long it is stopped, and what it gets |
+//! | it was stopped in that period, too | it is paced, and the two figures are kept |
+//! | in a second of pacing it is stopped for more than half of that time: others in the group use the quota, or the quota is too small | pacing ends, for a second at first and for twice the time whenever that is seen again |
+//! | it gets less than nine tenths, and these CPUs are not idle: others use them | the same |
+//! | it gets less than three quarters, because it has less to do | pacing ends, after a second at first; if it is soon stopped again, after twice the time |
+//! | the quota is another one | pacing ends; if the group is stopped, all begins again |
+//!
+//! Invariants:
+//! 1. A program that is never stopped is never paced.
+//! 2. While a program is paced, it has at least one CPU, and at least the whole CPUs of its quota.
+
+use manx::cpu::Quota;
+
+/// A period that is shorter or longer than this is taken for this.
+const PERIOD_NS: std::ops::RangeInclusive<u64> = 20_000_000..=1_000_000_000;
+/// How long a program is paced before it is asked whether that helps.
+const STRETCH_NS: u64 = 1_000_000_000;
+/// The shortest rest after pacing did not help, and the shortest time for which a program is paced
+/// that has little to do …
+const PATIENCE_NS_MIN: u64 = 1_000_000_000;
+/// … and the longest. Both double.
+const PATIENCE_NS_MAX: u64 = 64_000_000_000;
+/// A program that is stopped again within this number of times the time for which it was paced is
+/// stopped soon.
+const SOON: u64 = 10;
+/// A program that is stopped for less than this part of its time is left alone.
+const STOPPED_MIN: f64 = 0.01;
+/// The part of a fraction that is used: the rest is for what else runs in the group.
+const USED: f64 = 0.95;
+/// A smaller fraction is not worth the changes.
+const FRACTION_MIN: f64 = 0.1;
+
+/// What is known at a moment. All but the time and the quota are sums that only grow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seen {
+    /// By the monotonic clock.
+    pub now_ns: u64,
+    /// The quota, if there is one.
+    pub quota: Option<Quota>,
+    /// For how long the group was stopped, summed over CPUs.
+    pub stopped_ns: u64,
+    /// The CPU time that the program got.
+    pub got_ns: u64,
+    /// For how long the CPUs to which the program is kept had nothing to run.
+    pub idle_ns: u64,
+}
+
+/// To how many CPUs a program is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// The number of CPUs that it has all the time.
+    pub narrow: usize,
+    /// The number that it has in the first part of each period.
+    pub wide: usize,
+    /// How long this first part is.
+    pub wide_ns: u64,
+    /// How long a period is.
+    pub period_ns: u64,
+}
+
+/// What a program gets, for a second of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rates {
+    stopped: f64,
+    got: f64,
+    idle: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// Not paced; not before this time.
+    Free { until_ns: u64 },
+    /// Stopped once. What the group gets is looked at since then.
+    Asked { since: Seen },
+    /// Paced since then. The stretch is the one that is not judged yet.
+    Paced { pace: Pace, since_ns: u64, as_it_was: Rates, stretch: Seen },
+}
+
+/// Decides for one program. [`Pacer::see`] is called about once in each period.
+#[derive(Debug)]
+pub struct Pacer {
+    allowed: usize,
+    state: State,
+    before: Option<Seen>,
+    rest_ns: u64,
+    hold_ns: u64,
+    ended_ns: Option<u64>,
+}
+
+impl Pace {
+    /// How a quota is paced on this number of CPUs; `None` if it pays for all of them.
+    pub fn of(quota: Quota, allowed: usize) -> Option<Pace> {
+        let cpus = quota.cpus();
+        let narrow = (cpus as usize).max(1);
+        if narrow >= allowed {
+            return None;
+        }
+        let period_ns = period_ns(Some(quota));
+        let fraction = (cpus - narrow as f64) * USED;
+        let wide = if fraction < FRACTION_MIN { narrow } else { narrow + 1 };
+        let wide_ns = if wide == narrow { 0 } else { (period_ns as f64 * fraction) as u64 };
+        Some(Pace { narrow, wide, wide_ns, period_ns })
+    }
+
+    /// To how many CPUs the program is kept this long after the beginning, and for how long from
+    /// then on.
+    pub fn at(&self, since_ns: u64) -> (usize, u64) {
+        let phase_ns = since_ns % self.period_ns;
+        match phase_ns < self.wide_ns {
+            true => (self.wide, self.wide_ns - phase_ns),
+            false => (self.narrow, self.period_ns - phase_ns),
+        }
+    }
+}
+
+/// How often to look under a quota.
+pub fn period_ns(quota: Option<Quota>) -> u64 {
+    let period_ns = quota.map_or(*PERIOD_NS.end(), |quota| quota.period.as_nanos() as u64);
+    period_ns.clamp(*PERIOD_NS.start(), *PERIOD_NS.end())
+}
+
+impl Pacer {
+    /// For a program that may run on this number of CPUs.
+    pub fn new(allowed: usize) -> Pacer {
+        Pacer {
+            allowed,
+            state: State::Free { until_ns: 0 },
+            before: None,
+            rest_ns: PATIENCE_NS_MIN,
+            hold_ns: PATIENCE_NS_MIN,
+            ended_ns: None,
+        }
+    }
+
+    /// How the program is paced, and since when; `None` if it is not.
+    pub fn pace(&self) -> Option<(Pace, u64)> {
+        match self.state {
+            State::Paced { pace, since_ns, .. } => Some((pace, since_ns)),
+            _ => None,
+        }
+    }
+
+    /// Whether what the program gets has to be seen: the program is paced, or may be soon.
+    pub fn asks(&self) -> bool {
+        !matches!(self.state, State::Free { .. })
+    }
+
+    /// Another helper acts for the group.
+    pub fn give_up(&mut self) {
+        self.state = State::Free { until_ns: 0 };
+    }
+
+    /// Decides anew.
+    pub fn see(&mut self, seen: Seen) {
+        let Some(before) = self.before.replace(seen) else { return };
+        if before.quota != seen.quota {
+            self.state = State::Free { until_ns: 0 };
+            return;
+        }
+        let Some(pace) = seen.quota.and_then(|quota| Pace::of(quota, self.allowed)) else { return };
+        match self.state {
+            State::Free { until_ns } => {
+                if seen.stopped_ns > before.stopped_ns && seen.now_ns >= until_ns {
+                    self.state = State::Asked { since: seen };
+                }
+            }
+            State::Asked { since } => {
+                let as_it_was = rates(&since, &seen);
+                if seen.now_ns - since.now_ns < pace.period_ns {
+                    return;
+                }
+                self.state = if as_it_was.stopped > STOPPED_MIN {
+                    self.begin(seen.now_ns);
+                    State::Paced { pace, since_ns: seen.now_ns, as_it_was, stretch: seen }
+                } else {
+                    State::Free { until_ns: 0 }
+                };
+            }
+            State::Paced { since_ns, as_it_was, ref mut stretch, .. } => {
+                // The CPUs are known since the first step of pacing only.
+                if stretch.now_ns == since_ns {
+                    *stretch = seen;
+                    return;
+                }
+                if seen.now_ns - stretch.now_ns < STRETCH_NS {
+                    return;
+                }
+                let rates = rates(stretch, &seen);
+                *stretch = seen;
+                self.judge(&as_it_was, &rates, pace, seen.now_ns, since_ns);
+            }
+        }
+    }
+
+    /// Pacing begins. If it ended a short time ago, it lasts longer from now on.
+    fn begin(&mut self, now_ns: u64) {
+        let soon = self.ended_ns.take().is_some_and(|ended_ns| now_ns - ended_ns < SOON * self.hold_ns);
+        self.hold_ns = if soon { (self.hold_ns * 2).min(PATIENCE_NS_MAX) } else { PATIENCE_NS_MIN };
+    }
+
+    fn judge(&mut self, as_it_was: &Rates, now: &Rates, pace: Pace, now_ns: u64, since_ns: u64) {
+        let has_idle_cpus = now.idle > 0.05 * pace.narrow as f64;
+        let in_vain = now.stopped > 0.5 * as_it_was.stopped;
+        let crowded_out = now.got < 0.9 * as_it_was.got && !has_idle_cpus;
+        if in_vain || crowded_out {
+            self.state = State::Free { until_ns: now_ns + self.rest_ns };
+            self.rest_ns = (self.rest_ns * 2).min(PATIENCE_NS_MAX);
+            return;
+        }
+        self.rest_ns = PATIENCE_NS_MIN;
+        if now.got < 0.75 * as_it_was.got && now_ns - since_ns >= self.hold_ns {
+            self.state = State::Free { until_ns: 0 };
+            self.ended_ns = Some(now_ns);
+        }
+    }
+}
+
+fn rates(from: &Seen, to: &Seen) -> Rates {
+    let ns = (to.now_ns - from.now_ns).max(1) as f64;
+    let rate = |from: u64, to: u64| to.saturating_sub(from) as f64 / ns;
+    Rates {
+        stopped: rate(from.stopped_ns, to.stopped_ns),
+        got: rate(from.got_ns, to.got_ns),
+        idle: rate(from.idle_ns, to.idle_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! `manx run` under a quota of CPU time: what the helper does to a program, and what the program
+//! sees of the helper.
+
+#[path = "../../manx/tests/common/groups.rs"]
+mod groups;
+mod support;
+
+use groups::Group;
+use manx::cpu::CpuSet;
+use std::fs;
+use std::process::{Child, Stdio};
+use support::{Sandbox, output, stdout};
+use testing::until;
+
+/// Ends the processes of a test, however it ends.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // SAFETY: the test's own process group.
+        unsafe { libc::kill(-(self.0.id() as i32), libc::SIGKILL) };
+        let _ = self.0.wait();
+    }
+}
+
+/// A group with a quota of one CPU, on a machine where that is less than there is.
+fn group_of_one_cpu() -> Option<Group> {
+    if CpuSet::of_this_thread().len() < 2 {
+        testing::skip("there is one CPU: a quota of one CPU stops nothing");
+        return None;
+    }
+    let group = Group::or_skip("cpu")?;
+    group.set_quota(Some(1000));
+    Some(group)
+}
+
+/// The numbers of the shells that a program has started, and its own.
+fn family(program: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{program}/task/{program}/children"));
+    let children = children.expect("a kernel that lists children");
+    let is_shell = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() != "manx-quota")
+    };
+    let children = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    children.filter(is_shell).chain([program]).collect()
+}
+
+fn affinity(process: u32) -> CpuSet {
+    platform::cpu::allowed_of(process).map_or(CpuSet::EMPTY, CpuSet::from_words)
+}
+
+/// Starts a program with three busy processes in the group, in a process group of its own.
+fn busy(sandbox: &Sandbox, group: &Group, options: &[&str], more: &str) -> Killed {
+    use std::os::unix::process::CommandExt as _;
+    let loops = "for i in 1 2 3; do while :; do :; done & done";
+    let mut command = sandbox.manx();
+    command.arg("run").args(options).args(["--", "sh", "-c", &format!("{loops}; {more} wait")]);
+    group.hold(&mut command);
+    Killed(command.process_group(0).stdin(Stdio::null()).spawn().expect("manx"))
+}
+
+#[test]
+fn a_program_that_its_quota_stops_is_kept_to_as_many_cpus_as_it_pays_for() {
+    let Some(group) = group_of_one_cpu() else { return };
+    let sandbox = Sandbox::new();
+    let all = CpuSet::of_this_thread();
+    let program = busy(&sandbox, &group, &[], "");
+    let has = |cpus: usize| {
+        let family = family(program.0.id());
+        family.len() == 4 && family.iter().all(|&pid| affinity(pid).len() == cpus)
+    };
+    until("four processes on one CPU", || has(1));
+    let chosen = affinity(program.0.id());
+    assert!(family(program.0.id()).iter().all(|&pid| affinity(pid) == chosen), "all on the same CPU");
+    group.set_quota(None);
+    until("the CPUs are as before, without a quota", || has(all.len()));
+    group.set_quota(Some(1000));
+    until("one CPU again", || has(1));
+    drop(program);
+    group.remove();
+}
+
+#[test]
+fn what_the_program_binds_itself_stays() {
+    let Some(group) = group_of_one_cpu() else { return };
+    let all: Vec<usize> = CpuSet::of_this_thread().iter().collect();
+    let sandbox = Sandbox::new();
+    let last = all[all.len() - 1];
+    let bound = format!("taskset -c {last} sh -c 'while :; do :; done' &");
+    let program = busy(&sandbox, &group, &[], &bound);
+    let own: CpuSet = last.to_string().parse().expect("a CPU");
+    let kept = || family(program.0.id()).iter().filter(|&&pid| affinity(pid).len() == 1).count();
+    until("five processes on one CPU each", || kept() == 5);
+    let is_own = |pid: &&u32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("sh\0-c\0while") && affinity(**pid) == own
+    };
+    assert!(family(program.0.id()).iter().any(|pid| is_own(&pid)), "bound by `taskset`");
+    drop(program);
+    group.remove();
+}
+
+#[test]
+fn there_is_a_helper_only_under_a_quota_that_may_be_paced() {
+    let Some(group) = group_of_one_cpu() else { return };
+    let sandbox = Sandbox::new();
+    let children = |options: &[&str]| {
+        let mut command = sandbox.manx();
+        let script = "cat /proc/$$/task/$$/children; true";
+        command.arg("run").args(options).args(["--", "sh", "-c", script]);
+        group.hold(&mut command);
+        stdout(&output(&mut command)).split_whitespace().count()
+    };
+    assert_eq!([children(&[]), children(&["--quota=leave"])], [2, 1], "`cat`, and the helper");
+    group.set_quota(None);
+    assert_eq!(children(&[]), 1);
+    group.remove();
+}
+
+#[test]
+fn the_program_sees_no_child_and_keeps_its_own_streams() {
+    let Some(group) = group_of_one_cpu() else { return };
+    let sandbox = Sandbox::new();
+    let source = r#"
+        #include <errno.h>
+        #include <stdio.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(void) {
+            if (wait(NULL) != -1 || errno != ECHILD) return 1;
+            if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD) return 2;
+            printf("%d", (int)getpgrp() == (int)getpgid(getpid()));
+            return 0;
+        }
+    "#;
+    let program = sandbox.compile("childless", source, &[]).expect("a C compiler");
+    let mut command = sandbox.manx();
+    command.arg("run").arg("--").arg(&program);
+    group.hold(&mut command);
+    // This returns when no process holds the streams any more.
+    let run = output(&mut command);
+    assert_eq!((run.status.code(), stdout(&run).as_str()), (Some(0), "1"));
+    group.remove();
+}
