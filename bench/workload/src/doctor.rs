@@ -153,8 +153,10 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         |patient| setup.ready(patient),
         |_, made, bench, failures| match made {
             Made::Victim(victim, ready) => {
-                let is_measured =
-                    |load: &&Load| load.name != ALONE || STEADY.contains(&victim.case(load).as_str());
+                let is_measured = |load: &&Load| {
+                    let is_steady = load.name != ALONE || STEADY.contains(&victim.case(load).as_str());
+                    is_steady && load.quota_percent.is_none()
+                };
                 victim.loads.iter().filter(is_measured).try_for_each(|load| {
                     let case = Case { setup: &setup.victims, victim, load, ready };
                     rounds(setup, case, bench, failures)

@@ -37,6 +37,7 @@ mod drawing;
 pub mod engine;
 pub mod engines;
 pub mod error;
+mod group;
 pub mod guard;
 pub mod harm;
 pub mod harness;

@@ -20,7 +20,6 @@ mod cases;
 mod conclude;
 pub mod executor;
 pub mod go;
-pub mod group;
 pub mod leader;
 pub mod part;
 mod plan;
@@ -37,8 +36,8 @@ pub use plan::Setup;
 pub use spec::Kind;
 
 use crate::error::Error;
+use crate::group::Hierarchy;
 use crate::harness::Bench;
-use group::Hierarchy;
 use plan::{Plan, Stage};
 use std::time::Duration;
 

@@ -14,9 +14,9 @@
 //! it.
 
 use crate::error::Error;
+use crate::group::{Hierarchy, Limits};
 use crate::harness::{Bench, Case, Sample};
 use crate::place::Place;
-use crate::pool::group::{Hierarchy, Limits};
 use contention::schedule::Pattern;
 use platform::clock::now_ns;
 use platform_sim::trace::Waits;

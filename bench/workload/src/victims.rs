@@ -24,6 +24,7 @@ pub use conclude::conclude;
 pub use place::{Place, Ready};
 
 use crate::error::Error;
+use crate::group::{Group, Hierarchy, Limits};
 use crate::harness::{Bench, Sample};
 use crate::turns::{self, Entrant, Turns};
 use crate::verdict;
@@ -117,6 +118,10 @@ pub(crate) struct Case<'a> {
 impl Case<'_> {
     fn measure(&self, bench: &mut Bench, failures: &mut Vec<String>) -> Result<(), Error> {
         let name = self.victim.case(self.load);
+        if let Err(why) = self.group() {
+            bench.note(format!("{name}: left out: {why}"));
+            return Ok(());
+        }
         let mut versions = vec![Version::AsIs, Version::Guarded];
         versions.extend(self.load.settings.iter().map(|setting| Version::Set(*setting)));
         let entrant = |version: &Version| {
@@ -156,7 +161,22 @@ impl Case<'_> {
 
     /// One round of one version.
     fn run(&self, version: Version) -> Result<Outcome, Error> {
-        copies::run(self.commands(version), &self.setup.cpus, self.setup.limit)
+        let mut commands = self.commands(version);
+        let group = self.group()?;
+        if let Some(group) = &group {
+            commands.iter_mut().try_for_each(|command| group.hold(command)).map_err(Error::failed)?;
+        }
+        copies::run(commands, &self.setup.cpus, self.setup.limit)
+    }
+
+    /// A control group with the quota of the load.
+    fn group(&self) -> Result<Option<Group>, Error> {
+        let Some(percent) = self.load.quota_percent else { return Ok(None) };
+        let cpus = f64::from(percent) / 100.0;
+        let made = Hierarchy::find(cpus)
+            .and_then(|found| found.make("victim", Limits { quota_cpus: Some(cpus), weight: None }));
+        let missing = |why| Error::missing(format!("there can be no quota: {why}"), "it needs root");
+        made.map(Some).map_err(missing)
     }
 
     /// The commands of all copies as they are.

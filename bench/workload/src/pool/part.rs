@@ -2,10 +2,10 @@
 
 use super::cases::{self, Amount};
 use super::go;
-use super::group::Limits;
 use super::plan::{Plan, Variant, process};
 use super::spec::{Kind, Lock, Process, Task};
 use crate::error::Error;
+use crate::group::Limits;
 use crate::harness::Bench;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

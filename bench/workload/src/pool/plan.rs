@@ -1,10 +1,10 @@
 //! How each case is run: what it is loaded with, and its versions in turn.
 
-use super::group::{Group, Hierarchy, Limits};
 use super::spec::{Crowd, Kind, Load, Lock, Outcome, Output, Process, Shape, Task};
 use super::work::Capacity;
 use super::{conclude, leader};
 use crate::error::Error;
+use crate::group::{Group, Hierarchy, Limits};
 use crate::harness::{Bench, Case, Sample};
 use report::Report;
 use report::figure::{duration, three_digits};

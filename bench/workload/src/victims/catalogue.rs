@@ -9,6 +9,8 @@ pub enum Driver {
     Python(&'static str, &'static str),
     /// A Python program that needs no module, but this program
     Beside(&'static str, &'static str),
+    /// The same of the machine's own Python, which has the module from its distribution
+    OfMachine(&'static str, &'static str),
     /// A C program, and what the compiler is told beside
     C(&'static str, &'static [&'static str]),
     /// A C program that is linked with ggml
@@ -43,6 +45,8 @@ const OPENBLAS: &[Setting] = &[
     variable("one thread", &[("OPENBLAS_NUM_THREADS", "1")]),
     variable("timeout 1", &[("OPENBLAS_THREAD_TIMEOUT", "1")]),
 ];
+const OPENBLAS_ONE: &[Setting] = &[variable("one thread", &[("OPENBLAS_NUM_THREADS", "1")])];
+const OPENMP_ONE: &[Setting] = &[variable("one thread", &[("OMP_NUM_THREADS", "1")])];
 const ONE_THREAD: &[Setting] = &[argument("one thread", &["--threads=1"])];
 const TWO_THREADS: &[Setting] = &[argument("two threads", &["--threads=2"])];
 const NO_SPINNING: &[Setting] = &[argument("no spinning", &["--spinning=0"])];
@@ -62,16 +66,31 @@ pub struct Load {
     pub copies: usize,
     /// Threads of each
     pub threads: usize,
+    /// The quota of all copies together, in hundredths of a CPU, if they have one
+    pub quota_percent: Option<u32>,
     /// The settings that may help under this load
     pub settings: &'static [Setting],
 }
 
 const fn pair(settings: &'static [Setting]) -> Load {
-    Load { name: "pair", copies: 2, threads: 2, settings }
+    Load { name: "pair", copies: 2, threads: 2, quota_percent: None, settings }
 }
 
 const fn many(name: &'static str, threads: usize, settings: &'static [Setting]) -> Load {
-    Load { name, copies: 1, threads, settings }
+    Load { name, copies: 1, threads, quota_percent: None, settings }
+}
+
+const fn quota(name: &'static str, percent: u32, threads: usize, settings: &'static [Setting]) -> Load {
+    Load { name, copies: 1, threads, quota_percent: Some(percent), settings }
+}
+
+/// The loads of a program that knows nothing of its quota.
+const fn quotas(settings: &'static [Setting]) -> [Load; 3] {
+    [
+        quota("quota 1, 2 threads", 100, 2, settings),
+        quota("quota 1, 8 threads", 100, 8, settings),
+        quota("quota 1.5, 2 threads", 150, 2, settings),
+    ]
 }
 
 /// Two threads on two CPUs: nothing to cure.
@@ -100,6 +119,30 @@ pub struct Victim {
     pub loads: &'static [Load],
 }
 
+const QUOTA_OPENMP: [Load; 3] = quotas(OPENMP_ONE);
+const QUOTA_OPENBLAS: [Load; 3] = quotas(OPENBLAS_ONE);
+const QUOTA_ONNX: [Load; 3] = quotas(ONE_THREAD);
+const SCIKIT: [Load; 5] = [pair(PASSIVE), alone(PASSIVE), QUOTA_OPENMP[0], QUOTA_OPENMP[1], QUOTA_OPENMP[2]];
+const PYTORCH: [Load; 6] = [
+    pair(PASSIVE),
+    many("16 threads", 16, PASSIVE),
+    alone(PASSIVE),
+    QUOTA_OPENMP[0],
+    QUOTA_OPENMP[1],
+    QUOTA_OPENMP[2],
+];
+const NUMPY: [Load; 5] =
+    [pair(OPENBLAS), alone(OPENBLAS), QUOTA_OPENBLAS[0], QUOTA_OPENBLAS[1], QUOTA_OPENBLAS[2]];
+const ONNX: [Load; 7] = [
+    pair(NO_SPINNING),
+    many("4 threads", 4, NO_SPINNING),
+    many("16 threads", 16, NO_SPINNING),
+    alone(NO_SPINNING),
+    QUOTA_ONNX[0],
+    QUOTA_ONNX[1],
+    QUOTA_ONNX[2],
+];
+
 /// Debian's OpenBLAS with threads of its own, also where the system prefers another one; elsewhere,
 /// where there are no such folders, the library of this name.
 const OPENBLAS_FLAGS: &[&str] = &[
@@ -110,7 +153,7 @@ const OPENBLAS_FLAGS: &[&str] = &[
 ];
 
 /// All of them, in the order in which they are measured.
-pub const VICTIMS: [Victim; 16] = [
+pub const VICTIMS: [Victim; 17] = [
     Victim {
         name: "gang",
         words: "C with libgomp: twenty parallel regions of 20 µs",
@@ -150,7 +193,16 @@ pub const VICTIMS: [Victim; 16] = [
         arguments: &[],
         operations: 24,
         seconds: 0.0,
-        loads: &[pair(PASSIVE), alone(PASSIVE)],
+        loads: &SCIKIT,
+    },
+    Victim {
+        name: "pytorch",
+        words: "a step of training, three layers of 256 x 512 x 512 x 10, 128 rows",
+        driver: Driver::OfMachine("step_pytorch", "torch"),
+        arguments: &[],
+        operations: 100,
+        seconds: 3.0,
+        loads: &PYTORCH,
     },
     Victim {
         name: "xgboost",
@@ -195,7 +247,7 @@ pub const VICTIMS: [Victim; 16] = [
         arguments: &["--size=600"],
         operations: 100,
         seconds: 3.0,
-        loads: &[pair(OPENBLAS), alone(OPENBLAS)],
+        loads: &NUMPY,
     },
     Victim {
         name: "numba-omp",
@@ -231,12 +283,7 @@ pub const VICTIMS: [Victim; 16] = [
         arguments: &[],
         operations: 100,
         seconds: 2.0,
-        loads: &[
-            pair(NO_SPINNING),
-            many("4 threads", 4, NO_SPINNING),
-            many("16 threads", 16, NO_SPINNING),
-            alone(NO_SPINNING),
-        ],
+        loads: &ONNX,
     },
     Victim {
         name: "openmpi",
@@ -304,7 +351,7 @@ mod tests {
             choose(&["numpy-64", "ggml"]).unwrap().iter().map(|victim| victim.name).collect();
         assert_eq!(names, ["ggml", "numpy-64"]);
         let error = choose(&["excel"]).unwrap_err().to_string();
-        assert!(error.contains("'excel'") && error.contains("scikit-learn, xgboost"), "{error}");
+        assert!(error.contains("'excel'") && error.contains("scikit-learn, pytorch"), "{error}");
         assert_eq!(choose(&QUICK).unwrap().len(), QUICK.len());
     }
 

@@ -25,7 +25,41 @@ use Looks::{Largest, Milliseconds, ToAsIs, ToSetting};
 
 /// Each target of the cured, its case and its figure. Those of victims alone are called
 /// `alone-p50-NAME` and `alone-p99-NAME`.
-const JUDGED: [(&str, &str, Looks); 27] = [
+const JUDGED: [(&str, &str, Looks); 53] = [
+    ("pytorch-p50", "pytorch, pair", ToSetting("p50_ns")),
+    ("pytorch-max", "pytorch, pair", ToSetting("max_ns")),
+    ("quota-1-2-p99-pytorch", "pytorch, quota 1, 2 threads", ToSetting("p99_ns")),
+    ("quota-1-2-throughput-pytorch", "pytorch, quota 1, 2 threads", ToSetting("throughput_per_s")),
+    ("quota-1-8-p99-pytorch", "pytorch, quota 1, 8 threads", ToSetting("p99_ns")),
+    ("quota-1-8-throughput-pytorch", "pytorch, quota 1, 8 threads", ToSetting("throughput_per_s")),
+    ("quota-1.5-2-p99-pytorch", "pytorch, quota 1.5, 2 threads", ToSetting("p99_ns")),
+    ("quota-1.5-2-throughput-pytorch", "pytorch, quota 1.5, 2 threads", ToSetting("throughput_per_s")),
+    ("quota-1-2-p99-numpy-600", "numpy-600, quota 1, 2 threads", ToSetting("p99_ns")),
+    ("quota-1-2-throughput-numpy-600", "numpy-600, quota 1, 2 threads", ToSetting("throughput_per_s")),
+    ("quota-1-8-p99-numpy-600", "numpy-600, quota 1, 8 threads", ToSetting("p99_ns")),
+    ("quota-1-8-throughput-numpy-600", "numpy-600, quota 1, 8 threads", ToSetting("throughput_per_s")),
+    ("quota-1.5-2-p99-numpy-600", "numpy-600, quota 1.5, 2 threads", ToSetting("p99_ns")),
+    ("quota-1.5-2-throughput-numpy-600", "numpy-600, quota 1.5, 2 threads", ToSetting("throughput_per_s")),
+    ("quota-1-2-p99-onnxruntime", "onnxruntime, quota 1, 2 threads", ToSetting("p99_ns")),
+    ("quota-1-2-throughput-onnxruntime", "onnxruntime, quota 1, 2 threads", ToSetting("throughput_per_s")),
+    ("quota-1-8-p99-onnxruntime", "onnxruntime, quota 1, 8 threads", ToSetting("p99_ns")),
+    ("quota-1-8-throughput-onnxruntime", "onnxruntime, quota 1, 8 threads", ToSetting("throughput_per_s")),
+    ("quota-1.5-2-p99-onnxruntime", "onnxruntime, quota 1.5, 2 threads", ToSetting("p99_ns")),
+    (
+        "quota-1.5-2-throughput-onnxruntime",
+        "onnxruntime, quota 1.5, 2 threads",
+        ToSetting("throughput_per_s"),
+    ),
+    ("quota-1-2-p99-scikit-learn", "scikit-learn, quota 1, 2 threads", ToSetting("p99_ns")),
+    ("quota-1-2-throughput-scikit-learn", "scikit-learn, quota 1, 2 threads", ToSetting("throughput_per_s")),
+    ("quota-1-8-p99-scikit-learn", "scikit-learn, quota 1, 8 threads", ToSetting("p99_ns")),
+    ("quota-1-8-throughput-scikit-learn", "scikit-learn, quota 1, 8 threads", ToSetting("throughput_per_s")),
+    ("quota-1.5-2-p99-scikit-learn", "scikit-learn, quota 1.5, 2 threads", ToSetting("p99_ns")),
+    (
+        "quota-1.5-2-throughput-scikit-learn",
+        "scikit-learn, quota 1.5, 2 threads",
+        ToSetting("throughput_per_s"),
+    ),
     ("scikit-learn-p50", "scikit-learn, pair", ToSetting("p50_ns")),
     ("scikit-learn-max", "scikit-learn, pair", ToSetting("max_ns")),
     ("xgboost-p50", "xgboost, pair", ToSetting("p50_ns")),

@@ -21,9 +21,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The drivers in Python, by file name.
-const SCRIPTS: [(&str, &str); 8] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("victim.py", include_str!("../../victims/victim.py")),
     ("fit_scikit.py", include_str!("../../victims/fit_scikit.py")),
+    ("step_pytorch.py", include_str!("../../victims/step_pytorch.py")),
     ("fit_xgboost.py", include_str!("../../victims/fit_xgboost.py")),
     ("fit_lightgbm.py", include_str!("../../victims/fit_lightgbm.py")),
     ("product_numpy.py", include_str!("../../victims/product_numpy.py")),
@@ -100,6 +101,16 @@ impl Place {
                 machine::program(program).ok_or_else(|| missing(program))?;
                 let python = self.environment().or_else(|| machine::program("python3"));
                 let python = python.ok_or_else(|| missing("python3"))?;
+                Ok(alone(vec![python.into(), self.script(script)]))
+            }
+            Driver::OfMachine(script, module) => {
+                let python = Path::new("/usr/bin/python3");
+                let mut command = Command::new(python);
+                command.args(["-c", &format!("import {module}")]);
+                let has = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+                if !has.is_ok_and(|status| status.success()) {
+                    return Err(missing(&format!("python3-{module}")));
+                }
                 Ok(alone(vec![python.into(), self.script(script)]))
             }
             Driver::C(source, flags) => {
@@ -194,7 +205,9 @@ mod tests {
     #[test]
     fn every_script_is_here() {
         for victim in &VICTIMS {
-            if let Driver::Python(script, _) | Driver::Beside(script, _) = victim.driver {
+            if let Driver::Python(script, _) | Driver::Beside(script, _) | Driver::OfMachine(script, _) =
+                victim.driver
+            {
                 let name = format!("{script}.py");
                 assert!(SCRIPTS.iter().any(|(file, _)| *file == name), "{name}");
             }

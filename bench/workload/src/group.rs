@@ -9,15 +9,18 @@
 //! 1. A group lies beside this process' own in the hierarchy (v1: below it; v2: below the mount's
 //!    root, because a group with processes has no limited children there), and, where v1 counts CPU
 //!    time in another hierarchy, there is one of its name there too, as containers have it.
-//! 2. Its name begins with `manx-bench-pool-` and the number of the process that made it. It is
+//! 2. Its name begins with `manx-bench-group-` and the number of the process that made it. It is
 //!    removed when it is dropped, which is after its processes have ended, also when they were
 //!    interrupted; what a killed bench left behind is removed by the next.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-const PREFIX: &str = "manx-bench-pool-";
+const PREFIX: &str = "manx-bench-group-";
 /// The kernel's default period.
 const PERIOD_US: u64 = 100_000;
 /// A group is busy until the last of its processes is quite gone.
@@ -131,6 +134,21 @@ impl Group {
     /// Returns its folders; a process has to be in each of them.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.folders.clone()
+    }
+
+    /// Lets a command begin in the group.
+    ///
+    /// # Errors
+    /// In words, which file refused.
+    pub fn hold(&self, command: &mut Command) -> Result<(), String> {
+        for folder in &self.folders {
+            let path = folder.join("cgroup.procs");
+            let file = File::options().write(true).open(&path);
+            let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+            // SAFETY: between fork and exec there is one system call, on a file that is open.
+            unsafe { command.pre_exec(move || (&file).write_all(b"0")) };
+        }
+        Ok(())
     }
 
     /// Returns the files to which a thread writes its number to be in the group by itself; none
