@@ -23,14 +23,17 @@ impl Drop for Killed {
     }
 }
 
-/// A group with a quota of one CPU, on a machine where that is less than there is.
-fn group_of_one_cpu() -> Option<Group> {
+/// So little of a CPU, in thousandths, that busy programs are stopped also beside neighbours.
+const LITTLE: Option<u64> = Some(250);
+
+/// A group with little of a CPU, on a machine with more than one.
+fn group_with_little() -> Option<Group> {
     if CpuSet::of_this_thread().len() < 2 {
-        testing::skip("there is one CPU: a quota of one CPU stops nothing");
+        testing::skip("there is one CPU: a program cannot be kept to fewer");
         return None;
     }
     let group = Group::or_skip("cpu")?;
-    group.set_quota(Some(1000));
+    group.set_quota(LITTLE);
     Some(group)
 }
 
@@ -61,7 +64,7 @@ fn busy(sandbox: &Sandbox, group: &Group, options: &[&str], more: &str) -> Kille
 
 #[test]
 fn a_program_that_its_quota_stops_is_kept_to_as_many_cpus_as_it_pays_for() {
-    let Some(group) = group_of_one_cpu() else { return };
+    let Some(group) = group_with_little() else { return };
     let sandbox = Sandbox::new();
     let all = CpuSet::of_this_thread();
     let program = busy(&sandbox, &group, &[], "");
@@ -74,15 +77,39 @@ fn a_program_that_its_quota_stops_is_kept_to_as_many_cpus_as_it_pays_for() {
     assert!(family(program.0.id()).iter().all(|&pid| affinity(pid) == chosen), "all on the same CPU");
     group.set_quota(None);
     until("the CPUs are as before, without a quota", || has(all.len()));
-    group.set_quota(Some(1000));
+    group.set_quota(LITTLE);
     until("one CPU again", || has(1));
     drop(program);
     group.remove();
 }
 
 #[test]
+fn programs_of_one_group_are_on_the_same_cpus_also_when_one_of_them_ends() {
+    let Some(group) = group_with_little() else { return };
+    let sandbox = Sandbox::new();
+    let first = busy(&sandbox, &group, &[], "");
+    until("four processes on one CPU", || {
+        let family = family(first.0.id());
+        family.len() == 4 && family.iter().all(|&pid| affinity(pid).len() == 1)
+    });
+    let second = busy(&sandbox, &group, &[], "");
+    until("eight processes on the same CPU", || {
+        let both = [family(first.0.id()), family(second.0.id())].concat();
+        let chosen = affinity(first.0.id());
+        both.len() == 8 && chosen.len() == 1 && both.iter().all(|&pid| affinity(pid) == chosen)
+    });
+    drop(first);
+    until("the others have one CPU, by another helper", || {
+        let family = family(second.0.id());
+        family.iter().all(|&pid| affinity(pid).len() == 1)
+    });
+    drop(second);
+    group.remove();
+}
+
+#[test]
 fn what_the_program_binds_itself_stays() {
-    let Some(group) = group_of_one_cpu() else { return };
+    let Some(group) = group_with_little() else { return };
     let all: Vec<usize> = CpuSet::of_this_thread().iter().collect();
     let sandbox = Sandbox::new();
     let last = all[all.len() - 1];
@@ -102,7 +129,7 @@ fn what_the_program_binds_itself_stays() {
 
 #[test]
 fn there_is_a_helper_only_under_a_quota_that_may_be_paced() {
-    let Some(group) = group_of_one_cpu() else { return };
+    let Some(group) = group_with_little() else { return };
     let sandbox = Sandbox::new();
     let children = |options: &[&str]| {
         let mut command = sandbox.manx();
@@ -119,7 +146,7 @@ fn there_is_a_helper_only_under_a_quota_that_may_be_paced() {
 
 #[test]
 fn the_program_sees_no_child_and_keeps_its_own_streams() {
-    let Some(group) = group_of_one_cpu() else { return };
+    let Some(group) = group_with_little() else { return };
     let sandbox = Sandbox::new();
     let source = r#"
         #include <errno.h>

@@ -14,6 +14,14 @@
 //!    for all members, because the quota is for all of them. It unlocks the folder when it paces no
 //!    more.
 //! 5. Where there is no quota when the program starts, there is no helper.
+//!
+//! # Designs
+//! | design | what happens |
+//! | --- | --- |
+//! | Tell programs fewer CPUs (`crates/preload/src/cpus`). | Programs that were told a number of threads, or have started them, are stopped as before. Still done: fewer threads need no pacing |
+//! | Narrow the affinity once, when the program starts. | A program that computes in bursts loses CPUs that its quota pays for, a fraction is lost, and a quota that changes is not seen. Not built |
+//! | Waiters that know what is left of the period; sleeps where threads wait anyway. | Two threads that compute hardly wait: nothing holds them up before the quota is used up. Not built |
+//! | **A helper that narrows the affinity while the quota stops the program, and paces a fraction** (this one). | The figures are in `docs/results.md` |
 
 mod members;
 mod pace;
