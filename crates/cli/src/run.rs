@@ -144,7 +144,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if let Some(destination) = &args.metrics {
         metrics::start(destination)?;
     }
-    if let Some(setting) = quota::setting(&options)
+    if let Some(setting) = quota::setting(&options, &program)
         && !matches!(plan, Plan::Unchanged(_))
         && let Err(error) = quota::start(&setting)
         && !options.quiet

@@ -128,6 +128,22 @@ fn what_the_program_binds_itself_stays() {
 }
 
 #[test]
+fn what_is_not_meant_keeps_its_cpus() {
+    let Some(group) = group_with_little() else { return };
+    let sandbox = Sandbox::new();
+    let all = CpuSet::of_this_thread();
+    let loose = "env MANX=off sh -c 'while :; do :; done' &";
+    let program = busy(&sandbox, &group, &[], loose);
+    until("four processes on one CPU, and one on all", || {
+        let family = family(program.0.id());
+        let kept = |cpus: usize| family.iter().filter(|&&pid| affinity(pid).len() == cpus).count();
+        family.len() == 5 && kept(1) >= 4 && kept(1) + kept(all.len()) == 5
+    });
+    drop(program);
+    group.remove();
+}
+
+#[test]
 fn there_is_a_helper_only_under_a_quota_that_may_be_paced() {
     let Some(group) = group_with_little() else { return };
     let sandbox = Sandbox::new();

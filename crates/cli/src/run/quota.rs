@@ -27,7 +27,8 @@ mod members;
 mod pace;
 
 use super::helper::leave_program;
-use manx::cpu::{BudgetWatch, CpuBudget, CpuSet, LimitKind, TicksWatch};
+use super::program::Program;
+use manx::cpu::{BudgetWatch, Cores, CpuBudget, CpuSet, LimitKind, TicksWatch};
 use members::Members;
 use pace::{Pace, Pacer, Seen, period_ns};
 use platform::clock::now_ns;
@@ -43,11 +44,13 @@ use std::process::id;
 #[derive(Debug)]
 pub struct Setting<'a> {
     filters: Filters<'a>,
+    /// Whether the filters leave the program itself in.
+    is_meant: bool,
     allowed: CpuSet,
 }
 
 /// The setting, if this process has a quota that can be paced.
-pub fn setting<'a>(options: &Options<'a>) -> Option<Setting<'a>> {
+pub fn setting<'a>(options: &Options<'a>, program: &Program) -> Option<Setting<'a>> {
     if options.quota == Quota::Leave {
         return None;
     }
@@ -58,7 +61,8 @@ pub fn setting<'a>(options: &Options<'a>) -> Option<Setting<'a>> {
         _ => false,
     };
     let is_paced = budget.limits().iter().any(|limit| is_paced(&limit.kind));
-    is_paced.then(|| Setting { filters: options.filters(), allowed })
+    let (filters, is_meant) = (options.filters(), program.is_selected(&options.filters()));
+    is_paced.then_some(Setting { filters, is_meant, allowed })
 }
 
 /// Starts the helper of this process.
@@ -203,7 +207,8 @@ impl<'a> Keeper<'a> {
             return None;
         }
         let (filters, allowed) = (self.setting.filters, self.setting.allowed.clone());
-        let mut members = Members::of(&path, self.program.is_some().then_some(self.pid), filters, allowed);
+        let program = (self.program.is_some() && self.setting.is_meant).then_some(self.pid);
+        let mut members = Members::of(&path, program, filters, allowed);
         members.look();
         let cpu = |number| {
             let mut ticks = TicksWatch::of(set_of(&[number]));
@@ -223,8 +228,9 @@ impl<'a> Keeper<'a> {
 }
 
 impl Group<'_> {
-    /// Puts the CPUs that were idle for longest first, and watches the first `narrow` of them. Of
-    /// those that were alike another one is the first for each program.
+    /// Puts the CPUs that were idle for longest first, one of each core before the second of any,
+    /// and watches the first `narrow` of them. Of those that were alike another one is the first
+    /// for each program.
     fn choose(&mut self, narrow: usize, program: u32) {
         let mut cpus: Vec<(u64, usize)> = Vec::with_capacity(self.idle.len());
         for cpu in &mut self.idle {
@@ -234,7 +240,16 @@ impl Group<'_> {
         let count = cpus.len().max(1);
         cpus.rotate_left(program as usize % count);
         cpus.sort_by_key(|&(idle, _)| std::cmp::Reverse(idle));
-        self.order = cpus.into_iter().map(|(_, number)| number).collect();
+        let cores = Cores::detect("/sys".as_ref());
+        let mut used = CpuSet::EMPTY;
+        let is_first = |&(_, number): &(u64, usize)| {
+            let core = cores.of(number);
+            let is_first = !used.contains(core);
+            used.insert(core);
+            is_first
+        };
+        let (first, others): (Vec<_>, Vec<_>) = cpus.into_iter().partition(is_first);
+        self.order = first.into_iter().chain(others).map(|(_, number)| number).collect();
         self.narrow = TicksWatch::of(set_of(&self.order[..narrow.min(self.order.len())]));
     }
 

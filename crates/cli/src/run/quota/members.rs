@@ -129,8 +129,14 @@ impl<'a> Members<'a> {
     }
 
     fn is_member(&self, pid: u32) -> bool {
-        self.program == Some(pid)
-            || Mapping::of(pid).is_ok_and(|it| it.has_library) && !is_switched_off(pid) && self.is_meant(pid)
+        if self.program == Some(pid) {
+            return true;
+        }
+        // The launcher of this helper may itself run under Manx.
+        pid != std::process::id()
+            && Mapping::of(pid).is_ok_and(|it| it.has_library)
+            && !is_switched_off(pid)
+            && self.is_meant(pid)
     }
 
     fn is_meant(&self, pid: u32) -> bool {
