@@ -6,12 +6,14 @@
 //! | `quota.rs` | throttled by a quota |
 //! | `busy_waiting.rs` | busy waiting |
 //! | `lock.rs` | a contended lock, priority inversion |
+//! | `pools.rs` | no cause: the pools of threads in a process, and their variables |
 //! | `outside.rs` | what is not Manx's business: neighbours, steal, memory, disks |
 
 mod busy_waiting;
 mod crowd;
 mod lock;
 mod outside;
+mod pools;
 mod quota;
 
 use crate::evidence::Evidence;

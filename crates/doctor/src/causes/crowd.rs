@@ -4,20 +4,10 @@
 //! each waits while the others run. The cure is fewer threads, and mostly the program starts as
 //! many as it believes there are CPUs.
 
+use super::pools;
 use crate::evidence::Evidence;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict};
-
-/// Libraries of runtimes, and the variable that sets how many threads each starts.
-const VARIABLES: [(&str, &str); 7] = [
-    ("libgomp", "OMP_NUM_THREADS"),
-    ("libiomp", "OMP_NUM_THREADS"),
-    ("libomp", "OMP_NUM_THREADS"),
-    ("libopenblas", "OPENBLAS_NUM_THREADS"),
-    ("libmkl", "MKL_NUM_THREADS"),
-    ("libjvm", "JDK_JAVA_OPTIONS=-XX:ActiveProcessorCount"),
-    ("libnode", "UV_THREADPOOL_SIZE"),
-];
 
 pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let severity = shares.without_busy_waiting(shares.crowd);
@@ -51,12 +41,9 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let what = "tells the program how many CPUs it really has";
     verdict.remedies.push(Remedy::manx_run(evidence, "--cpus=auto", what));
     let threads = (evidence.budget.floor() as usize).max(1);
-    let known =
-        VARIABLES.iter().find(|(library, _)| evidence.modules.iter().any(|it| it.starts_with(library)));
-    verdict.remedies.push(Remedy::advice(match known {
-        Some((library, variable)) => format!("{library} starts the threads: set {variable}={threads}"),
-        None => format!("set the program's own number of threads to {threads}; `manx cpus` lists variables"),
-    }));
+    let pools = pools::of(evidence);
+    verdict.evidence.extend(pools::words(&pools));
+    verdict.remedies.push(Remedy::advice(pools::advice(&pools, threads)));
     if evidence.unseen.iter().any(|unseen| unseen.what.contains("busy waiting")) {
         verdict.doubts.push("where threads run could not be seen: some of them may be busy waiting".into());
     }

@@ -5,6 +5,7 @@
 //! more threads than the quota has CPUs uses it up early in each period, and then all of its
 //! threads stand still, holders of locks included.
 
+use super::pools;
 use crate::evidence::Evidence;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict};
@@ -42,6 +43,10 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
          (cgroup version 2), or cpu.cfs_quota_us and cpu.shares (version 1)",
         worst.group
     )));
+    let pools = pools::of(evidence);
+    verdict.evidence.extend(pools::words(&pools));
+    let threads = worst.cpus.map_or(1, |cpus| (cpus.floor() as usize).max(1));
+    verdict.remedies.push(Remedy::advice(pools::advice(&pools, threads)));
     verdict.remedies.push(Remedy::manx_run(
         evidence,
         "--cpus=auto",
@@ -85,6 +90,7 @@ mod tests {
             "(0.50 CPUs): used up in 96 of 100 periods, then threads stood still for 75 ms on average";
         assert!(verdict.evidence[0].ends_with(figures), "{verdict:?}");
         assert!(verdict.remedies[0].what.contains("of /a/b, and give the group a weight"), "{verdict:?}");
+        assert!(verdict.remedies[1].what.contains("number of threads to 1"), "{verdict:?}");
         assert!(verdict.remedies[0].what.contains("to 2.0 CPUs"), "{verdict:?}");
     }
 

@@ -1,0 +1,101 @@
+//! The thread pools of known runtimes in a process, and what sets how many threads each starts.
+
+use crate::evidence::Evidence;
+use std::collections::BTreeSet;
+
+/// How the names of the runtimes' libraries begin, and the variable that each reads.
+const VARIABLES: [(&str, &str); 8] = [
+    ("libgomp", "OMP_NUM_THREADS"),
+    ("libiomp", "OMP_NUM_THREADS"),
+    ("libomp", "OMP_NUM_THREADS"),
+    ("libopenblas", "OPENBLAS_NUM_THREADS"),
+    ("libscipy_openblas", "OPENBLAS_NUM_THREADS"),
+    ("libmkl", "MKL_NUM_THREADS"),
+    ("libjvm", "JDK_JAVA_OPTIONS=-XX:ActiveProcessorCount"),
+    ("libnode", "UV_THREADPOOL_SIZE"),
+];
+
+/// A runtime that starts threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pool {
+    /// The library's file name
+    pub(super) library: String,
+    pub(super) variable: &'static str,
+    /// How many threads were seen running in it
+    pub(super) threads: usize,
+}
+
+/// The pools of a process; one for each variable, of the library in which most threads were seen.
+pub(super) fn of(evidence: &Evidence) -> Vec<Pool> {
+    let mut found: Vec<Pool> = Vec::new();
+    for library in &evidence.modules {
+        let Some((_, variable)) = VARIABLES.iter().find(|(name, _)| library.starts_with(name)) else {
+            continue;
+        };
+        let places = evidence.places.iter().filter(|place| place.module == *library);
+        let threads = places.flat_map(|place| place.threads.keys()).collect::<BTreeSet<_>>().len();
+        let pool = Pool { library: library.clone(), variable, threads };
+        match found.iter_mut().find(|known| known.variable == *variable) {
+            Some(known) if known.threads >= threads => {}
+            Some(known) => *known = pool,
+            None => found.push(pool),
+        }
+    }
+    found
+}
+
+/// The advice to start no more than this number of threads.
+pub(super) fn advice(pools: &[Pool], threads: usize) -> String {
+    match pools {
+        [] => format!("set the program's own number of threads to {threads}; `manx cpus` lists variables"),
+        [one] => format!("{} starts the threads: set {}={threads}", one.library, one.variable),
+        more => {
+            let set: Vec<String> = more.iter().map(|pool| format!("{}={threads}", pool.variable)).collect();
+            format!("set {}: each is of another pool of threads", set.join(" "))
+        }
+    }
+}
+
+/// What is said of several pools in one process.
+pub(super) fn words(pools: &[Pool]) -> Option<String> {
+    let each = |pool: &Pool| match pool.threads {
+        0 => format!("{} ({})", pool.library, pool.variable),
+        threads => format!("{} ({}; {threads} threads were seen in it)", pool.library, pool.variable),
+    };
+    let several = pools.len() > 1;
+    several.then(|| {
+        let each: Vec<String> = pools.iter().map(each).collect();
+        format!("{} pools of threads in one process: {}", pools.len(), each.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::code::Place;
+
+    #[test]
+    fn each_variable_is_a_pool_and_the_library_that_runs_is_named() {
+        let place = Place {
+            module: "libscipy_openblas64_-32a4.so".into(),
+            threads: [(7, 30), (8, 2)].into(),
+            ..Place::default()
+        };
+        let modules = ["libgomp.so.1", "libopenblas.so.0", "libscipy_openblas64_-32a4.so", "libc.so.6"];
+        let modules: Vec<String> = modules.map(String::from).into();
+        let evidence = Evidence { modules, places: vec![place], ..Evidence::default() };
+        let pools = of(&evidence);
+        assert_eq!(
+            words(&pools).unwrap(),
+            "2 pools of threads in one process: libgomp.so.1 (OMP_NUM_THREADS), \
+             libscipy_openblas64_-32a4.so (OPENBLAS_NUM_THREADS; 2 threads were seen in it)"
+        );
+        assert_eq!(
+            advice(&pools, 2),
+            "set OMP_NUM_THREADS=2 OPENBLAS_NUM_THREADS=2: each is of another pool of threads"
+        );
+        assert_eq!((words(&pools[..1]), words(&[])), (None, None));
+        assert_eq!(advice(&pools[..1], 1), "libgomp.so.1 starts the threads: set OMP_NUM_THREADS=1");
+        assert!(advice(&[], 1).contains("manx cpus"));
+    }
+}
