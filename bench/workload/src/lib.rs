@@ -7,6 +7,7 @@
 //! | [`harness`] | variants in turn, round after round; what was measured is kept |
 //! | [`child`], [`interrupt`] | a measured program in a session of its own, and Ctrl-C |
 //! | `running`, `closed_loop` | a server while it runs; many connections of one thread to it |
+//! | `group` | control groups, with a quota or a weight, for measured processes
 //! | `turns` | programs one after the other, each in all of its versions |
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |

@@ -11,7 +11,7 @@
 //! | [`executor`] | how each of the pools that are compared gets a job |
 //! | [`work`], [`serve`], [`rest`] | the computation; the open loop; bursts, idleness and jobs that do nothing |
 //! | [`spec`], [`process`], [`leader`] | the kind of a pool, the task and the outcome of a process; a process; a crowd of processes |
-//! | [`usage`], [`group`], [`go`] | CPU time by thread; control groups; the same work in Go |
+//! | [`usage`], [`go`] | CPU time by thread; the same work in Go |
 //! | [`part`] | the parts of the experiment |
 //! | `plan`, `cases` | how a case is run, its versions and their figures; the names of all |
 //! | `conclude` | tables, pictures and targets |
