@@ -170,6 +170,9 @@ impl<'a> Keeper<'a> {
             quota,
             stopped_ns: stopped,
             got_ns: self.group.as_ref().map_or(0, |group| group.members.got_ns()),
+            slices: self.group.as_ref().map_or(0, |group| group.members.slices()),
+            // Seen only while that counts: it takes longer than all else.
+            code: self.group.as_ref().filter(|_| !paced_before).map_or(0, |group| group.members.code()),
             idle_ns: self.group.as_mut().map_or(0, Group::idle_ns),
         };
         self.pacer.see(seen);

@@ -38,6 +38,7 @@ pub struct Members<'a> {
     processes: Vec<Process>,
     looks: u32,
     got_ns: u64,
+    slices: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,8 @@ struct Process {
     is_member: bool,
     /// Its CPU time, as it was read last.
     used_ns: u64,
+    /// How often its threads came to a CPU, as it was read last.
+    slices: u64,
     /// When it was looked at last, as a number of looks.
     look: u32,
 }
@@ -62,6 +65,7 @@ impl<'a> Members<'a> {
             processes: Vec::new(),
             looks: 0,
             got_ns: 0,
+            slices: 0,
         }
     }
 
@@ -76,13 +80,16 @@ impl<'a> Members<'a> {
             let known = self.processes.iter().copied().find(|it| it.pid == pid);
             let known = known.filter(|it| it.is_member || self.looks - it.look < LOOKS);
             let used_ns = usage::process_cpu_ns_of(pid).unwrap_or(0);
-            let mut process = known.unwrap_or_else(|| Process {
-                pid,
-                is_member: self.is_member(pid),
-                used_ns,
-                look: self.looks,
+            let mut process = known.unwrap_or_else(|| {
+                let is_member = self.is_member(pid);
+                let slices = if is_member { slices(pid) } else { 0 };
+                Process { pid, is_member, used_ns, slices, look: self.looks }
             });
             if process.is_member {
+                let slices = slices(pid);
+                // Threads that have ended are not counted any more.
+                self.slices += slices.saturating_sub(process.slices);
+                process.slices = slices;
                 self.got_ns += used_ns.saturating_sub(process.used_ns);
                 process.used_ns = used_ns;
             }
@@ -95,6 +102,20 @@ impl<'a> Members<'a> {
     /// The CPU time that members have used between two looks, summed up since the first look.
     pub fn got_ns(&self) -> u64 {
         self.got_ns
+    }
+
+    /// How often threads of members came to a CPU between two looks, summed up since the first.
+    pub fn slices(&self) -> u64 {
+        self.slices
+    }
+
+    /// The number of mappings of files with code in the memory of all members.
+    pub fn code(&self) -> u64 {
+        let of = |process: &Process| {
+            let maps = fs::read_to_string(format!("/proc/{}/maps", process.pid)).unwrap_or_default();
+            maps.lines().filter(|line| line.contains(" r-xp ") && line.contains('/')).count() as u64
+        };
+        self.processes.iter().filter(|it| it.is_member).map(of).sum()
     }
 
     /// Binds the threads of all members to these CPUs.
@@ -150,6 +171,15 @@ impl<'a> Members<'a> {
         let file = file.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
         self.filters.executable(&[file, called])
     }
+}
+
+/// How often the threads of a process have come to a CPU.
+fn slices(pid: u32) -> u64 {
+    let of = |tid| {
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+        text.split_whitespace().nth(2)?.parse::<u64>().ok()
+    };
+    list::tids(pid).filter_map(of).sum()
 }
 
 fn is_switched_off(pid: u32) -> bool {

@@ -19,10 +19,11 @@
 //!
 //! | what is seen | what follows |
 //! | --- | --- |
-//! | the group was stopped | for one period more only a look: for how long it is stopped, and what it gets |
-//! | it was stopped in that period, too | it is paced, and the two figures are kept |
+//! | the group was stopped | for a second only a look: for how long it is stopped, and what it gets. The second begins anew when the program loads code: runtimes count CPUs when they are loaded, and remember them |
+//! | it was stopped in that second, too | it is paced, and the two figures are kept |
 //! | in a second of pacing it is stopped for more than half of that time: others in the group use the quota, or the quota is too small | pacing ends, for a second at first and for twice the time whenever that is seen again |
 //! | it gets less than nine tenths, and these CPUs are not idle: others use them | the same |
+//! | its threads run for less than 10 µs at a time, and for a quarter of what they ran before at most: they wait for each other so often that to switch takes longer than the work, and before they waited on CPUs of their own | the same, for eight seconds at first. This is looked at in each period |
 //! | it gets less than three quarters, because it has less to do | pacing ends, after a second at first; if it is soon stopped again, after twice the time |
 //! | the quota is another one | pacing ends; if the group is stopped, all begins again |
 //!
@@ -34,13 +35,21 @@ use manx::cpu::Quota;
 
 /// A period that is shorter or longer than this is taken for this.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 20_000_000..=1_000_000_000;
-/// How long a program is paced before it is asked whether that helps.
+/// How long a program is looked at before it is paced, and paced before it is asked whether that helps.
 const STRETCH_NS: u64 = 1_000_000_000;
 /// The shortest rest after pacing did not help, and the shortest time for which a program is paced
 /// that has little to do …
 const PATIENCE_NS_MIN: u64 = 1_000_000_000;
 /// … and the longest. Both double.
 const PATIENCE_NS_MAX: u64 = 64_000_000_000;
+/// Threads that run for less than this at a time do hardly anything but switch …
+const SLICE_NS_MIN: f64 = 10_000.0;
+/// … if they switch more often than this in a second …
+const SLICES_MIN: f64 = 1_000.0;
+/// … and it is this part of what it was.
+const SLICE_PART: f64 = 0.25;
+/// The shortest rest after that.
+const SWITCHES_REST_NS_MIN: u64 = 8_000_000_000;
 /// A program that is stopped again within this number of times the time for which it was paced is
 /// stopped soon.
 const SOON: u64 = 10;
@@ -62,6 +71,10 @@ pub struct Seen {
     pub stopped_ns: u64,
     /// The CPU time that the program got.
     pub got_ns: u64,
+    /// How often a thread of the program came to a CPU.
+    pub slices: u64,
+    /// How many files with code the program has in its memory.
+    pub code: u64,
     /// For how long the CPUs to which the program is kept had nothing to run.
     pub idle_ns: u64,
 }
@@ -84,14 +97,22 @@ pub struct Pace {
 struct Rates {
     stopped: f64,
     got: f64,
+    slices: f64,
     idle: f64,
+}
+
+impl Rates {
+    /// How long a thread runs at a time, in nanoseconds; for ever if threads hardly switch.
+    fn slice_ns(&self) -> f64 {
+        if self.slices < SLICES_MIN { f64::INFINITY } else { self.got * 1e9 / self.slices }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     /// Not paced; not before this time.
     Free { until_ns: u64 },
-    /// Stopped once. What the group gets is looked at since then.
+    /// It was stopped. What the group gets is looked at since then.
     Asked { since: Seen },
     /// Paced since then. The stretch is the one that is not judged yet.
     Paced { pace: Pace, since_ns: u64, as_it_was: Rates, stretch: Seen },
@@ -186,8 +207,12 @@ impl Pacer {
                 }
             }
             State::Asked { since } => {
+                if seen.code != since.code {
+                    self.state = State::Asked { since: seen };
+                    return;
+                }
                 let as_it_was = rates(&since, &seen);
-                if seen.now_ns - since.now_ns < pace.period_ns {
+                if seen.now_ns - since.now_ns < STRETCH_NS {
                     return;
                 }
                 self.state = if as_it_was.stopped > STOPPED_MIN {
@@ -201,6 +226,13 @@ impl Pacer {
                 // The CPUs are known since the first step of pacing only.
                 if stretch.now_ns == since_ns {
                     *stretch = seen;
+                    return;
+                }
+                let lately = rates(&before, &seen);
+                let slice_ns = lately.slice_ns();
+                if slice_ns < SLICE_NS_MIN && slice_ns < SLICE_PART * as_it_was.slice_ns() {
+                    self.rest_ns = self.rest_ns.max(SWITCHES_REST_NS_MIN);
+                    self.end(seen.now_ns);
                     return;
                 }
                 if seen.now_ns - stretch.now_ns < STRETCH_NS {
@@ -219,14 +251,18 @@ impl Pacer {
         self.hold_ns = if soon { (self.hold_ns * 2).min(PATIENCE_NS_MAX) } else { PATIENCE_NS_MIN };
     }
 
+    /// Pacing does not help.
+    fn end(&mut self, now_ns: u64) {
+        self.state = State::Free { until_ns: now_ns + self.rest_ns };
+        self.rest_ns = (self.rest_ns * 2).min(PATIENCE_NS_MAX);
+    }
+
     fn judge(&mut self, as_it_was: &Rates, now: &Rates, pace: Pace, now_ns: u64, since_ns: u64) {
         let has_idle_cpus = now.idle > 0.05 * pace.narrow as f64;
         let in_vain = now.stopped > 0.5 * as_it_was.stopped;
         let crowded_out = now.got < 0.9 * as_it_was.got && !has_idle_cpus;
         if in_vain || crowded_out {
-            self.state = State::Free { until_ns: now_ns + self.rest_ns };
-            self.rest_ns = (self.rest_ns * 2).min(PATIENCE_NS_MAX);
-            return;
+            return self.end(now_ns);
         }
         self.rest_ns = PATIENCE_NS_MIN;
         if now.got < 0.75 * as_it_was.got && now_ns - since_ns >= self.hold_ns {
@@ -242,6 +278,7 @@ fn rates(from: &Seen, to: &Seen) -> Rates {
     Rates {
         stopped: rate(from.stopped_ns, to.stopped_ns),
         got: rate(from.got_ns, to.got_ns),
+        slices: rate(from.slices, to.slices) * 1e9,
         idle: rate(from.idle_ns, to.idle_ns),
     }
 }

@@ -21,7 +21,11 @@ struct Model {
     seen_ms: u64,
     stopped: f64,
     got: f64,
+    slices: f64,
+    /// How long a thread runs at a time, in milliseconds: as it is, and while it is paced.
+    slice_ms: [f64; 2],
     idle: f64,
+    code: u64,
     /// For how long the group was stopped, in milliseconds of time.
     stood_still_ms: u64,
     paced_ms: u64,
@@ -45,7 +49,10 @@ impl Model {
             seen_ms: 0,
             stopped: 0.0,
             got: 0.0,
+            slices: 0.0,
+            slice_ms: [3.0, 3.0],
             idle: 0.0,
+            code: 0,
             stood_still_ms: 0,
             paced_ms: 0,
             begins: 0,
@@ -73,6 +80,7 @@ impl Model {
             self.stood_still_ms += 1;
         } else {
             self.got += wished.min(self.left);
+            self.slices += wished.min(self.left) / self.slice_ms[usize::from(pace.is_some())];
             self.left -= wished.min(self.left);
             // The helper is in the group, and stands still with it.
             self.helper(period_ms);
@@ -95,6 +103,8 @@ impl Model {
             quota: Some(self.quota),
             stopped_ns: (self.stopped * MS as f64) as u64,
             got_ns: (self.got * MS as f64) as u64,
+            slices: self.slices as u64,
+            code: self.code,
             idle_ns: (self.idle * MS as f64) as u64,
         });
         self.begins += u32::from(!was_paced && self.pacer.pace().is_some());
@@ -153,6 +163,34 @@ fn cpus_that_others_use_are_given_up_and_asked_about_seldom() {
     let paced_ms = model.paced_ms;
     model.run(10_000);
     assert_eq!(model.paced_ms - paced_ms, 10_000, "paced again once the CPUs are free");
+}
+
+#[test]
+fn a_program_that_loads_code_is_not_paced_yet() {
+    let mut model = Model::new(1000, 2, 2);
+    for code in 0..20 {
+        model.code = code;
+        model.run(500);
+    }
+    assert_eq!(model.begins, 0);
+    model.run(3_000);
+    assert_eq!(model.begins, 1);
+}
+
+#[test]
+fn threads_that_would_only_switch_are_let_go_at_once() {
+    let mut model = Model::new(1000, 2, 2);
+    model.slice_ms = [10.0, 0.0035];
+    model.run(600_000);
+    assert!((3..=14).contains(&model.begins), "{}", model.begins);
+    assert!(model.paced_ms < 600_000 / 100, "{}", model.paced_ms);
+    // As often as before, or longer: that is how this program works.
+    for slice_ms in [[0.008, 0.005], [10.0, 0.018]] {
+        let mut model = Model::new(1000, 2, 2);
+        model.slice_ms = slice_ms;
+        model.run(60_000);
+        assert!(model.begins == 1 && model.paced_ms > 58_000, "{slice_ms:?}");
+    }
 }
 
 #[test]
