@@ -35,7 +35,7 @@ use manx::cpu::Quota;
 
 /// A period that is shorter or longer than this is taken for this.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 20_000_000..=1_000_000_000;
-/// How long a program is looked at before it is paced, and paced before it is asked whether that helps.
+/// How long a program is looked at before it is paced, and is paced before it is asked about.
 const STRETCH_NS: u64 = 1_000_000_000;
 /// The shortest rest after pacing did not help, and the shortest time for which a program is paced
 /// that has little to do …
