@@ -52,7 +52,7 @@ impl Symbols {
     }
 
     /// Where the file's own functions by which threads poll begin: those whose names are known, and
-    /// those of which `is_named` says so.
+    /// those that `is_named` accepts.
     pub fn polling(&self, is_named: impl Fn(&str) -> bool) -> impl Iterator<Item = u64> {
         let is_known = |name: &str| POLLING.iter().any(|known| known.to_bytes() == name.as_bytes());
         let polls = move |it: &&Function| it.exported && (is_known(&it.name) || is_named(&it.name));

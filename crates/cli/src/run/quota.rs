@@ -40,11 +40,11 @@ use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::process::id;
 
-/// What the helper is told.
+/// The words of the launcher to the helper.
 #[derive(Debug)]
 pub struct Setting<'a> {
     filters: Filters<'a>,
-    /// Whether the filters leave the program itself in.
+    /// The filters leave the program itself in.
     is_meant: bool,
     allowed: CpuSet,
 }
@@ -148,7 +148,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// Whether members are left, and no other helper acts for them.
+    /// Returns whether members are left, and no other helper acts for them.
     fn is_needed(&mut self) -> bool {
         if self.group.is_none() {
             self.group = self.lock();

@@ -20,7 +20,7 @@ int opal_progress(void) {
     return calls;
 }
 
-/* A function of which only the user knows that threads poll by it. */
+/* Threads poll by this function, too, and only the user can say so. */
 int advance(void) {
     static int rounds;
     rounds += progress_work_ns == 0;

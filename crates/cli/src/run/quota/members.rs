@@ -47,7 +47,7 @@ struct Process {
     is_member: bool,
     /// Its CPU time, as it was read last.
     used_ns: u64,
-    /// How often its threads came to a CPU, as it was read last.
+    /// The number of times that its threads came to a CPU, as it was read last.
     slices: u64,
     /// When it was looked at last, as a number of looks.
     look: u32,
@@ -104,7 +104,7 @@ impl<'a> Members<'a> {
         self.got_ns
     }
 
-    /// How often threads of members came to a CPU between two looks, summed up since the first.
+    /// The number of times that threads of members came to a CPU, summed up since the first look.
     pub fn slices(&self) -> u64 {
         self.slices
     }
@@ -173,7 +173,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// How often the threads of a process have come to a CPU.
+/// The number of times that the threads of a process have come to a CPU.
 fn slices(pid: u32) -> u64 {
     let of = |tid| {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
