@@ -144,8 +144,9 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if let Some(destination) = &args.metrics {
         metrics::start(destination)?;
     }
-    if let Some(setting) = quota::setting(&options, &program)
-        && !matches!(plan, Plan::Unchanged(_))
+    if !matches!(plan, Plan::Unchanged(_))
+        && let Some(setting) =
+            quota::setting(&options, &program, plan.reported().map(cpus::ReportedCpus::budget))
         && let Err(error) = quota::start(&setting)
         && !options.quiet
     {

@@ -48,6 +48,12 @@ fn family(program: u32) -> Vec<u32> {
     children.filter(is_shell).chain([program]).collect()
 }
 
+/// Whether a program and its three shells have this number of CPUs each.
+fn have(program: &Killed, cpus: usize) -> bool {
+    let family = family(program.0.id());
+    family.len() == 4 && family.iter().all(|&pid| affinity(pid).len() == cpus)
+}
+
 fn affinity(process: u32) -> CpuSet {
     platform::cpu::allowed_of(process).map_or(CpuSet::EMPTY, CpuSet::from_words)
 }
@@ -68,17 +74,13 @@ fn a_program_that_its_quota_stops_is_kept_to_as_many_cpus_as_it_pays_for() {
     let sandbox = Sandbox::new();
     let all = CpuSet::of_this_thread();
     let program = busy(&sandbox, &group, &[], "");
-    let has = |cpus: usize| {
-        let family = family(program.0.id());
-        family.len() == 4 && family.iter().all(|&pid| affinity(pid).len() == cpus)
-    };
-    until("four processes on one CPU", || has(1));
+    until("four processes on one CPU", || have(&program, 1));
     let chosen = affinity(program.0.id());
     assert!(family(program.0.id()).iter().all(|&pid| affinity(pid) == chosen), "all on the same CPU");
     group.set_quota(None);
-    until("the CPUs are as before, without a quota", || has(all.len()));
+    until("the CPUs are as before, without a quota", || have(&program, all.len()));
     group.set_quota(LITTLE);
-    until("one CPU again", || has(1));
+    until("one CPU again", || have(&program, 1));
     drop(program);
     group.remove();
 }
@@ -88,10 +90,7 @@ fn programs_of_one_group_are_on_the_same_cpus_also_when_one_of_them_ends() {
     let Some(group) = group_with_little() else { return };
     let sandbox = Sandbox::new();
     let first = busy(&sandbox, &group, &[], "");
-    until("four processes on one CPU", || {
-        let family = family(first.0.id());
-        family.len() == 4 && family.iter().all(|&pid| affinity(pid).len() == 1)
-    });
+    until("four processes on one CPU", || have(&first, 1));
     let second = busy(&sandbox, &group, &[], "");
     until("eight processes on the same CPU", || {
         let both = [family(first.0.id()), family(second.0.id())].concat();
@@ -99,10 +98,7 @@ fn programs_of_one_group_are_on_the_same_cpus_also_when_one_of_them_ends() {
         both.len() == 8 && chosen.len() == 1 && both.iter().all(|&pid| affinity(pid) == chosen)
     });
     drop(first);
-    until("the others have one CPU, by another helper", || {
-        let family = family(second.0.id());
-        family.iter().all(|&pid| affinity(pid).len() == 1)
-    });
+    until("the others have one CPU, by another helper", || have(&second, 1));
     drop(second);
     group.remove();
 }

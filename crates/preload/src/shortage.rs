@@ -17,8 +17,9 @@
 //! preempted meanwhile but has not slept, takes that for a gap too. This evidence is weak: the
 //! thread may have worked meanwhile, or another command may have run for a moment and ended. So one
 //! thread must find two such gaps within `PROBE_NS`; the window is then the shortest and does not
-//! grow. In a thread that may run on fewer CPUs than the process had at first, or on one, a single
-//! such gap is enough: there are more threads than CPUs for them, as where a quota is paced.
+//! grow. In a thread that may run on fewer CPUs than the process had at first, or on one, one
+//! preemption since its last look is enough: there are more threads than CPUs for them, as where a
+//! quota is paced.
 //!
 //! A gap without a switch is an interrupt, or a hypervisor's doing; a single reading may be a
 //! kernel thread that wakes for a moment. The crowd is asked only where the process may use all

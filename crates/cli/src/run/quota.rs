@@ -50,12 +50,17 @@ pub struct Setting<'a> {
 }
 
 /// The setting, if this process has a quota that can be paced.
-pub fn setting<'a>(options: &Options<'a>, program: &Program) -> Option<Setting<'a>> {
+/// `known`: the budget of this process, if it was read already.
+pub fn setting<'a>(
+    options: &Options<'a>,
+    program: &Program,
+    known: Option<&CpuBudget>,
+) -> Option<Setting<'a>> {
     if options.quota == Quota::Leave {
         return None;
     }
     let allowed = CpuSet::of_this_thread();
-    let budget = CpuBudget::detect("/".as_ref(), Some(&allowed));
+    let budget = known.cloned().unwrap_or_else(CpuBudget::now);
     let is_paced = |kind: &LimitKind| match kind {
         LimitKind::Quota { quota, .. } => Pace::of(*quota, allowed.len()).is_some(),
         _ => false,

@@ -35,7 +35,7 @@ use manx::cpu::Quota;
 
 /// A period that is shorter or longer than this is taken for this.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 20_000_000..=1_000_000_000;
-/// How long a program is looked at before it is paced, and is paced before it is asked about.
+/// The time for which a program is looked at before it is paced, and is paced before it is judged.
 const STRETCH_NS: u64 = 1_000_000_000;
 /// The shortest rest after pacing did not help, and the shortest time for which a program is paced
 /// that has little to do …
@@ -60,7 +60,7 @@ const USED: f64 = 0.95;
 /// A smaller fraction is not worth the changes.
 const FRACTION_MIN: f64 = 0.1;
 
-/// What is known at a moment. All but the time and the quota are sums that only grow.
+/// A look at a moment. All but the time and the quota are sums that only grow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seen {
     /// By the monotonic clock.
@@ -71,9 +71,9 @@ pub struct Seen {
     pub stopped_ns: u64,
     /// The CPU time that the program got.
     pub got_ns: u64,
-    /// How often a thread of the program came to a CPU.
+    /// The number of times that a thread of the program came to a CPU.
     pub slices: u64,
-    /// How many files with code the program has in its memory.
+    /// The number of files with code in the program's memory.
     pub code: u64,
     /// For how long the CPUs to which the program is kept had nothing to run.
     pub idle_ns: u64,
@@ -86,9 +86,9 @@ pub struct Pace {
     pub narrow: usize,
     /// The number that it has in the first part of each period.
     pub wide: usize,
-    /// How long this first part is.
+    /// The length of this first part.
     pub wide_ns: u64,
-    /// How long a period is.
+    /// The length of a period.
     pub period_ns: u64,
 }
 
