@@ -1,7 +1,7 @@
 //! The functions that a file names, and which of them holds an address.
 
 use object::{Object as _, ObjectSymbol as _, SymbolKind};
-use spinloop::POLLING;
+use spinloop::is_polling;
 
 /// How many functions may start between a function's start and an address in it: aliases and inner
 /// labels.
@@ -51,11 +51,11 @@ impl Symbols {
         Symbols { functions }
     }
 
-    /// Where the file's own functions by which threads poll begin: those whose names are known, and
+    /// Where the file's own functions by which threads poll begin: those whose names say so, and
     /// those that `is_named` accepts.
     pub fn polling(&self, is_named: impl Fn(&str) -> bool) -> impl Iterator<Item = u64> {
-        let is_known = |name: &str| POLLING.iter().any(|known| known.to_bytes() == name.as_bytes());
-        let polls = move |it: &&Function| it.exported && (is_known(&it.name) || is_named(&it.name));
+        let polls =
+            move |it: &&Function| it.exported && (is_polling(it.name.as_bytes()) || is_named(&it.name));
         self.functions.iter().filter(polls).map(|function| function.start)
     }
 

@@ -59,6 +59,7 @@ fn progress(now_ticks: u64) -> Progress {
     let burned_ns = clock::ticks_to_ns(BURNED.load(Ordering::Relaxed));
     Progress {
         work_ns: clock::process_cpu_ns().saturating_sub(burned_ns),
+        burned_ns,
         short_ns: shortage::lasted_ns(now_ticks),
     }
 }

@@ -53,6 +53,13 @@ fn a_function_that_the_user_names_is_polled() {
 }
 
 #[test]
+fn a_function_that_polls_within_a_round_of_another_does_not_end_its_row() {
+    let outcome = holds_by("other_worker_progress", "sleeps_beside_work", "short=always");
+    let sleeps = |function| outcome.count(function, "sleeps");
+    assert!(sleeps("other_worker_progress") + sleeps("opal_progress") > 0);
+}
+
+#[test]
 fn polling_is_left_alone_while_there_is_room_or_without_the_guard() {
     for options in ["short=never", "guard=off", "short=always,guard=off"] {
         holds("does_not_sleep", options);

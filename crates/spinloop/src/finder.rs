@@ -16,7 +16,8 @@
 //! next, its time would have to be kept, so a computation that reads the same word in each round
 //! would sleep for that time.
 //!
-//! The entry of a function of [`POLLING`](crate::POLLING) is a wait of its callers (`poll`).
+//! The entry of a function by which threads poll ([`is_polling`](crate::is_polling)) is a wait of
+//! its callers (`poll`).
 //!
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait
 //! passes it in every round, and that is all that is known.

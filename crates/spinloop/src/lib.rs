@@ -33,7 +33,7 @@
 //! | [`route`] | the path of a short jump through dead bytes, and encodings |
 //! | [`copy`](copy()) | the loop's copy, in which each round may be a visit to the waiter |
 //! | [`relocation`] | how a copy is moved to other addresses |
-//! | [`poll`](POLLING) | functions by which threads poll |
+//! | [`poll`](is_polling) | functions by which threads poll |
 //! | [`call_frame`](CallFrame) | the copy's unwind data |
 //!
 //! Three kinds of mistakes have very different costs. A wrong *verdict* behind a PAUSE costs time:
@@ -100,7 +100,7 @@ pub use finder::{Finder, Module};
 pub use image::{Image, Segments};
 pub use jump_site::{Jump, JumpSite};
 pub use machine::Machine;
-pub use poll::POLLING;
+pub use poll::is_polling;
 pub use relocation::Hooks;
 pub use route::{ENDBR64, MAX_HOPS, Route, near_jump, padding, short_jump};
 pub use seeds::{NESTED_BYTES_MAX, OVERLAP, SHORT_BYTES_MAX, Seed, seeds};

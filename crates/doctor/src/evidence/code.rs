@@ -22,7 +22,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolizer};
 use elf_loops::Code;
 use serde::Serialize;
-use spinloop::POLLING;
+use spinloop::is_polling;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
@@ -339,8 +339,7 @@ fn polls(name: &str) -> Option<&'static str> {
     if matches!(plain, "sched_yield" | "__sched_yield") {
         return Some(BY_YIELDING);
     }
-    let polling = POLLING.iter().any(|polling| polling.to_bytes() == plain.as_bytes());
-    polling.then_some("its callers wait by polling")
+    is_polling(plain.as_bytes()).then_some("its callers wait by polling")
 }
 
 /// Whether the code yields by a system call of its own, which ends at this offset.

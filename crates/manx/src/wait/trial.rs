@@ -13,20 +13,31 @@
 //! | step | |
 //! | --- | --- |
 //! | rest | the process waits as was found best. Then the next cure is asked about in whose place threads wait, and whose rest is over |
+//! | await | it still does so, until the turn of the way that is to be measured |
 //! | settle | a way begins, and what the scheduler owes the threads from the last one is used up |
-//! | measure | work and time are counted |
+//! | measure | work and time are counted, until the turn is over |
 //!
-//! Both ways are measured in turn, up to `PAIRS` times. The first pair is short and finds what is
-//! `FAR` times better: a poison acts for a few milliseconds. The others are longer, and end when
-//! one way is ahead by much, or a cure that does not act is not ahead by a tenth after two. A cure
-//! has to do more work than the author's way, by `TAKE_PERCENT` to be taken and by `KEEP_PERCENT`
-//! to be kept: ties go to the author. What was measured while CPUs were not short says nothing,
-//! since both ways are the same then; if that is half of the time or more, the question has no
-//! answer and changes nothing.
+//! Turns are the machine's: whatever the process, the author's way is measured in the even ones and
+//! the cure in the odd ones. So processes that ask at the same time all wait as their authors
+//! wrote, or all with their cures. If each chose its own time, a process that spins would find that
+//! better than to sleep, beside one that sleeps: it takes the other's CPU, and both would come to
+//! spin.
 //!
-//! After an answer that changes nothing the cure rests twice as long as before, up to
-//! `REST_NS_MAX`; after a change it is asked about again soon. So what a cure that harms costs is a
-//! few stretches in which it acts, and rests make that a small part of the time.
+//! Both ways are measured, one after the other, up to `PAIRS` times, and twice at least: a process
+//! may get no CPU at all for a turn. The questions end when one way is ahead by much, or a cure
+//! that does not act is not ahead by a tenth. The turn of a way that does less by `FAR` times is
+//! cut short: a poison acts for a few milliseconds. A cure has to do more work than the author's
+//! way, by `TAKE_PERCENT` to be taken and by `KEEP_PERCENT` to be kept: ties go to the author. But
+//! if the author's way burns `WASTE` more of the CPUs, which neighbours could use, ties go to the
+//! cure. What was measured while CPUs were not short says nothing, since both ways are the same
+//! then; if that is half of the time or more, the question has no answer and changes nothing.
+//!
+//! After an answer that changes nothing the cure rests twice as long as before, and for `RESTS`
+//! times what the question cost; after a change it is asked about again soon. All rests end with
+//! the next *meeting*, a time at which all processes ask. Only there a cure that acts is dropped
+//! because it did somewhat less: beside a process that sleeps, the author's way is always somewhat
+//! better. So what a cure that harms costs is a few stretches in which it acts, and rests make that
+//! a small part of the time.
 //!
 //! An answer may be of another time: threads that never lost a slice to each other come into
 //! lock-step, where each wait takes a slice. So while threads lose much in the author's way, that
@@ -58,13 +69,17 @@ use platform::clock::{ns_to_ticks, ticks_to_ns};
 const SETTLE_NS: u64 = 2_000_000;
 /// The time between two looks at what is measured: longer than the longest tick of most kernels.
 const LOOK_NS: u64 = 4_000_000;
-/// How many looks a measurement has, in the first pair …
-const LOOKS_FIRST: u32 = 1;
-/// … and in each other one.
-const LOOKS: u32 = 4;
+/// The least length of a turn. It is a power of two in ticks, so that processes that do not know of
+/// each other agree on it.
+const TURN_NS_MIN: u64 = 8_000_000;
+/// Questions of a meeting begin this number of turns after it: by then each process has seen that
+/// it is time.
+const TURNS: u64 = 4;
 /// How often both ways are measured at most.
 const PAIRS: u32 = 4;
-/// A way that does this many times the work of the other one needs no second pair.
+/// How often they are in a question of a meeting: always, so that no process asks on alone.
+const PAIRS_OF_MEETING: u32 = 3;
+/// The turn of a way that does so many times less is cut short.
 const FAR: u64 = 4;
 /// A cure that acts is kept if it does more work by this much. Less is not measured well enough.
 const KEEP_PERCENT: u64 = 20;
@@ -72,9 +87,19 @@ const KEEP_PERCENT: u64 = 20;
 const TAKE_PERCENT: u64 = 50;
 /// The rest after a change, and the shortest one.
 const REST_NS_MIN: u64 = 64_000_000;
-/// The longest rest.
-const REST_NS_MAX: u64 = 4_000_000_000;
-/// A way that lost rests for at least this many times the time for which it acted.
+/// The longest rest, if no meeting ends it.
+const REST_NS_MAX: u64 = 8_000_000_000;
+/// The least time between two meetings, at which all processes ask: a power of two in ticks, as the
+/// length of a turn is.
+const MEETING_NS_MIN: u64 = 3_000_000_000;
+/// A question lasts for this time at most: so long before a meeting none begins that can wait.
+const QUESTION_NS_MAX: u64 = 160_000_000;
+/// The CPUs that the author's way burns more than the cure does, in thousandths, where it is no way
+/// to wait unless it does more work.
+const WASTE: u64 = 500;
+/// The work that such a cure may lose, in percent.
+const WASTE_PERCENT: u64 = 10;
+/// A way that lost rests for at least this many times the time that it cost.
 const RESTS: u64 = 100;
 /// The time between two looks for a question.
 const CHECK_NS: u64 = 16_000_000;
@@ -90,16 +115,20 @@ const STEPPING: u64 = u64::MAX;
 
 /// Values of [`Trial::step`].
 const REST: u32 = 0;
-const SETTLE_INCUMBENT: u32 = 1;
-const MEASURE_INCUMBENT: u32 = 2;
-const SETTLE_CHALLENGER: u32 = 3;
-const MEASURE_CHALLENGER: u32 = 4;
+const AWAIT_INCUMBENT: u32 = 1;
+const SETTLE_INCUMBENT: u32 = 2;
+const MEASURE_INCUMBENT: u32 = 3;
+const AWAIT_CHALLENGER: u32 = 4;
+const SETTLE_CHALLENGER: u32 = 5;
+const MEASURE_CHALLENGER: u32 = 6;
 
 /// What the process has come to so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// The work that it has done, in nanoseconds of CPU time.
     pub work_ns: u64,
+    /// The CPU time that its waits have burned.
+    pub burned_ns: u64,
     /// For how long CPUs were short.
     pub short_ns: u64,
 }
@@ -118,12 +147,12 @@ pub struct Trial<const CURES: usize> {
     cure: AtomicU32,
     /// How many pairs of the question are over.
     pair: AtomicU32,
-    /// How many looks of the measurement are over.
-    look: AtomicU32,
+    /// Whether it was asked at a meeting.
+    is_of_meeting: AtomicU32,
     /// When the step began, or its last look was.
     began_ticks: AtomicU64,
     /// The progress by then.
-    began: [AtomicU64; 2],
+    began: [AtomicU64; 3],
     incumbent: Sum,
     challenger: Sum,
     /// The cures of waits in which threads are away: bit n is cure n.
@@ -135,6 +164,7 @@ pub struct Trial<const CURES: usize> {
 #[derive(Debug)]
 struct Sum {
     work_ns: AtomicU64,
+    burned_ns: AtomicU64,
     short_ns: AtomicU64,
     ticks: AtomicU64,
 }
@@ -148,6 +178,8 @@ struct Cure {
     seen_at_ticks: AtomicU64,
     seen_ticks: AtomicU64,
     seen_work_ns: AtomicU64,
+    /// Whether so much was lost between the last two looks that a question is worth its cost.
+    paid: AtomicU32,
     /// Until when it is not asked about.
     rest_until_ticks: AtomicU64,
     rest_ns: AtomicU64,
@@ -185,9 +217,9 @@ impl<const CURES: usize> Trial<CURES> {
                 step: AtomicU32::new(REST),
                 cure: AtomicU32::new(0),
                 pair: AtomicU32::new(0),
-                look: AtomicU32::new(0),
+                is_of_meeting: AtomicU32::new(0),
                 began_ticks: AtomicU64::new(0),
-                began: [AtomicU64::new(0), AtomicU64::new(0)],
+                began: [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)],
                 incumbent: Sum::new(),
                 challenger: Sum::new(),
                 away,
@@ -232,8 +264,8 @@ impl<const CURES: usize> Trial<CURES> {
                 .compare_exchange(until_ticks, STEPPING, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
         {
-            let lasts_ns = self.next(now_ticks, progress());
-            self.until_ticks.store(now_ticks.saturating_add(ns_to_ticks(lasts_ns)), Ordering::Release);
+            let until_ticks = self.next(now_ticks, progress());
+            self.until_ticks.store(until_ticks, Ordering::Release);
         }
     }
 
@@ -249,7 +281,7 @@ impl<const CURES: usize> Trial<CURES> {
         }
     }
 
-    /// Makes a step, and returns how long it lasts.
+    /// Makes a step, and returns until when it lasts.
     #[cold]
     fn next(&self, now_ticks: u64, now: Progress) -> u64 {
         let ticks = now_ticks.saturating_sub(self.began_ticks.load(Ordering::Relaxed));
@@ -257,44 +289,63 @@ impl<const CURES: usize> Trial<CURES> {
             REST => match self.due(now_ticks, now) {
                 None => {
                     self.note(now_ticks, now);
-                    CHECK_NS
+                    after(now_ticks, CHECK_NS)
                 }
                 Some(cure) => {
                     self.cure.store(cure, Ordering::Relaxed);
                     self.pair.store(0, Ordering::Relaxed);
+                    let late_ticks = now_ticks & (meeting_ticks() - 1);
+                    let is_of_meeting = late_ticks < (TURNS - 1) << turn_bits();
+                    self.is_of_meeting.store(u32::from(is_of_meeting), Ordering::Relaxed);
                     self.incumbent.reset();
                     self.challenger.reset();
-                    self.begin(SETTLE_INCUMBENT, now_ticks, now)
+                    self.begin(AWAIT_INCUMBENT, now_ticks, now)
                 }
             },
             _ if ticks > ns_to_ticks(LOST_NS) => self.rest(now_ticks),
+            AWAIT_INCUMBENT => self.begin(SETTLE_INCUMBENT, now_ticks, now),
             SETTLE_INCUMBENT => self.begin(MEASURE_INCUMBENT, now_ticks, now),
+            AWAIT_CHALLENGER => self.begin(SETTLE_CHALLENGER, now_ticks, now),
             SETTLE_CHALLENGER => self.begin(MEASURE_CHALLENGER, now_ticks, now),
             MEASURE_INCUMBENT => {
                 if !self.look(&self.incumbent, ticks, now_ticks, now) {
-                    LOOK_NS
+                    look_after(now_ticks)
                 } else if !self.is_first_of_rest(now_ticks) || self.has_collapsed() {
-                    self.begin(SETTLE_CHALLENGER, now_ticks, now)
+                    self.begin(AWAIT_CHALLENGER, now_ticks, now)
                 } else {
                     self.rest(now_ticks);
-                    REST_NS_MIN
+                    after(now_ticks, REST_NS_MIN)
                 }
             }
             _ => self.challenged(ticks, now_ticks, now),
         }
     }
 
-    /// Looks at what is measured. Returns whether the measurement is over.
+    /// Looks at what is measured. Returns whether the turn is over.
     #[inline(always)]
     fn look(&self, sum: &Sum, ticks: u64, now_ticks: u64, now: Progress) -> bool {
-        let [work_ns, short_ns] = [0, 1].map(|of| self.began[of].load(Ordering::Relaxed));
-        sum.add(now.work_ns.saturating_sub(work_ns), now.short_ns.saturating_sub(short_ns), ticks);
+        let before = self.began.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let [work_ns, burned_ns, short_ns] = [now.work_ns, now.burned_ns, now.short_ns];
+        sum.add([
+            work_ns.saturating_sub(before[0]),
+            burned_ns.saturating_sub(before[1]),
+            short_ns.saturating_sub(before[2]),
+            ticks,
+        ]);
         self.note(now_ticks, now);
-        let look = self.look.load(Ordering::Relaxed) + 1;
-        self.look.store(look, Ordering::Relaxed);
-        let is_short = self.pair.load(Ordering::Relaxed) == 0 && !self.is_first_of_rest(now_ticks);
-        let looks = if is_short { LOOKS_FIRST } else { LOOKS };
-        look >= looks || ticks >= ns_to_ticks(LOOK_NS).saturating_mul(u64::from(looks))
+        turn(now_ticks) & 1 != self.turn_of(self.acting.load(Ordering::Relaxed))
+    }
+
+    /// Whose turn it is where these cures act: 1 is the turn of the cure that is asked about.
+    #[inline(always)]
+    fn turn_of(&self, acting: u32) -> u64 {
+        u64::from(acting >> self.cure.load(Ordering::Relaxed) & 1)
+    }
+
+    /// Returns whether other processes ask at the same time.
+    #[inline(always)]
+    fn is_of_meeting(&self) -> bool {
+        self.is_of_meeting.load(Ordering::Relaxed) != 0
     }
 
     /// Returns whether this is the first pair about a cure whose rest is not over.
@@ -320,24 +371,24 @@ impl<const CURES: usize> Trial<CURES> {
         let (old_ns, new_ns) = (self.incumbent.rate_ns(), self.challenger.rate_ns());
         let hopeless = new_ns < old_ns / FAR;
         if !over && !hopeless {
-            return LOOK_NS;
+            return look_after(now_ticks);
         }
         let pair = self.pair.load(Ordering::Relaxed) + 1;
         self.pair.store(pair, Ordering::Relaxed);
         let is_cured = self.best.load(Ordering::Relaxed) & 1 << self.cure.load(Ordering::Relaxed) != 0;
-        let evident = if pair == 1 {
-            // A moment in which the process got no CPU must not bring a poison.
-            is_cured && new_ns / FAR > old_ns
-        } else {
-            new_ns > old_ns.saturating_mul(2) || new_ns < old_ns / 2
-        };
+        let evident = new_ns > old_ns.saturating_mul(2) || new_ns < old_ns / 2;
         let says_nothing = !self.challenger.is_short();
         // A cure that is not ahead by now does not come to be ahead by half.
-        let is_futile = pair > 1 && !is_cured && new_ns < old_ns.saturating_add(old_ns / 10);
-        if pair < PAIRS && !hopeless && !evident && !is_futile && !says_nothing {
-            return self.begin(SETTLE_INCUMBENT, now_ticks, now);
+        let is_futile = !is_cured && new_ns < old_ns.saturating_add(old_ns / 10);
+        let is_over = if self.is_of_meeting() {
+            pair >= PAIRS_OF_MEETING
+        } else {
+            pair > 1 && (evident || is_futile || pair >= PAIRS)
+        };
+        if says_nothing || is_over {
+            return self.answer(is_cured, old_ns, new_ns, now_ticks);
         }
-        self.answer(is_cured, old_ns, new_ns, now_ticks)
+        self.begin(AWAIT_INCUMBENT, now_ticks, now)
     }
 
     /// The question is over.
@@ -346,21 +397,26 @@ impl<const CURES: usize> Trial<CURES> {
         let number = self.cure.load(Ordering::Relaxed);
         let Some(cure) = self.cures.get(number as usize) else { return self.rest(now_ticks) };
         let known = self.incumbent.is_short() && self.challenger.is_short();
-        let changes = known
-            && if is_cured {
-                old_ns < new_ns.saturating_add(new_ns / 100 * KEEP_PERCENT)
-            } else {
-                new_ns > old_ns.saturating_add(old_ns / 100 * TAKE_PERCENT)
-            };
+        let (written, cured) =
+            if is_cured { (&self.challenger, &self.incumbent) } else { (&self.incumbent, &self.challenger) };
+        let percent = if is_cured { KEEP_PERCENT } else { TAKE_PERCENT };
+        let says_other = known && is_cured != cured.is_better(written, percent);
+        // Whether it asked when all other processes did.
+        let met = self.is_of_meeting();
+        let changes = says_other && (met || !is_cured || new_ns >= old_ns.saturating_add(old_ns / 2));
         let rest_ns = cure.rest_ns.load(Ordering::Relaxed);
-        let rest_ns = if changes { REST_NS_MIN } else { (rest_ns * 2).clamp(REST_NS_MIN, REST_NS_MAX) };
         let challenged_ns = u64::from(self.pair.load(Ordering::Relaxed)).saturating_mul(SETTLE_NS)
             + ticks_to_ns(self.challenger.ticks.load(Ordering::Relaxed));
-        let rest_ns = if changes { rest_ns } else { rest_ns.max(challenged_ns.saturating_mul(RESTS)) };
+        // What was lost in this time, by what was measured.
+        let cost_ns = challenged_ns / 100 * (100 - (new_ns / (old_ns / 100).max(1)).min(100));
+        let rest_ns = if changes {
+            REST_NS_MIN
+        } else {
+            (rest_ns * 2).clamp(REST_NS_MIN, REST_NS_MAX).max(cost_ns.saturating_mul(RESTS))
+        };
         cure.rest_ns.store(rest_ns, Ordering::Relaxed);
-        // Processes that ask at the same time would measure each other: the rests differ a little.
-        let differs_ns = rest_ns / 4 * (now_ticks % 64) / 64;
-        let until_ticks = now_ticks.saturating_add(ns_to_ticks(rest_ns + differs_ns));
+        // It ends with the next meeting at last.
+        let until_ticks = after(now_ticks, rest_ns).min(next_meeting(now_ticks));
         cure.rest_until_ticks.store(until_ticks, Ordering::Relaxed);
         if known {
             let [as_written, cured] = &cure.rates_ns;
@@ -381,14 +437,16 @@ impl<const CURES: usize> Trial<CURES> {
     #[inline(always)]
     fn due(&self, now_ticks: u64, now: Progress) -> Option<u32> {
         let best = self.best.load(Ordering::Relaxed);
+        let awaits_meeting = next_meeting(now_ticks) < after(now_ticks, QUESTION_NS_MAX);
         let is_due = |(number, cure): (u32, &Cure)| {
             let is_away = self.away & 1 << number != 0;
             let pays = cure.would_pay(is_away, now_ticks, now.work_ns);
             let rested = now_ticks >= cure.rest_until_ticks.load(Ordering::Relaxed);
             let acts = best & 1 << number != 0;
             let measured = cure.rates_ns[1].load(Ordering::Relaxed) > 0;
-            let is_due = if acts { rested } else { pays && (rested || measured) };
-            is_due.then_some(number)
+            let paid = cure.paid.load(Ordering::Relaxed) != 0;
+            let is_due = if acts { rested } else { rested && (pays || paid) || measured && pays };
+            (is_due && !(measured && awaits_meeting)).then_some(number)
         };
         let last = self.cure.load(Ordering::Relaxed);
         // The last one again only if no other is due.
@@ -404,49 +462,125 @@ impl<const CURES: usize> Trial<CURES> {
         self.acting.store(self.best.load(Ordering::Relaxed), Ordering::Relaxed);
         self.step.store(REST, Ordering::Relaxed);
         self.began_ticks.store(now_ticks, Ordering::Relaxed);
-        CHECK_NS
+        after(now_ticks, CHECK_NS)
     }
 
-    /// Begins a step of a question, and returns how long it lasts.
+    /// Begins a step of a question, and returns until when it lasts.
     #[inline(always)]
     fn begin(&self, step: u32, now_ticks: u64, now: Progress) -> u64 {
         let best = self.best.load(Ordering::Relaxed);
-        let challenges = matches!(step, SETTLE_CHALLENGER | MEASURE_CHALLENGER);
         let other = best ^ 1 << self.cure.load(Ordering::Relaxed);
-        self.acting.store(if challenges { other } else { best }, Ordering::Relaxed);
+        let way =
+            if matches!(step, AWAIT_INCUMBENT | SETTLE_INCUMBENT | MEASURE_INCUMBENT) { best } else { other };
+        let acting = if step == AWAIT_CHALLENGER { best } else { way };
+        self.acting.store(acting, Ordering::Relaxed);
         self.step.store(step, Ordering::Relaxed);
-        self.look.store(0, Ordering::Relaxed);
         self.note(now_ticks, now);
-        if matches!(step, MEASURE_INCUMBENT | MEASURE_CHALLENGER) { LOOK_NS } else { SETTLE_NS }
+        match step {
+            AWAIT_INCUMBENT if self.pair.load(Ordering::Relaxed) == 0 && self.is_of_meeting() => {
+                (now_ticks & !(meeting_ticks() - 1)) + ((TURNS - self.turn_of(way)) << turn_bits())
+            }
+            AWAIT_INCUMBENT | AWAIT_CHALLENGER => turn_begins(now_ticks, self.turn_of(way)),
+            SETTLE_INCUMBENT | SETTLE_CHALLENGER => after(now_ticks, SETTLE_NS),
+            _ => look_after(now_ticks),
+        }
     }
 
     #[inline(always)]
     fn note(&self, now_ticks: u64, now: Progress) {
         self.began_ticks.store(now_ticks, Ordering::Relaxed);
-        self.began[0].store(now.work_ns, Ordering::Relaxed);
-        self.began[1].store(now.short_ns, Ordering::Relaxed);
+        for (word, now) in self.began.iter().zip([now.work_ns, now.burned_ns, now.short_ns]) {
+            word.store(now, Ordering::Relaxed);
+        }
     }
+}
+
+/// The length of a turn is this power of two, in ticks.
+#[inline(always)]
+fn turn_bits() -> u32 {
+    u64::BITS - ns_to_ticks(TURN_NS_MIN).max(2).leading_zeros()
+}
+
+/// The number of the turn that goes on.
+#[inline(always)]
+fn turn(now_ticks: u64) -> u64 {
+    now_ticks >> turn_bits()
+}
+
+/// When an even turn begins, or an odd one; now, if most of it is still to come.
+#[inline(always)]
+fn turn_begins(now_ticks: u64, odd: u64) -> u64 {
+    let (bits, now) = (turn_bits(), turn(now_ticks));
+    let is_late = now_ticks & ((1 << bits) - 1) >= 1 << (bits - 2);
+    match (now & 1 == odd, is_late) {
+        (true, false) => now_ticks,
+        (true, true) => now.saturating_add(2) << bits,
+        (false, _) => now.saturating_add(1) << bits,
+    }
+}
+
+/// When the next meeting is after this time.
+#[inline(always)]
+fn next_meeting(ticks: u64) -> u64 {
+    let between = meeting_ticks();
+    ticks.saturating_add(between) & !(between - 1)
+}
+
+/// The time between two meetings.
+#[inline(always)]
+fn meeting_ticks() -> u64 {
+    ns_to_ticks(MEETING_NS_MIN).max(2).next_power_of_two()
+}
+
+/// When to look again at what is measured: at the end of the turn at last.
+#[inline(always)]
+fn look_after(now_ticks: u64) -> u64 {
+    after(now_ticks, LOOK_NS).min((turn(now_ticks) + 1) << turn_bits())
+}
+
+#[inline(always)]
+fn after(now_ticks: u64, ns: u64) -> u64 {
+    now_ticks.saturating_add(ns_to_ticks(ns))
 }
 
 impl Sum {
     platform::const_fn! {
         const fn new() -> Sum {
-            Sum { work_ns: AtomicU64::new(0), short_ns: AtomicU64::new(0), ticks: AtomicU64::new(0) }
+            Sum {
+                work_ns: AtomicU64::new(0),
+                burned_ns: AtomicU64::new(0),
+                short_ns: AtomicU64::new(0),
+                ticks: AtomicU64::new(0),
+            }
         }
+    }
+
+    #[inline(always)]
+    fn words(&self) -> [&AtomicU64; 4] {
+        [&self.work_ns, &self.burned_ns, &self.short_ns, &self.ticks]
     }
 
     #[inline(always)]
     fn reset(&self) {
-        for word in [&self.work_ns, &self.short_ns, &self.ticks] {
-            word.store(0, Ordering::Relaxed);
-        }
+        self.words().into_iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     #[inline(always)]
-    fn add(&self, work_ns: u64, short_ns: u64, ticks: u64) {
-        for (word, more) in [(&self.work_ns, work_ns), (&self.short_ns, short_ns), (&self.ticks, ticks)] {
+    fn add(&self, more: [u64; 4]) {
+        for (word, more) in self.words().into_iter().zip(more) {
             word.store(word.load(Ordering::Relaxed).saturating_add(more), Ordering::Relaxed);
         }
+    }
+
+    /// Whether this cure does more work than the author's way by so many percent, or as much while
+    /// that way burns CPU time that neighbours could use.
+    #[inline(always)]
+    fn is_better(&self, written: &Sum, percent: u64) -> bool {
+        let (cured_ns, written_ns) = (self.rate_ns(), written.rate_ns());
+        let wasted_ns = written.of_second(&written.burned_ns).saturating_sub(self.of_second(&self.burned_ns));
+        let wastes = wasted_ns >= WASTE * 1_000_000;
+        cured_ns > written_ns.saturating_add(written_ns / 100 * percent)
+            || wastes && cured_ns >= written_ns / 100 * (100 - WASTE_PERCENT)
     }
 
     /// Whether CPUs were short for half of the time.
@@ -458,8 +592,14 @@ impl Sum {
     /// Work in a second, in nanoseconds.
     #[inline(always)]
     fn rate_ns(&self) -> u64 {
+        self.of_second(&self.work_ns)
+    }
+
+    /// The part of a sum that is of a second.
+    #[inline(always)]
+    fn of_second(&self, ns: &AtomicU64) -> u64 {
         let us = ticks_to_ns(self.ticks.load(Ordering::Relaxed)) / 1_000;
-        self.work_ns.load(Ordering::Relaxed).saturating_mul(1_000_000) / us.max(1)
+        ns.load(Ordering::Relaxed).saturating_mul(1_000_000) / us.max(1)
     }
 }
 
@@ -471,6 +611,7 @@ impl Cure {
                 seen_at_ticks: AtomicU64::new(0),
                 seen_ticks: AtomicU64::new(0),
                 seen_work_ns: AtomicU64::new(0),
+                paid: AtomicU32::new(0),
                 rest_until_ticks: AtomicU64::new(0),
                 rest_ns: AtomicU64::new(0),
                 rates_ns: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -485,24 +626,26 @@ impl Cure {
     #[inline(always)]
     fn would_pay(&self, is_away: bool, now_ticks: u64, work_ns: u64) -> bool {
         let ticks = now_ticks.saturating_sub(self.seen_at_ticks.load(Ordering::Relaxed));
+        let seen_ticks = self.seen_ticks.load(Ordering::Relaxed);
+        let lost_ticks = self.lost_ticks.load(Ordering::Relaxed).wrapping_sub(seen_ticks);
         if ticks < ns_to_ticks(LOSS_NS) {
-            return false;
+            // A whole CPU in vain shows sooner.
+            return !is_away && ticks >= ns_to_ticks(LOSS_NS / WORTH) && lost_ticks >= ticks;
         }
         let used_ns = work_ns.saturating_sub(self.seen_work_ns.load(Ordering::Relaxed));
-        let seen_ticks = self.seen_ticks.load(Ordering::Relaxed);
-        let lost_ticks = self.see(now_ticks, work_ns).wrapping_sub(seen_ticks);
         let worth_ticks = if is_away { ns_to_ticks(used_ns) } else { 0 };
-        ticks < ns_to_ticks(LOSS_NS + LOST_NS) && lost_ticks >= worth_ticks.max(ticks / WORTH)
+        self.see(now_ticks, work_ns);
+        let pays = ticks < ns_to_ticks(LOSS_NS + LOST_NS) && lost_ticks >= worth_ticks.max(ticks / WORTH);
+        self.paid.store(u32::from(pays), Ordering::Relaxed);
+        pays
     }
 
-    /// Notes what is known now, and returns the time that threads have lost.
+    /// Notes what is known now.
     #[inline(always)]
-    fn see(&self, now_ticks: u64, work_ns: u64) -> u64 {
-        let lost_ticks = self.lost_ticks.load(Ordering::Relaxed);
+    fn see(&self, now_ticks: u64, work_ns: u64) {
         self.seen_at_ticks.store(now_ticks, Ordering::Relaxed);
-        self.seen_ticks.store(lost_ticks, Ordering::Relaxed);
+        self.seen_ticks.store(self.lost_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
         self.seen_work_ns.store(work_ns, Ordering::Relaxed);
-        lost_ticks
     }
 }
 

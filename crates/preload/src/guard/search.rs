@@ -47,7 +47,6 @@ use alloc::ffi::CString;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::LazyCell;
-use core::ffi::CStr;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 use platform::file::File;
@@ -359,12 +358,19 @@ pub(crate) fn left_alone(module: &Module<'_>) -> bool {
     preload_abi::is_left_alone(module.file_name()) || module.holds(left_alone as *const () as usize)
 }
 
-/// Where the module's own functions by which threads poll begin: those whose names are known, and
+/// Where the module's own functions by which threads poll begin: those whose names say so, and
 /// those that the user names.
 fn polling(module: &Module<'_>) -> Vec<usize> {
     let table = module.table();
-    let extent = |name: &&CStr| Some(table.as_ref()?.extent(name)?.start);
-    let mut found: Vec<usize> = spinloop::POLLING.iter().filter_map(extent).collect();
+    let mut found = Vec::new();
+    if let Some(table) = &table {
+        table.each_function(&mut |name, code| {
+            if spinloop::is_polling(name.to_bytes()) {
+                found.push(code.start);
+            }
+            true
+        });
+    }
     for entry in selection::polled(module) {
         match (entry, &table) {
             (Entry::Offset(_, offset), _) => found.push(module.bias.wrapping_add(offset as usize)),

@@ -140,6 +140,9 @@ pub extern "C-unwind" fn visit(site: &'static Site, registers: &mut Registers) {
     let passed = rounds_passed(stride, thread.rounds.replace(0));
     let now = clock::ticks();
     let kind = site.kind();
+    if matches!(kind, Kind::Poll) && is_within_a_round(site, thread, now) {
+        return;
+    }
     let goes_on = match kind {
         Kind::Hint | Kind::Poll => goes_on_at_hint(site, thread, passed, now),
         _ => thread.waiting.get() == core::ptr::from_ref(site).addr(),
@@ -255,6 +258,14 @@ fn is_long(thread: &Thread, now: u64) -> bool {
 /// count has left all of them.
 fn rounds_passed(stride: u64, left: u64) -> u64 {
     if left == u64::MAX { stride.saturating_add(1) } else { stride.saturating_sub(left).max(1) }
+}
+
+/// Whether a function by which threads poll was called by another one, a moment ago.
+fn is_within_a_round(site: &Site, thread: &Thread, now: u64) -> bool {
+    // SAFETY: as in `settle`.
+    let last = unsafe { (thread.site.get() as *const Site).as_ref() };
+    last.is_some_and(|last| !core::ptr::eq(last, site) && matches!(last.kind(), Kind::Poll))
+        && now.wrapping_sub(thread.left_ticks.get()) < ns_to_ticks(CLOSELY_NS)
 }
 
 /// Whether a thread that comes to a hint still waits for what it waited for.

@@ -20,6 +20,12 @@ int opal_progress(void) {
     return calls;
 }
 
+/* As a library on another one: its name follows the convention, and a round of it polls the other. */
+int other_worker_progress(void) {
+    int known = opal_progress();
+    return known;
+}
+
 /* Threads poll by this function, too, and only the user can say so. */
 int advance(void) {
     static int rounds;

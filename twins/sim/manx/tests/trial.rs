@@ -37,7 +37,7 @@ const SEEDS_FULL: u64 = 40;
 /// The trial does this much of the work of the better way, at least.
 const PROMISE: f64 = 0.97;
 /// How often an answer changes in two and a half seconds, at most.
-const FLAPS: u64 = 7;
+const FLAPS: u64 = 9;
 /// How often a thread that spins looks.
 const LOOK_NS: u64 = 3_000;
 /// A wait that spins loses what it burns after this time.
@@ -95,6 +95,8 @@ struct Program {
     /// without waits, any thread.
     over: AtomicU32,
     work_ns: AtomicU64,
+    /// The CPU time that its loops burned.
+    burned_ns: AtomicU64,
     /// The work by `FROM_NS`.
     before_ns: AtomicU64,
     /// How often the answer changed, and the last one.
@@ -110,7 +112,8 @@ impl Program {
             Says::Cure => true,
             Says::Trial => {
                 let work_ns = self.work_ns.load(Ordering::Relaxed);
-                self.trial.drive(now_ns, || Progress { work_ns, short_ns: now_ns });
+                let burned_ns = self.burned_ns.load(Ordering::Relaxed);
+                self.trial.drive(now_ns, || Progress { work_ns, burned_ns, short_ns: now_ns });
                 let acts = u64::from(self.trial.verdict(0).acts);
                 if self.acts.swap(acts, Ordering::Relaxed) != acts {
                     self.changes.fetch_add(1, Ordering::Relaxed);
@@ -184,9 +187,10 @@ impl Program {
                 thread::sleep_ns(SLEEP_NS);
                 last_ns = clock::now_ns();
             } else {
+                // For more than that the thread was away.
+                let burned_ns = (now_ns - last_ns).min(2 * LOOK_NS);
+                self.burned_ns.fetch_add(burned_ns, Ordering::Relaxed);
                 if now_ns - began_ns >= LOSING_NS {
-                    // For more than that the thread was away.
-                    let burned_ns = (now_ns - last_ns).min(2 * LOOK_NS);
                     self.trial.lost(0, burned_ns);
                 }
                 last_ns = now_ns;
@@ -255,6 +259,7 @@ fn did(machine: &Machine, seed: u64, programs: &[Kind], says: Says) -> Vec<Did> 
                 phase: AtomicU32::new(0),
                 over: AtomicU32::new(0),
                 work_ns: AtomicU64::new(0),
+                burned_ns: AtomicU64::new(0),
                 before_ns: AtomicU64::new(0),
                 changes: AtomicU64::new(0),
                 acts: AtomicU64::new(0),
