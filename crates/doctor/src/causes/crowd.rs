@@ -6,8 +6,24 @@
 
 use super::pools;
 use crate::evidence::Evidence;
+use crate::evidence::code::Place;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict};
+
+/// What functions are called that threads call again and again until something has happened.
+/// Nothing in their code says so: to name such a function is advice, and no verdict.
+const OF_POLLING: [&str; 7] = ["poll", "progress", "test", "check", "try", "wait", "spin"];
+
+/// A function of a library in which threads were seen more often than anywhere else, and by which
+/// they may poll, as `--poll` takes it.
+fn polled(places: &[Place]) -> Option<String> {
+    let all: u32 = places.iter().map(|place| place.samples).sum();
+    let place = places.first().filter(|place| place.waits.is_none() && 2 * place.samples >= all)?;
+    let (library, _) = place.module.split_once(".so")?;
+    let name = place.function.to_ascii_lowercase();
+    let may_poll = name.split('_').any(|word| OF_POLLING.contains(&word));
+    may_poll.then(|| format!("--poll '{library}.so*:{}'", place.function))
+}
 
 pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let severity = shares.without_busy_waiting(shares.crowd);
@@ -44,6 +60,11 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     let pools = pools::of(evidence);
     verdict.evidence.extend(pools::words(&pools));
     verdict.remedies.push(Remedy::advice(pools::advice(&pools, threads)));
+    if let Some(option) = polled(&evidence.places) {
+        let what = "lets threads sleep between two calls of that function, if it looks for something and \
+                    returns when it finds nothing";
+        verdict.remedies.push(Remedy::manx_run(evidence, &option, what));
+    }
     if evidence.unseen.iter().any(|unseen| unseen.what.contains("busy waiting")) {
         verdict.doubts.push("where threads run could not be seen: some of them may be busy waiting".into());
     }
@@ -54,6 +75,28 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::evidence::unseen::Unseen;
+
+    #[test]
+    fn a_function_by_which_threads_may_poll_is_named_with_the_option() {
+        let place = |module: &str, function: &str, samples| Place {
+            module: module.into(),
+            function: function.into(),
+            samples,
+            ..Place::default()
+        };
+        let option = |place| {
+            let places = vec![place, Place { samples: 10, ..Place::default() }];
+            let evidence = Evidence { places, ..Evidence::default() };
+            judge(&evidence, &Shares::default()).unwrap().remedies.into_iter().nth(2)
+        };
+        let remedy = option(place("libbus.so.1.2", "bus_try_poll", 30)).expect("a remedy");
+        assert!(remedy.command.unwrap().contains("manx run --poll 'libbus.so*:bus_try_poll' --"));
+        assert_eq!(option(place("libblas.so.3", "dgemm_kernel", 30)), None, "it works");
+        assert_eq!(option(place("libbus.so.1.2", "bus_try_poll", 5)), None, "it is seldom there");
+        assert_eq!(option(place("server", "bus_try_poll", 30)), None, "a program exports nothing");
+        let waits = Place { waits: Some("by a loop"), ..place("libbus.so.1.2", "bus_try_poll", 30) };
+        assert_eq!(option(waits), None, "the guard knows it");
+    }
 
     #[test]
     fn the_runtimes_own_variable_is_named() {
