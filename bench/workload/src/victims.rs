@@ -28,7 +28,7 @@ use crate::group::{Group, Hierarchy, Limits};
 use crate::harness::{Bench, Sample};
 use crate::turns::{self, Entrant, Turns};
 use crate::verdict;
-use catalogue::{Load, Setting};
+use catalogue::{Load, Mpi, Setting};
 use copies::Outcome;
 use report::{Compared, Histogram, Report};
 use std::collections::BTreeSet;
@@ -201,12 +201,10 @@ impl Case<'_> {
             // Declare as many slots as ranks; otherwise Open MPI refuses to start more ranks than
             // there are CPUs. In a container with a quota it sees all CPUs, and starts them anyway.
             let ranks = self.load.threads.to_string();
-            command_line.extend([
-                "--host".into(),
-                format!("localhost:{ranks}").into(),
-                "-n".into(),
-                ranks.into(),
-            ]);
+            if launcher.mpi == Mpi::Open {
+                command_line.extend(["--host".into(), format!("localhost:{ranks}").into()]);
+            }
+            command_line.extend(["-n".into(), ranks.into()]);
             command_line.extend(setting.iter().flat_map(|setting| setting.launcher.iter().map(Into::into)));
         }
         command_line.extend(self.ready.words.iter().cloned());
@@ -227,7 +225,8 @@ impl Case<'_> {
         }
         command.env("OMP_NUM_THREADS", self.load.threads.to_string());
         command.env("OPENBLAS_NUM_THREADS", self.load.threads.to_string());
-        // Settings may override these two variables, so they come last.
+        command.env("BLIS_NUM_THREADS", self.load.threads.to_string());
+        // Settings may override these variables, so they come last.
         command.envs(setting.iter().flat_map(|setting| setting.variables.iter().copied()));
         command
     }

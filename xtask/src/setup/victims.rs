@@ -5,7 +5,7 @@
 //! | --- | --- | --- |
 //! | scikit-learn, xgboost, … | pip, exact versions by hash (`bench/workload/victims/requirements.txt`) | `target/victims/env` |
 //! | ggml | the source package of llama-cpp-python by hash (`ggml.txt`), built by cmake without OpenMP | `target/victims/ggml` |
-//! | PyTorch, Open MPI, Redis, OpenBLAS, cmake | apt-get, as root | the machine |
+//! | PyTorch, Open MPI, MPICH, Redis, OpenBLAS, BLIS, cmake | apt-get, as root | the machine |
 //!
 //! No test needs any of it. What cannot be had is named with its reason, and the benchmark leaves
 //! out what needs it. What is there is not made again: a folder that is complete has a file `made`
@@ -37,9 +37,12 @@ const NEEDS: &[Need] = &[
     need(Sign::Program("g++"), "g++", "builds ggml"),
     need(Sign::OpenMpi("mpirun"), "openmpi-bin", "the victim openmpi"),
     need(Sign::OpenMpi("mpicc"), "libopenmpi-dev", "the victim openmpi"),
+    need(Sign::Program("mpiexec.mpich"), "mpich", "the victim mpich"),
+    need(Sign::Program("mpicc.mpich"), "libmpich-dev", "the victim mpich"),
     need(Sign::Program("redis-server"), "redis-server", "the victim redis"),
     need(Sign::Package("python3-torch"), "python3-torch", "the victim pytorch"),
     need(Sign::Library("libopenblas.so"), "libopenblas-pthread-dev", "the victim openblas"),
+    need(Sign::Package("libblis-pthread-dev"), "libblis-pthread-dev", "the victim blis"),
 ];
 
 /// Sets up what can be.

@@ -15,8 +15,17 @@ pub enum Driver {
     C(&'static str, &'static [&'static str]),
     /// A C program that is linked with ggml
     Ggml(&'static str),
-    /// A C program of Open MPI, started by `mpirun`
-    Mpi(&'static str),
+    /// A C program of an MPI, started by its `mpirun`
+    Mpi(&'static str, Mpi),
+}
+
+/// A library for programs of many processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mpi {
+    /// Open MPI
+    Open,
+    /// MPICH
+    Ch,
 }
 
 /// A setting of the program's own.
@@ -46,6 +55,7 @@ const OPENBLAS: &[Setting] = &[
     variable("timeout 1", &[("OPENBLAS_THREAD_TIMEOUT", "1")]),
 ];
 const OPENBLAS_ONE: &[Setting] = &[variable("one thread", &[("OPENBLAS_NUM_THREADS", "1")])];
+const BLIS_ONE: &[Setting] = &[variable("one thread", &[("BLIS_NUM_THREADS", "1")])];
 const OPENMP_ONE: &[Setting] = &[variable("one thread", &[("OMP_NUM_THREADS", "1")])];
 const ONE_THREAD: &[Setting] = &[argument("one thread", &["--threads=1"])];
 const TWO_THREADS: &[Setting] = &[argument("two threads", &["--threads=2"])];
@@ -152,8 +162,16 @@ const OPENBLAS_FLAGS: &[&str] = &[
     "-lopenblas",
 ];
 
+/// The same of Debian's BLIS.
+const BLIS_FLAGS: &[&str] = &[
+    "-I/usr/include/x86_64-linux-gnu/blis-pthread",
+    "-L/usr/lib/x86_64-linux-gnu/blis-pthread",
+    "-Wl,-rpath=/usr/lib/x86_64-linux-gnu/blis-pthread",
+    "-lblis",
+];
+
 /// All of them, in the order in which they are measured.
-pub const VICTIMS: [Victim; 17] = [
+pub const VICTIMS: [Victim; 22] = [
     Victim {
         name: "gang",
         words: "C with libgomp: twenty parallel regions of 20 µs",
@@ -194,6 +212,24 @@ pub const VICTIMS: [Victim; 17] = [
         operations: 24,
         seconds: 0.0,
         loads: &SCIKIT,
+    },
+    Victim {
+        name: "kmeans",
+        words: "a fit of KMeans, 4000 x 16: OpenMP's threads and OpenBLAS's",
+        driver: Driver::Python("fit_kmeans", "sklearn"),
+        arguments: &[],
+        operations: 50,
+        seconds: 2.0,
+        loads: &[pair(OPENMP_ONE), many("8 threads", 8, OPENMP_ONE), alone(OPENMP_ONE)],
+    },
+    Victim {
+        name: "joblib",
+        words: "eight products of 150 x 150 in threads of joblib, each in OpenBLAS's",
+        driver: Driver::Python("products_joblib", "joblib"),
+        arguments: &[],
+        operations: 50,
+        seconds: 2.0,
+        loads: &[pair(OPENBLAS_ONE), many("8 threads", 8, OPENBLAS_ONE), alone(OPENBLAS_ONE)],
     },
     Victim {
         name: "pytorch",
@@ -288,11 +324,29 @@ pub const VICTIMS: [Victim; 17] = [
     Victim {
         name: "openmpi",
         words: "twenty sums over all ranks",
-        driver: Driver::Mpi("ring_mpi"),
+        driver: Driver::Mpi("ring_mpi", Mpi::Open),
         arguments: &[],
         operations: 12,
         seconds: 1.0,
         loads: &[many("5 ranks", 5, YIELD), alone(YIELD)],
+    },
+    Victim {
+        name: "mpich",
+        words: "the same by MPICH",
+        driver: Driver::Mpi("ring_mpi", Mpi::Ch),
+        arguments: &[],
+        operations: 12,
+        seconds: 1.0,
+        loads: &[many("3 ranks", 3, &[]), many("5 ranks", 5, &[]), alone(&[])],
+    },
+    Victim {
+        name: "broadcast",
+        words: "twenty words from one process to others, which wait by sched_yield",
+        driver: Driver::Beside("broadcast_yield", "python3"),
+        arguments: &[],
+        operations: 12,
+        seconds: 2.0,
+        loads: &[pair(&[]), many("5 processes", 5, &[]), alone(&[])],
     },
     Victim {
         name: "redis",
@@ -311,6 +365,15 @@ pub const VICTIMS: [Victim; 17] = [
         operations: 100,
         seconds: 2.0,
         loads: &[pair(OPENBLAS), alone(OPENBLAS)],
+    },
+    Victim {
+        name: "blis",
+        words: "C with Debian's BLIS: the same product",
+        driver: Driver::C("product_openblas", BLIS_FLAGS),
+        arguments: &[],
+        operations: 100,
+        seconds: 2.0,
+        loads: &[pair(BLIS_ONE), quota("quota 1, 2 threads", 100, 2, BLIS_ONE), alone(BLIS_ONE)],
     },
 ];
 
@@ -351,7 +414,7 @@ mod tests {
             choose(&["numpy-64", "ggml"]).unwrap().iter().map(|victim| victim.name).collect();
         assert_eq!(names, ["ggml", "numpy-64"]);
         let error = choose(&["excel"]).unwrap_err().to_string();
-        assert!(error.contains("'excel'") && error.contains("scikit-learn, pytorch"), "{error}");
+        assert!(error.contains("'excel'") && error.contains("scikit-learn, kmeans"), "{error}");
         assert_eq!(choose(&QUICK).unwrap().len(), QUICK.len());
     }
 

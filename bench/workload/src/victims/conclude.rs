@@ -25,7 +25,7 @@ use Looks::{Largest, Milliseconds, ToAsIs, ToSetting};
 
 /// Each target of the cured, its case and its figure. Those of victims alone are called
 /// `alone-p50-NAME` and `alone-p99-NAME`.
-const JUDGED: [(&str, &str, Looks); 53] = [
+const JUDGED: [(&str, &str, Looks); 58] = [
     ("pytorch-p50", "pytorch, pair", ToSetting("p50_ns")),
     ("pytorch-max", "pytorch, pair", ToSetting("max_ns")),
     ("quota-1-2-p99-pytorch", "pytorch, quota 1, 2 threads", ToSetting("p99_ns")),
@@ -85,6 +85,11 @@ const JUDGED: [(&str, &str, Looks); 53] = [
     ("gang-p50", "gang, pair", ToSetting("p50_ns")),
     ("openblas-p50", "openblas, pair", ToSetting("p50_ns")),
     ("openmpi-p50", "openmpi, 5 ranks", ToSetting("p50_ns")),
+    ("mpich-3-p50", "mpich, 3 ranks", Milliseconds("p50_ns")),
+    ("mpich-5-p50", "mpich, 5 ranks", Milliseconds("p50_ns")),
+    ("kmeans-p50", "kmeans, pair", ToSetting("p50_ns")),
+    ("joblib-p50", "joblib, pair", ToSetting("p50_ns")),
+    ("blis-p50", "blis, pair", Milliseconds("p50_ns")),
     ("redis-p50", "redis, 4 io-threads", ToSetting("p50_ns")),
     ("numba-tbb-p50", "numba-tbb, pair", ToSetting("p50_ns")),
 ];

@@ -9,7 +9,7 @@
 //! `MANX_VICTIMS` names the folder, or the virtual environment alone; otherwise it is `victims` in
 //! the target folder that `manx` lies in.
 
-use super::catalogue::{Driver, Victim};
+use super::catalogue::{Driver, Mpi, Victim};
 use crate::engine::Compiler;
 use crate::error::{Error, reason};
 use crate::machine;
@@ -21,9 +21,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The drivers in Python, by file name.
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 12] = [
     ("victim.py", include_str!("../../victims/victim.py")),
     ("fit_scikit.py", include_str!("../../victims/fit_scikit.py")),
+    ("fit_kmeans.py", include_str!("../../victims/fit_kmeans.py")),
+    ("products_joblib.py", include_str!("../../victims/products_joblib.py")),
+    ("broadcast_yield.py", include_str!("../../victims/broadcast_yield.py")),
     ("step_pytorch.py", include_str!("../../victims/step_pytorch.py")),
     ("fit_xgboost.py", include_str!("../../victims/fit_xgboost.py")),
     ("fit_lightgbm.py", include_str!("../../victims/fit_lightgbm.py")),
@@ -53,6 +56,8 @@ pub struct Ready {
 pub struct Launcher {
     /// The launcher, and its first arguments
     pub words: Vec<OsString>,
+    /// Which MPI it is of
+    pub mpi: Mpi,
 }
 
 /// Where things are.
@@ -118,7 +123,15 @@ impl Place {
                 Ok(alone(vec![self.compiler.program(source, &flags, "")?.into()]))
             }
             Driver::Ggml(source) => Ok(alone(vec![self.ggml(source)?.into()])),
-            Driver::Mpi(source) => {
+            Driver::Mpi(source, Mpi::Ch) => {
+                let of_mpich = |name: &str| machine::program(name).ok_or_else(|| missing(name));
+                let words = vec![of_mpich("mpiexec.mpich")?.into()];
+                let compiler = self.compiler.clone().with_c(of_mpich("mpicc.mpich")?);
+                let program = compiler.program(source, &[], "mpich")?;
+                let launcher = Some(Launcher { words, mpi: Mpi::Ch });
+                Ok(Ready { words: vec![program.into()], launcher })
+            }
+            Driver::Mpi(source, Mpi::Open) => {
                 let mpirun = open_mpi("mpirun", "--version")?;
                 let mpicc = open_mpi("mpicc", "--showme:version")?;
                 let program = self.compiler.clone().with_c(mpicc).program(source, &[], "mpi")?;
@@ -127,7 +140,7 @@ impl Place {
                 if unsafe { libc::geteuid() } == 0 {
                     words.push("--allow-run-as-root".into());
                 }
-                Ok(Ready { words: vec![program.into()], launcher: Some(Launcher { words }) })
+                Ok(Ready { words: vec![program.into()], launcher: Some(Launcher { words, mpi: Mpi::Open }) })
             }
         }
     }

@@ -410,7 +410,7 @@ fn convoys() {
     Case { each: 0.9, of_cure: 0.9, ..Case::new("the same with eight", [queue(LONG, 8)]) }.check();
     // With the cure it does 0.37 to 0.6 of a CPU, by chance.
     let chance =
-        || Case { each: 0.6, together: 0.9, of_cure: 0.6, ..Case::new("four that spin", [queue(Spins, 4)]) };
+        || Case { each: 0.6, together: 0.85, of_cure: 0.6, ..Case::new("four that spin", [queue(Spins, 4)]) };
     Case { name: "a convoy of four that spin", ..chance() }.check();
     Case { name: "the same with a quota", has_quota: true, ..chance() }.check();
     let computes = [queue(Spins, 4), compute(1)];
