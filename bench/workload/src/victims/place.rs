@@ -56,7 +56,7 @@ pub struct Ready {
 pub struct Launcher {
     /// The launcher, and its first arguments
     pub words: Vec<OsString>,
-    /// Which MPI it is of
+    /// The MPI that it belongs to
     pub mpi: Mpi,
 }
 

@@ -10,7 +10,7 @@ use crate::evidence::code::Place;
 use crate::shares::Shares;
 use crate::verdict::{Cause, Remedy, Verdict};
 
-/// What functions are called that threads call again and again until something has happened.
+/// Words in the names of functions that threads call again and again until something has happened.
 /// Nothing in their code says so: to name such a function is advice, and no verdict.
 const OF_POLLING: [&str; 7] = ["poll", "progress", "test", "check", "try", "wait", "spin"];
 

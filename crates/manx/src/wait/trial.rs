@@ -77,9 +77,9 @@ const TURN_NS_MIN: u64 = 8_000_000;
 const TURNS: u64 = 4;
 /// How often both ways are measured at most.
 const PAIRS: u32 = 4;
-/// How often they are in a question of a meeting: always, so that no process asks on alone.
+/// The number of pairs in each question of a meeting, so that no process asks on alone.
 const PAIRS_OF_MEETING: u32 = 3;
-/// The turn of a way that does so many times less is cut short.
+/// The turn of a way that does less than the other by this factor is cut short.
 const FAR: u64 = 4;
 /// A cure that acts is kept if it does more work by this much. Less is not measured well enough.
 const KEEP_PERCENT: u64 = 20;
@@ -147,7 +147,7 @@ pub struct Trial<const CURES: usize> {
     cure: AtomicU32,
     /// How many pairs of the question are over.
     pair: AtomicU32,
-    /// Whether it was asked at a meeting.
+    /// 1 if it was asked at a meeting.
     is_of_meeting: AtomicU32,
     /// When the step began, or its last look was.
     began_ticks: AtomicU64,
@@ -178,7 +178,7 @@ struct Cure {
     seen_at_ticks: AtomicU64,
     seen_ticks: AtomicU64,
     seen_work_ns: AtomicU64,
-    /// Whether so much was lost between the last two looks that a question is worth its cost.
+    /// 1 if enough was lost between the last two looks to make a question worth its cost.
     paid: AtomicU32,
     /// Until when it is not asked about.
     rest_until_ticks: AtomicU64,
@@ -336,7 +336,7 @@ impl<const CURES: usize> Trial<CURES> {
         turn(now_ticks) & 1 != self.turn_of(self.acting.load(Ordering::Relaxed))
     }
 
-    /// Whose turn it is where these cures act: 1 is the turn of the cure that is asked about.
+    /// The turn that these cures are measured in: 1 is that of the cure that is asked about.
     #[inline(always)]
     fn turn_of(&self, acting: u32) -> u64 {
         u64::from(acting >> self.cure.load(Ordering::Relaxed) & 1)
@@ -572,8 +572,8 @@ impl Sum {
         }
     }
 
-    /// Whether this cure does more work than the author's way by so many percent, or as much while
-    /// that way burns CPU time that neighbours could use.
+    /// Returns whether this cure does more work than the author's way by `percent`, or as much
+    /// while that way burns CPU time that neighbours could use.
     #[inline(always)]
     fn is_better(&self, written: &Sum, percent: u64) -> bool {
         let (cured_ns, written_ns) = (self.rate_ns(), written.rate_ns());
