@@ -22,14 +22,14 @@ struct Program {
     trial: Trial<1>,
     now_ns: u64,
     work_ns: f64,
-    /// What its waits burn as its author wrote.
+    /// The CPU time that its waits burn as its author wrote.
     burned_ns: u64,
     short_ns: u64,
     /// How long the cure has acted.
     cured_ns: u64,
     is_short: bool,
     lost: f64,
-    /// Whether it burns what it loses.
+    /// True if it burns what it loses.
     burns: bool,
 }
 

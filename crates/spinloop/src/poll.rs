@@ -19,7 +19,7 @@ use crate::image::Image;
 use crate::instruction::Instruction;
 use crate::route::ENDBR64;
 
-/// Whether threads poll by the function of this name, by the convention of libraries that
+/// Returns whether threads poll by the function of this name, by the convention of libraries that
 /// communicate: `opal_progress` of Open MPI, `ucp_worker_progress` of UCX, `MPID_Progress_test` of
 /// MPICH. What such a function calls in turn has longer names, such as `uct_tcp_iface_progress`.
 ///

@@ -9,7 +9,7 @@
 //! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory, or to a counter and a jump before it | in loops with an empty body |
 //! | a nested loop | a jump back by at most [`NESTED_BYTES_MAX`] bytes, right behind a shorter one that it encloses | in loops that check each of the other threads |
 //!
-//! What has no pattern is found by its name: [`is_polling`](crate::is_polling).
+//! Functions have no pattern and are found by their names: [`is_polling`](crate::is_polling).
 //!
 //! A pattern may be inside another instruction, and a row of NOPs is mostly padding. The
 //! [`Finder`](crate::Finder) decides. This search only has to find few candidates.

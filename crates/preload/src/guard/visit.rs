@@ -260,7 +260,7 @@ fn rounds_passed(stride: u64, left: u64) -> u64 {
     if left == u64::MAX { stride.saturating_add(1) } else { stride.saturating_sub(left).max(1) }
 }
 
-/// Whether a function by which threads poll was called by another one, a moment ago.
+/// Returns whether a function by which threads poll was called by another one, a moment ago.
 fn is_within_a_round(site: &Site, thread: &Thread, now: u64) -> bool {
     // SAFETY: as in `settle`.
     let last = unsafe { (thread.site.get() as *const Site).as_ref() };

@@ -37,7 +37,7 @@ const SEEDS_FULL: u64 = 40;
 /// The trial does this much of the work of the better way, at least.
 const PROMISE: f64 = 0.97;
 /// How often an answer changes in two and a half seconds, at most.
-const FLAPS: u64 = 9;
+const FLAPS: u64 = 7;
 /// How often a thread that spins looks.
 const LOOK_NS: u64 = 3_000;
 /// A wait that spins loses what it burns after this time.
