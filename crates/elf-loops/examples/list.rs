@@ -90,7 +90,11 @@ fn list(path: &str, time: bool, alone: bool) -> Result<(), Box<dyn std::error::E
                         ("short", format!("short at {:#x}, {} hops", replaced.start, route.hops().len()))
                     }
                     Some(JumpSite { replaced, jump }) => {
-                        let form = if jump == Jump::Whole { "whole" } else { "row" };
+                        let form = match jump {
+                            Jump::Whole => "whole",
+                            Jump::Call => "call",
+                            _ => "row",
+                        };
                         (form, format!("{form} at {:#x}", replaced.start))
                     }
                 };

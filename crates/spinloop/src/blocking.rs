@@ -46,6 +46,8 @@ pub enum Blocks {
     Lock,
     /// Releases a lock: it does not block, and nothing of it lasts.
     Release,
+    /// Takes a lock if it is free.
+    Try,
     /// The C library's `syscall`: its first argument says which.
     SystemCall,
 }
@@ -59,11 +61,12 @@ pub enum Blocks {
 /// assert_eq!(spinloop::blocking("memcpy"), None);
 /// ```
 pub fn blocking(name: &str) -> Option<Blocks> {
-    let lists: [(&[&str], Blocks); 5] = [
+    let lists: [(&[&str], Blocks); 6] = [
         (&EVENTS, Blocks::Event),
         (&TURNS, Blocks::Turn),
         (&LOCKS, Blocks::Lock),
         (&RELEASES, Blocks::Release),
+        (&TRIES, Blocks::Try),
         (&SYSTEM_CALL, Blocks::SystemCall),
     ];
     lists.into_iter().find(|(names, _)| names.contains(&name)).map(|(_, blocks)| blocks)
@@ -101,7 +104,7 @@ const TURNS: [&str; 15] = [
     "usleep",
 ];
 
-const LOCKS: [&str; 7] = [
+const LOCKS: [&str; 8] = [
     "__pthread_mutex_lock",
     "mtx_lock",
     "pthread_mutex_clocklock",
@@ -109,10 +112,25 @@ const LOCKS: [&str; 7] = [
     "pthread_mutex_timedlock",
     "pthread_rwlock_rdlock",
     "pthread_rwlock_wrlock",
+    "pthread_spin_lock",
 ];
 
-const RELEASES: [&str; 4] =
-    ["__pthread_mutex_unlock", "mtx_unlock", "pthread_mutex_unlock", "pthread_rwlock_unlock"];
+const RELEASES: [&str; 5] = [
+    "__pthread_mutex_unlock",
+    "mtx_unlock",
+    "pthread_mutex_unlock",
+    "pthread_rwlock_unlock",
+    "pthread_spin_unlock",
+];
+
+const TRIES: [&str; 6] = [
+    "__pthread_mutex_trylock",
+    "mtx_trylock",
+    "pthread_mutex_trylock",
+    "pthread_rwlock_tryrdlock",
+    "pthread_rwlock_trywrlock",
+    "pthread_spin_trylock",
+];
 
 // In two halves: this is the C library's function, and no system call of ours.
 const SYSTEM_CALL: [&str; 1] = [concat!("sys", "call")];
@@ -390,7 +408,7 @@ impl CodePath<'_> {
             Blocks::Turn => Step::Turn,
             Blocks::Lock if self.own => Step::Turn,
             Blocks::Release if self.own => Step::Plain,
-            Blocks::Lock | Blocks::Release => Step::Lasts,
+            Blocks::Lock | Blocks::Release | Blocks::Try => Step::Lasts,
             Blocks::SystemCall => system_call(self.constant(Register::RDI), self.constant(Register::RDX)),
         })
     }

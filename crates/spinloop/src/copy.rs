@@ -62,7 +62,8 @@ pub const COPY_BYTES_MAX: usize = 4096;
 /// What is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Original<'a> {
-    /// Its code: ascending, not touching, free of calls.
+    /// Its code: ascending, not touching, free of calls. Or one call, which the copy is called by,
+    /// and takes the place of.
     pub parts: &'a [Range<u64>],
     /// The instruction before which a visit happens.
     pub pivot: u64,
@@ -126,6 +127,13 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
             spins &= counted;
             seen += 1;
         }
+        if calls(&instruction) {
+            // It was called in the place of the function, which goes on behind the visit.
+            let to = instruction.near_branch_target();
+            instruction = Instruction::with_branch(Code::Jmp_rel32_64, to).ok()?;
+            instruction.set_ip(original.pivot);
+            instruction.set_next_ip(original.pivot);
+        }
         if !is_visited(&instruction) || instruction.code() != Code::Pause {
             let target = instruction.near_branch_target();
             if instruction.flow_control() != FlowControl::Next && target != 0 && !is_copied(target) {
@@ -169,7 +177,9 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     }
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.extend_from_slice(&encoded.code_buffer);
-    let depths = depths(&builder.instructions, &encoded.new_instruction_offsets, pool as u64);
+    // A call has put the address to return to on the stack.
+    let below = 8 * i64::from(all.iter().any(calls));
+    let depths = depths(&builder.instructions, &encoded.new_instruction_offsets, pool as u64, below);
     let word = |n: usize, refers| Relocation { at: 8 * n as u16, refers };
     let mut relocations = Vec::from([word(0, Refers::Trampoline), word(1, Refers::Site)]);
     for n in (2..pool / 8).step_by(2) {
@@ -191,9 +201,10 @@ pub fn copy(image: &dyn Image, original: &Original<'_>, at: u64, hooks: &Hooks) 
     Some(Copy { bytes, entry: place(first)?, spins, depths, relocations })
 }
 
-/// See [`Copy::depths`]; the instructions' own offsets are counted from `code` on.
-fn depths(instructions: &[Instruction], offsets: &[u32], code: u64) -> Vec<(u64, i64)> {
-    let (mut depth, mut last, mut depths) = (0, 0, Vec::new());
+/// See [`Copy::depths`]; the instructions' own offsets are counted from `code` on. At the start the
+/// stack pointer is `below` that of the loop.
+fn depths(instructions: &[Instruction], offsets: &[u32], code: u64, below: i64) -> Vec<(u64, i64)> {
+    let (mut depth, mut last, mut depths) = (below, 0, Vec::new());
     for (instruction, &offset) in instructions.iter().zip(offsets) {
         if depth != last && offset != u32::MAX {
             depths.push((code + u64::from(offset), depth));
@@ -204,7 +215,7 @@ fn depths(instructions: &[Instruction], offsets: &[u32], code: u64) -> Vec<(u64,
             && instruction.memory_index() == Register::None;
         depth -= match instruction.flow_control() {
             // What follows is not reached from here.
-            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => depth,
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => depth - below,
             _ if steps => instruction.memory_displacement64() as i64,
             _ => i64::from(instruction.stack_pointer_increment()),
         };
@@ -215,6 +226,12 @@ fn depths(instructions: &[Instruction], offsets: &[u32], code: u64) -> Vec<(u64,
 /// The instructions of the parts, in order.
 fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
     let mut all = Vec::new();
+    if let [part] = parts {
+        let call = decoder(image.at(part.start), part.start).decode();
+        if calls(&call) && call.next_ip() == part.end {
+            return Some(Vec::from([call]));
+        }
+    }
     for part in parts {
         let length = usize::try_from(part.end.checked_sub(part.start)?).ok()?;
         let bytes = image.at(part.start).get(..length)?;
@@ -231,6 +248,11 @@ fn decode(image: &dyn Image, parts: &[Range<u64>]) -> Option<Vec<Instruction>> {
         }
     }
     Some(all)
+}
+
+/// Whether it calls a function at an address that it tells.
+fn calls(instruction: &Instruction) -> bool {
+    instruction.flow_control() == FlowControl::Call && near(instruction)
 }
 
 /// Whether every status flag is written before it is read from `first` on, along all paths that
@@ -350,7 +372,13 @@ impl Builder {
             }
         };
         self.instructions.get_mut(begin)?.set_ip(one.ip());
-        self.visits.push((if pauses { one.next_ip() } else { one.ip() }, behind));
+        let stands = match () {
+            () if pauses => one.next_ip(),
+            // As if the function had just been called.
+            () if calls(one) => one.near_branch_target(),
+            () => one.ip(),
+        };
+        self.visits.push((stands, behind));
         Some(())
     }
 

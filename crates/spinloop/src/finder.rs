@@ -17,7 +17,8 @@
 //! would sleep for that time.
 //!
 //! The entry of a function by which threads poll ([`is_polling`](crate::is_polling)) is a wait of
-//! its callers (`poll`).
+//! its callers (`poll`). A loop that calls functions which find nothing and change nothing is a
+//! wait by polling as well (`calls`).
 //!
 //! A PAUSE in a loop that calls, or in a small function without a loop, is a *hint*: the wait
 //! passes it in every round, and that is all that is known.
@@ -39,7 +40,7 @@ use crate::seeds::{NESTED_BYTES_MAX, SHORT_BYTES_MAX, Seed};
 use crate::source::Source;
 use crate::unwind::Unwind;
 use crate::verdict::{Finding, Kind, Loop, Reason};
-use crate::{each_round, exits, poll, short};
+use crate::{calls, each_round, exits, poll, short};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -206,6 +207,9 @@ impl<'a> Finder<'a> {
     /// The loop at `address`; none if no instruction stands there.
     fn wait_loop(&mut self, address: u64, seed: Seed) -> Result<Option<Loop>, Reason> {
         self.small = None;
+        if seed == Seed::Calls {
+            return self.polling_loop(address);
+        }
         let source = self.source.ok_or(Reason::NoFunction)?;
         let is_x86 = source.machine == Machine::X86_64;
         let candidate = match seed {
@@ -345,11 +349,40 @@ impl<'a> Finder<'a> {
         if bytes_of(&region) <= bytes_max { Ok(Some(found(&region, kind))) } else { Err(Reason::TooLong) }
     }
 
+    /// The loop that the jump at `latch` closes, if it polls by calls.
+    fn polling_loop(&mut self, latch: u64) -> Result<Option<Loop>, Reason> {
+        let source = self.source.ok_or(Reason::NoFunction)?;
+        let Some((all, call)) = calls::polling(&source, &self.blocking, latch) else { return Ok(None) };
+        self.decode(latch)?;
+        let Some((part, Some(instructions))) = &self.part else { return Err(Reason::Undecodable) };
+        let begins = [all.start, call.start, latch].iter().all(|&at| index_of(instructions, at).is_some());
+        let inside = part.start <= all.start && all.end <= part.end;
+        if !begins || !inside || self.is_known(all.clone()) {
+            return Ok(None);
+        }
+        Ok(Some(Loop {
+            head: all.start,
+            latch,
+            bytes: (all.end - all.start) as u32,
+            parts: Vec::from([all.clone()]),
+            function: part.clone(),
+            kind: Kind::Poll,
+            pivot: call.start,
+            home: all,
+            nests: false,
+        }))
+    }
+
     /// Where a jump into the copy of `found` can stand. With `alone`, no other thread can be in its
     /// function. What is returned is reserved and never returned again.
     ///
     /// None on aarch64, where every instruction has room for a branch.
     pub fn jump_site(&mut self, found: &Loop, alone: bool) -> Option<JumpSite> {
+        if found.kind == Kind::Poll && found.pivot != found.function.start
+            && let Some(call) = self.source.and_then(|source| jump_site::call(source.image, found.pivot, alone))
+        {
+            return Some(call);
+        }
         let function = self.small.as_ref().or(self.function.as_ref())?;
         let (source, dead) = (self.source?, self.dead.as_mut()?);
         let same = function.parts.contains(&found.function);

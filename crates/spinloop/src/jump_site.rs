@@ -8,6 +8,7 @@
 //! | --- | --- | --- |
 //! | [`Jump::Whole`]: five bytes | one instruction, its first five bytes in one aligned word of eight | yes: one store |
 //! | [`Jump::Row`]: five bytes | instructions that follow each other | no: a thread may stand between two of them |
+//! | [`Jump::Call`]: four bytes | the distance in a call, of a loop that polls by calls | if they are in one aligned word |
 //! | [`Jump::Short`]: two bytes | one instruction, through dead bytes ([`crate::route`]) | yes: one store |
 //!
 //! 1. No jump leads between the bytes that are replaced. Within an instruction none does (a LOCK
@@ -21,6 +22,7 @@
 use crate::dead::Dead;
 use crate::function::{Function, overlap};
 use crate::graph::index_of;
+use crate::image::Image;
 use crate::instruction::{Flow, Instruction};
 use crate::route::{self, Route};
 use crate::source::Source;
@@ -38,6 +40,8 @@ pub enum Jump {
     Whole,
     /// A `jmp rel32` in the place of several.
     Row,
+    /// The distance of a `call rel32`, which calls the copy: this goes on to the function.
+    Call,
     /// A `jmp rel8` in the place of one instruction, and on through dead bytes.
     Short(Route),
 }
@@ -49,6 +53,13 @@ pub struct JumpSite {
     pub replaced: Range<u64>,
     /// Its form.
     pub jump: Jump,
+}
+
+/// The place in the call at `at`, if it is one of the nearest form.
+pub(crate) fn call(image: &dyn Image, at: u64, alone: bool) -> Option<JumpSite> {
+    let is_call = image.at(at).first() == Some(&0xe8);
+    let fits = alone || (at + 1) % 8 + 4 <= 8;
+    (is_call && fits).then_some(JumpSite { replaced: at..at + NEAR_BYTES, jump: Jump::Call })
 }
 
 /// The best place for a jump into a copy of `found`, a loop of `function`; `own_part` are the

@@ -62,6 +62,7 @@ extern crate alloc;
 
 pub mod aarch64;
 mod blocking;
+mod calls;
 mod call_frame;
 mod copy;
 mod counter;

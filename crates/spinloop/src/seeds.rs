@@ -7,6 +7,7 @@
 //! | a row of NOPs | five times `90` and more | OpenBLAS, BLIS: a delay without a hint to the processor |
 //! | RDTSC | `0F 31` | in loops that are bounded by a clock |
 //! | a short loop | a jump back by at most [`SHORT_BYTES_MAX`] bytes to an instruction that reads memory, or to a counter and a jump before it | in loops with an empty body |
+//! | a jump back over a call | at most [`CALLS_BYTES_MAX`] bytes, to before a call | in loops that poll by calls |
 //! | a nested loop | a jump back by at most [`NESTED_BYTES_MAX`] bytes, right behind a shorter one that it encloses | in loops that check each of the other threads |
 //!
 //! Functions have no pattern and are found by their names: [`is_polling`](crate::is_polling).
@@ -24,9 +25,11 @@ use memchr::memmem;
 pub const SHORT_BYTES_MAX: usize = 32;
 /// The longest loop around a loop without any hint in either, in bytes.
 pub const NESTED_BYTES_MAX: usize = 80;
+/// The longest loop around a call, in bytes: as far as a short jump leads.
+pub const CALLS_BYTES_MAX: usize = 126;
 /// The number of bytes by which parts of a text overlap that are searched one by one. No seed
 /// reaches further.
-pub const OVERLAP: usize = NESTED_BYTES_MAX + 8;
+pub const OVERLAP: usize = CALLS_BYTES_MAX + 8;
 /// How far behind the end of an inner loop the outer one ends: a comparison and a jump.
 const TAIL_BYTES_MAX: usize = 16;
 
@@ -45,6 +48,8 @@ pub enum Seed {
     Short,
     /// The target of a jump back around a short jump back.
     Nested,
+    /// A short jump back over a call.
+    Calls,
     /// The start of a function of [`is_polling`](crate::is_polling). No pattern finds it: the
     /// caller looks its name up.
     Poll,
@@ -70,7 +75,7 @@ pub fn seeds(chunk: &[u8]) -> Vec<(usize, Seed)> {
             found.push((at - 1, Seed::TimedPause));
         }
     }
-    short(chunk, &mut found);
+    jumps_back(chunk, &mut found);
     found
 }
 
@@ -98,26 +103,38 @@ fn target(chunk: &[u8], at: usize) -> Option<usize> {
     (at + 2).checked_add_signed(isize::from(chunk[at + 1] as i8))
 }
 
-/// Jumps back to where memory is read: nearly every loop with an empty body begins so, or with the
-/// step of its counter.
-fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
+/// Short jumps back: to where memory is read, as nearly every loop with an empty body begins, or with
+/// the step of its counter; and over a call.
+fn jumps_back(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
     /// Bytes compared at once: the compiler makes vector instructions of it.
     const STRIDE: usize = 32;
-    // A jump of two bytes, if it is conditional from the one for "below" on, that leads back far
-    // enough, and not too far.
+    // A jump of two bytes that leads back far enough, and not too far.
     let is_back = |code: u8, distance: u8| {
-        ((code.wrapping_sub(0x72) < 14) | (code == JUMP))
-            & (distance.wrapping_sub(0u8.wrapping_sub(SHORT_BYTES_MAX as u8)) <= SHORT_BYTES_MAX as u8 - 4)
+        ((code.wrapping_sub(0x70) < 16) | (code == JUMP))
+            & (distance.wrapping_sub(0u8.wrapping_sub(CALLS_BYTES_MAX as u8)) <= CALLS_BYTES_MAX as u8 - 4)
     };
+    // From the one for "below" on, if it is conditional.
+    let ends_short = |code: u8| (code.wrapping_sub(0x72) < 14) | (code == JUMP);
+    let mut calls = calls_in(chunk).peekable();
+    let mut call = None;
     let mut look = |at: usize| {
         let Some(head) = target(chunk, at) else { return };
         let code = &chunk[head..at];
+        while let Some(next) = calls.next_if(|next| next + CALL_BYTES <= at) {
+            call = Some(next);
+        }
+        if call.is_some_and(|call| call >= head) {
+            found.push((at, Seed::Calls));
+        }
+        if !ends_short(chunk[at]) || at - head > SHORT_BYTES_MAX - 2 {
+            return;
+        }
         if chunk[at] != JUMP && reads_memory(code) || behind_counter(code).is_some_and(reads_memory) {
             found.push((head, Seed::Short));
         }
         let outer = |at: usize| {
             let outer = target(chunk, at).filter(|&outer| outer <= head && at - outer <= NESTED_BYTES_MAX);
-            outer.filter(|_| (chunk[at].wrapping_sub(0x72) < 14) | (chunk[at] == JUMP))
+            outer.filter(|_| ends_short(chunk[at]))
         };
         let tail = at + 2..(at + 2 + TAIL_BYTES_MAX).min(chunk.len().saturating_sub(1));
         found.extend(tail.filter_map(outer).map(|outer| (outer, Seed::Nested)));
@@ -134,6 +151,15 @@ fn short(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
         }
         from = end;
     }
+}
+
+/// The length of a `call rel32`.
+const CALL_BYTES: usize = 5;
+
+/// Where a call of a function near by may stand.
+fn calls_in(chunk: &[u8]) -> impl Iterator<Item = usize> + '_ {
+    let near = |&call: &usize| chunk.get(call + 4).is_some_and(|&byte| byte.wrapping_add(4) < 8);
+    memchr::memchr_iter(0xe8, chunk).filter(near)
 }
 
 /// What stands behind the step of a counter in a register, its comparison with a bound, and a jump

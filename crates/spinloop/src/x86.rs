@@ -196,14 +196,19 @@ fn clears(instruction: &iced_x86::Instruction) -> bool {
 /// Whether an instruction computes as a counter does: sums, differences, products, shifts. Of
 /// vectors and floating-point numbers, all that does not only move or compare counts as that.
 fn arithmetic(instruction: &iced_x86::Instruction) -> bool {
-    use CpuidFeature::*;
     use Mnemonic::*;
     match instruction.mnemonic() {
         Add | Sub | Inc | Dec | Adc | Sbb | Neg | Lea | Mul | Imul | Div | Idiv | Mulx | Adcx | Adox
         | Xadd | Shl | Sal | Shr | Sar | Shlx | Shrx | Sarx | Shld | Shrd | Rol | Ror | Rorx | Rcl | Rcr
         | Blsr | Loop | Loope | Loopne => true,
-        mnemonic => {
-            let of_vectors = |feature: &CpuidFeature| {
+        _ => computes_vectors(instruction),
+    }
+}
+
+/// Whether an instruction computes with vectors or floating-point numbers.
+pub(crate) fn computes_vectors(instruction: &iced_x86::Instruction) -> bool {
+    use CpuidFeature::*;
+    let of_vectors = |feature: &CpuidFeature| {
                 matches!(
                     feature,
                     FPU | FPU287
@@ -228,10 +233,8 @@ fn arithmetic(instruction: &iced_x86::Instruction) -> bool {
                         | AVX512BW
                         | AVX_VNNI
                 )
-            };
-            instruction.cpuid_features().iter().any(of_vectors) && !moves_vectors(mnemonic)
-        }
-    }
+    };
+    instruction.cpuid_features().iter().any(of_vectors) && !moves_vectors(instruction.mnemonic())
 }
 
 /// Whether an instruction with vector or floating-point registers moves values, compares them, or

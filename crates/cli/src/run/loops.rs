@@ -117,6 +117,7 @@ fn judge(
             Finding::Wait(wait) => {
                 let by = match finder.jump_site(&wait, true) {
                     Some(JumpSite { jump: Jump::Whole, .. }) => "repaired by a jump",
+                    Some(JumpSite { jump: Jump::Call, .. }) => "repaired by a call",
                     Some(JumpSite { jump: Jump::Row, .. }) => {
                         "repaired by a jump in the place of several instructions"
                     }
@@ -140,7 +141,8 @@ fn ends(wait: &Loop) -> &'static str {
         Kind::Counted(_) => "spins for a number of rounds",
         Kind::Timed => "spins for a time",
         Kind::Hint => "may wait around this PAUSE",
-        Kind::Poll => "its callers wait by polling",
+        Kind::Poll if wait.pivot == wait.function.start => "its callers wait by polling",
+        Kind::Poll => "waits by polling with calls",
     }
 }
 

@@ -30,7 +30,7 @@ use super::helper::leave_program;
 use super::program::Program;
 use manx::cpu::{BudgetWatch, Cores, CpuBudget, CpuSet, LimitKind, TicksWatch};
 use members::Members;
-use pace::{Pace, Pacer, Seen, period_ns};
+use pace::{Pace, Pacer, Seen};
 use platform::clock::now_ns;
 use platform::{fork, pidfd, usage};
 use preload_abi::filter::Filters;
@@ -163,31 +163,20 @@ impl<'a> Keeper<'a> {
 
     /// Looks, decides and acts. Returns for how long there is nothing to do.
     fn step(&mut self) -> u64 {
-        self.watch.cpus();
-        let quota = self.watch.quota();
-        let stopped = self.watch.throttled().map_or(0, |it| it.throttled_time.as_nanos() as u64);
         let paced_before = self.pacer.pace().is_some();
-        if let Some(group) = self.group.as_mut().filter(|_| self.pacer.asks()) {
-            group.members.look();
-        }
-        let seen = Seen {
-            now_ns: now_ns(),
-            quota,
-            stopped_ns: stopped,
-            got_ns: self.group.as_ref().map_or(0, |group| group.members.got_ns()),
-            slices: self.group.as_ref().map_or(0, |group| group.members.slices()),
-            // Seen only while that counts: it takes longer than all else.
-            code: self.group.as_ref().filter(|_| !paced_before).map_or(0, |group| group.members.code()),
-            idle_ns: self.group.as_mut().map_or(0, Group::idle_ns),
-        };
+        let mut seen = self.look();
         self.pacer.see(seen);
         if self.pacer.asks() && self.group.is_none() {
             self.group = self.lock();
-            if self.group.is_none() {
+            if self.group.is_some() {
+                seen = self.look();
+                self.pacer.see(seen);
+            } else {
                 self.pacer.give_up();
             }
         }
-        let Some(group) = &mut self.group else { return period_ns(quota) };
+        let quota = seen.quota;
+        let Some(group) = &mut self.group else { return self.pacer.next_ns(quota) };
         let Some((pace, since_ns)) = self.pacer.pace() else {
             if paced_before {
                 group.members.release();
@@ -195,7 +184,7 @@ impl<'a> Keeper<'a> {
             if !self.pacer.asks() && self.program.is_some() {
                 self.group = None;
             }
-            return period_ns(quota);
+            return self.pacer.next_ns(quota);
         };
         if !paced_before {
             group.choose(pace.narrow, self.pid);
@@ -204,6 +193,25 @@ impl<'a> Keeper<'a> {
         let cpus = set_of(&group.order[..cpus.min(group.order.len())]);
         group.members.bind(&cpus);
         for_ns
+    }
+
+    fn look(&mut self) -> Seen {
+        self.watch.cpus();
+        let stopped = self.watch.throttled().map_or(0, |it| it.throttled_time.as_nanos() as u64);
+        let is_paced = self.pacer.pace().is_some();
+        if let Some(group) = self.group.as_mut().filter(|_| self.pacer.asks()) {
+            group.members.look();
+        }
+        Seen {
+            now_ns: now_ns(),
+            quota: self.watch.quota(),
+            stopped_ns: stopped,
+            got_ns: self.group.as_ref().map_or(0, |group| group.members.got_ns()),
+            slices: self.group.as_ref().map_or(0, |group| group.members.slices()),
+            // Seen only while that counts: it takes longer than all else.
+            code: self.group.as_ref().filter(|_| !is_paced).map_or(0, |group| group.members.code()),
+            idle_ns: self.group.as_mut().map_or(0, Group::idle_ns),
+        }
     }
 
     /// Locks the group; `None` if another helper has done so.

@@ -75,6 +75,8 @@ pub enum Form {
     Whole,
     /// Five bytes in the place of several.
     Row,
+    /// The distance of a call, four bytes behind its first one.
+    Call,
     /// Two bytes, and on through dead ones.
     Short {
         /// The short jumps on the way, as many as there are.
@@ -159,7 +161,7 @@ impl Repairable<'_> {
             self.originals.clone().any(holds)
         };
         let written = match self.entrance.form {
-            Form::Whole | Form::Row => known(self.entrance.at, 5),
+            Form::Whole | Form::Row | Form::Call => known(self.entrance.at, 5),
             Form::Short { hops, landing } => {
                 known(self.entrance.at, 2)
                     && known(landing, 5)
@@ -202,6 +204,7 @@ const REPAIR: u8 = 2;
 const WHOLE: u8 = 0;
 const ROW: u8 = 1;
 const SHORT: u8 = 2;
+const CALL: u8 = 3;
 
 const NO_FRAME: usize = 0xffff;
 
@@ -259,6 +262,7 @@ impl Writer {
             match &jump_site.jump {
                 spinloop::Jump::Whole => list.bytes.push(WHOLE),
                 spinloop::Jump::Row => list.bytes.push(ROW),
+                spinloop::Jump::Call => list.bytes.push(CALL),
                 spinloop::Jump::Short(route) => {
                     list.bytes.extend([SHORT, route.hops().len() as u8]);
                     list.address(route.landing);
@@ -439,6 +443,7 @@ impl<'a> Reader<'a> {
         let form = match self.byte()? {
             WHOLE => Form::Whole,
             ROW => Form::Row,
+            CALL => Form::Call,
             SHORT => {
                 let count = usize::from(self.byte()?);
                 let landing = self.word()?;

@@ -270,6 +270,7 @@ fn entry_jump(
     match entrance.form {
         Form::Row if !quiet.allows_row(at) => Err(NO_ROW),
         Form::Whole | Form::Row => Ok(Edit::new(at, &near(at, entry)?)),
+        Form::Call => Ok(Edit::new(at + 1, &near(at, entry)?[1..])),
         Form::Short { hops, landing } => {
             let landing = placed(landing);
             dead.push(Edit::new(landing, &near(landing, entry)?));

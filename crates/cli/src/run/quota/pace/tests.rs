@@ -93,7 +93,8 @@ impl Model {
     }
 
     fn helper(&mut self, period_ms: u64) {
-        if self.now_ms < self.seen_ms + period_ms {
+        let wait_ms = self.pacer.pace().map_or(self.pacer.next_ns(Some(self.quota)) / MS, |_| period_ms);
+        if self.now_ms < self.seen_ms + wait_ms {
             return;
         }
         self.seen_ms = self.now_ms;
@@ -117,9 +118,12 @@ fn a_program_that_uses_up_its_quota_is_stopped_no_more() {
         [(1000, 2, 2), (1000, 64, 64), (1500, 2, 4), (2000, 16, 64), (2300, 16, 16), (8000, 64, 64)]
     {
         let mut model = Model::new(thousandths, cpus, threads);
-        model.run(2_000);
+        model.run(300);
         let (got, stood_still_ms) = (model.got, model.stood_still_ms);
-        assert!(stood_still_ms > 20, "as it is, it is stopped");
+        let (periods, begins) = (model.stood_still_ms as f64 / 100.0, model.begins);
+        // 64 threads use up what one CPU pays for before the helper has looked twice.
+        assert!((0.1..2.9).contains(&periods), "{thousandths}: stopped for {periods} periods");
+        assert_eq!(begins, 1, "{thousandths}: paced since the first stop");
         model.run(60_000);
         let share = (model.stood_still_ms - stood_still_ms) as f64 / 60_000.0;
         let used = (model.got - got) / 60_000.0 / model.quota.cpus();
@@ -168,12 +172,12 @@ fn cpus_that_others_use_are_given_up_and_asked_about_seldom() {
 #[test]
 fn a_program_that_loads_code_is_not_paced_yet() {
     let mut model = Model::new(1000, 2, 2);
-    for code in 0..20 {
+    for code in 0..2_000 {
         model.code = code;
-        model.run(500);
+        model.run(4);
     }
     assert_eq!(model.begins, 0);
-    model.run(3_000);
+    model.run(100);
     assert_eq!(model.begins, 1);
 }
 

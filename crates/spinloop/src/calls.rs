@@ -1,0 +1,649 @@
+//! Loops that poll by calls of functions that are known: `while (!try_pop(queue, &item));`.
+//!
+//! A round of such a loop calls functions that look, find nothing and return. What they write on
+//! the way that finds nothing is mostly little: a count of tries, a lock that is taken and released.
+//! This file follows each path of a round through the loop and the functions that it calls, with
+//! little more than constants in the place of values, and takes the loop for a wait if
+//!
+//! 1. *no path that leads back to the loop's head works*. What works is told below. A path that
+//!    works may leave the loop: the function has found something, and says so by a constant.
+//! 2. *Nothing but memory leads to the next round.* Each register, and each slot of the function's
+//!    frame, that a round reads before it writes it, is the same at the round's end. So a loop that
+//!    goes through a list or an array is none.
+//! 3. *A round reads memory* that other threads can write. So does each round of a loop inside the
+//!    functions: a loop that does not computes.
+//! 4. *What counts is not read.* No path reads a place whose count a path changes, and no jump
+//!    depends on such a change. Places are compared by their address, or by the distance from their
+//!    base.
+//!
+//! | a path works if it | and does not if it |
+//! | --- | --- |
+//! | writes to memory what is not known | writes a constant, which the next round writes again, or to its own frame |
+//! | | adds a constant to memory, or changes it in one atomic step: a count, or a lock |
+//! | calls a function that is not known, or through a pointer | takes a lock of the C library, tries to, or releases it |
+//! | computes with floating-point numbers or vectors | |
+//!
+//! A system call, the processor's clock, or more code than [`STEPS_MAX`] instructions end the
+//! search: the loop is left alone.
+//!
+//! This is weaker than the proof of a loop without calls (`proof`): an atomic step may take a ticket,
+//! and a constant may say that an event was consumed. So such a loop is a [`Kind::Poll`], whose
+//! cure never makes a row of rounds take more than twice as long, and which the running program has
+//! to ask for.
+//!
+//! [`Kind::Poll`]: crate::Kind::Poll
+
+use crate::blocking::{Blocks, Slots};
+use crate::source::Source;
+use crate::x86::{access, computes_vectors, decoder, is_one_register, near, stub};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::ops::Range;
+use iced_x86::{
+    ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register, UsedMemory,
+};
+
+/// The most instructions that are followed for one loop, on all paths together.
+const STEPS_MAX: usize = 4000;
+/// The most states in which a jump's target is reached.
+const STATES_MAX: usize = 256;
+/// How deep calls may lie in each other.
+const DEPTH_MAX: usize = 6;
+
+/// Where a value can be kept: a general register by its number, or a slot of the frame by its
+/// distance from the stack pointer at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Location {
+    Register(u8),
+    Slot(i64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Value {
+    Unknown,
+    Constant(u64),
+    /// What this location held at the start.
+    Was(Location),
+    /// The stack pointer at the start, plus this.
+    Stack(i64),
+}
+
+use Value::{Constant, Stack, Unknown, Was};
+
+/// A place in memory, as far as it is told from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Address(u64),
+    /// This far from a base, or in the thread's own storage.
+    Distance(i64),
+}
+
+/// What is known between two instructions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct State {
+    registers: [Value; 16],
+    /// Slots that were written, and the bytes of each.
+    slots: BTreeMap<i64, (Value, u64)>,
+    /// The constants that were compared last, and their bits.
+    compared: Option<(u64, u64, u32)>,
+    /// The path works.
+    works: bool,
+    /// An address of the frame was taken: functions that are called may write there.
+    escaped: bool,
+    /// The flags are those of a count in memory.
+    counted: bool,
+    /// The first call of the path that a jump can take the place of.
+    call: Option<(u64, u64)>,
+}
+
+impl State {
+    fn new() -> State {
+        let mut registers: [Value; 16] = core::array::from_fn(|n| Was(Location::Register(n as u8)));
+        registers[RSP] = Stack(0);
+        let (works, escaped, counted) = Default::default();
+        State { registers, slots: BTreeMap::new(), compared: None, works, escaped, counted, call: None }
+    }
+
+    /// The registers that hold what they held at the start, a bit for each.
+    fn kept(&self) -> u16 {
+        let is_kept = |n: &u8| self.registers[usize::from(*n)] == Was(Location::Register(*n));
+        (0..16).filter(is_kept).fold(0, |all, n| all | 1 << n)
+    }
+
+    /// What a function that returns leaves behind.
+    fn returned(&mut self, kept: u16, result: Value) {
+        for volatile in VOLATILE.into_iter().filter(|n| kept & 1 << n == 0) {
+            self.registers[volatile] = Unknown;
+        }
+        if result != Unknown {
+            self.registers[RAX] = result;
+        }
+        self.compared = None;
+        self.counted = false;
+    }
+
+    fn store(&mut self, at: i64, value: Value, bytes: u64) {
+        self.slots.retain(|&slot, &mut (_, size)| slot + size as i64 <= at || at + bytes as i64 <= slot);
+        self.slots.insert(at, (value, bytes));
+    }
+
+    fn load(&self, at: i64, bytes: u64) -> Value {
+        let overlaps =
+            |(&slot, &(_, size)): (&i64, &(Value, u64))| slot < at + bytes as i64 && at < slot + size as i64;
+        match self.slots.get(&at) {
+            Some(&(value, size)) if size == bytes => value,
+            _ if self.escaped || self.slots.iter().any(overlaps) => Unknown,
+            _ => Was(Location::Slot(at)),
+        }
+    }
+}
+
+const RAX: usize = 0;
+const RSP: usize = 4;
+const RBP: usize = 5;
+/// rax, rcx, rdx, rsi, rdi, r8 to r11.
+const VOLATILE: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+
+/// What a function may do.
+#[derive(Clone, Debug, Default)]
+struct Called {
+    /// Whether it has worked, and what it returns.
+    outcomes: BTreeSet<(bool, Value)>,
+    /// The locations of its start that it reads.
+    read: BTreeSet<Location>,
+    /// The registers that it leaves as they were, besides those that all functions do: compilers
+    /// know that of functions of the same file.
+    kept: u16,
+    /// It reads memory that other threads can write.
+    loads: bool,
+}
+
+impl Called {
+    fn known(works: bool) -> Called {
+        let outcomes = BTreeSet::from([(works, Unknown)]);
+        Called { outcomes, read: BTreeSet::new(), kept: 0, loads: false }
+    }
+}
+
+struct Walk<'a> {
+    source: Source<'a>,
+    imports: &'a Slots,
+    steps: usize,
+    /// Functions that were followed; `None`: one that is being followed.
+    known: BTreeMap<u64, Option<Called>>,
+    /// Memory that other threads can write was read.
+    loads: bool,
+    loaded: BTreeSet<Place>,
+    counts: BTreeSet<Place>,
+    factory: InstructionInfoFactory,
+}
+
+/// The code that is followed: a loop's round or a function, and what was seen of it.
+struct Code {
+    range: Range<u64>,
+    /// For a loop: the ends of all rounds that lead back to its head.
+    ends: Option<Vec<State>>,
+    called: Called,
+}
+
+/// The loop whose last instruction, a short jump back, stands at `latch`, if it polls by calls; and
+/// a call in each of its rounds that a jump can take the place of.
+pub(crate) fn polling(source: &Source<'_>, imports: &Slots, latch: u64) -> Option<(Range<u64>, Range<u64>)> {
+    let jump = decoder(source.image.at(latch), latch).decode();
+    let head = near(&jump).then(|| jump.near_branch_target()).filter(|&head| head < latch)?;
+    let mut walk = Walk {
+        source: *source,
+        imports,
+        steps: 0,
+        known: BTreeMap::new(),
+        loads: false,
+        loaded: BTreeSet::new(),
+        counts: BTreeSet::new(),
+        factory: InstructionInfoFactory::new(),
+    };
+    let mut round =
+        Code { range: head..jump.next_ip(), ends: Some(Vec::new()), called: Called::default() };
+    walk.follow(&mut round, head, 0)?;
+    let ends = round.ends.filter(|ends| !ends.is_empty())?;
+    // By 3 and 4.
+    if !walk.loads || walk.loaded.intersection(&walk.counts).next().is_some() {
+        return None;
+    }
+    // By 2.
+    let lasts = |end: &State, location: &Location| match *location {
+        Location::Register(number) => end.registers[usize::from(number)] == Was(*location),
+        Location::Slot(at) => end.slots.get(&at).is_none_or(|&(value, _)| value == Was(*location)),
+    };
+    let same = |end: &State| {
+        end.registers[RSP] == Stack(0) && round.called.read.iter().all(|location| lasts(end, location))
+    };
+    let (start, end) = ends[0].call?;
+    let calls = |one: &State| one.call == Some((start, end));
+    ends.iter().all(|end| same(end) && calls(end)).then_some((head..jump.next_ip(), start..end))
+}
+
+impl Walk<'_> {
+    /// The function at `target`. `None`: the search ends.
+    fn call(&mut self, target: u64, depth: usize) -> Option<Called> {
+        if let Some(known) = self.known.get(&target) {
+            return known.clone();
+        }
+        if let Some(slot) = stub(self.source.image.at(target), target) {
+            return Some(self.import(slot));
+        }
+        let Some(range) = self.source.part(target).ok().filter(|_| depth < DEPTH_MAX) else {
+            return Some(Called::known(true));
+        };
+        self.known.insert(target, None);
+        let called = Called { kept: u16::MAX, ..Called::default() };
+        let mut code = Code { range, ends: None, called };
+        let loads = core::mem::take(&mut self.loads);
+        self.follow(&mut code, target, depth)?;
+        code.called.loads = self.loads;
+        self.loads |= loads;
+        self.known.insert(target, Some(code.called.clone()));
+        Some(code.called)
+    }
+
+    /// The function that a word of the table of imports leads to.
+    fn import(&self, slot: u64) -> Called {
+        let found = self.imports.binary_search_by_key(&slot, |&(at, _)| at);
+        let kind = found.ok().map(|n| self.imports[n].1);
+        Called::known(!matches!(kind, Some(Blocks::Lock | Blocks::Release | Blocks::Try)))
+    }
+
+    /// Follows all paths of `code` from `start` on. `None`: the search ends.
+    fn follow(&mut self, code: &mut Code, start: u64, depth: usize) -> Option<()> {
+        let mut open = Vec::from([(start, State::new())]);
+        let mut seen = BTreeSet::new();
+        while let Some((mut at, mut state)) = open.pop() {
+            let mut first = at == start;
+            loop {
+                if at == code.range.start && !first && code.ends.is_some() {
+                    // By 1.
+                    if state.works {
+                        return None;
+                    }
+                    code.ends.as_mut()?.push(state);
+                    break;
+                }
+                first = false;
+                if !code.range.contains(&at) {
+                    if code.ends.is_none() {
+                        // The last call of a function, or its cold part.
+                        self.tail(code, &state, at, depth)?;
+                    }
+                    break;
+                }
+                self.steps += 1;
+                let one = decoder(self.source.image.at(at), at).decode();
+                if one.is_invalid() || self.steps > STEPS_MAX || seen.len() > STATES_MAX {
+                    return None;
+                }
+                let next = one.next_ip();
+                match one.flow_control() {
+                    FlowControl::Next => {
+                        self.step(&one, &mut state, &mut code.called.read)?;
+                        at = next;
+                    }
+                    FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch if near(&one) => {
+                        let target = one.near_branch_target();
+                        let conditional = one.flow_control() == FlowControl::ConditionalBranch;
+                        if state.counted && conditional || one.is_jcx_short() || one.is_loop() {
+                            return None;
+                        }
+                        // By 3.
+                        let inner = code.range.contains(&target) && target <= at;
+                        let closes = code.ends.is_some() && target == code.range.start;
+                        if inner && !closes && !self.reads(target..next) {
+                            return None;
+                        }
+                        let jumps = if conditional { decide(&state, one.condition_code()) } else { Some(true) };
+                        if jumps != Some(true) && seen.insert((next, state.clone())) {
+                            open.push((next, state.clone()));
+                        }
+                        if jumps == Some(false) || !seen.insert((target, state.clone())) {
+                            break;
+                        }
+                        at = target;
+                    }
+                    FlowControl::Call if near(&one) => {
+                        if depth == 0 && one.len() == 5 {
+                            state.call = state.call.or(Some((at, next)));
+                        }
+                        let called = self.call(one.near_branch_target(), depth + 1)?;
+                        // A call at the very end of a function does not return.
+                        if code.ends.is_some() || next < code.range.end {
+                            Self::returns(code, &called, &state, next, &mut open);
+                        }
+                        break;
+                    }
+                    FlowControl::IndirectCall => {
+                        let by_word = one.op0_kind() == OpKind::Memory && one.is_ip_rel_memory_operand();
+                        let called = match by_word {
+                            true => self.import(one.ip_rel_memory_address()),
+                            false => Called::known(true),
+                        };
+                        Self::returns(code, &called, &state, next, &mut open);
+                        break;
+                    }
+                    FlowControl::IndirectBranch if code.ends.is_none() => {
+                        code.called.outcomes.insert((true, Unknown));
+                        code.called.kept = 0;
+                        break;
+                    }
+                    FlowControl::Return if code.ends.is_none() => {
+                        let result = state.registers[RAX];
+                        let constant = matches!(result, Constant(_));
+                        code.called.kept &= state.kept();
+                        code.called.outcomes.insert((state.works, if constant { result } else { Unknown }));
+                        break;
+                    }
+                    FlowControl::Return | FlowControl::Exception => break,
+                    _ => return None,
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// A function goes on at `target`, which is not of its range, and returns from there.
+    fn tail(&mut self, code: &mut Code, state: &State, target: u64, depth: usize) -> Option<()> {
+        let called = self.call(target, depth + 1)?;
+        mark(&called, state, &mut code.called.read);
+        code.called.kept &= state.kept() & called.kept;
+        code.called.outcomes.extend(called.outcomes.iter().map(|&(works, value)| (state.works | works, value)));
+        Some(())
+    }
+
+    /// A function has returned, in each of its ways.
+    fn returns(code: &mut Code, called: &Called, state: &State, next: u64, open: &mut Vec<(u64, State)>) {
+        mark(called, state, &mut code.called.read);
+        for &(works, result) in &called.outcomes {
+            let mut after = state.clone();
+            after.works |= works;
+            after.returned(called.kept, result);
+            open.push((next, after));
+        }
+    }
+
+    /// Whether some code, or a function that it calls, reads memory that is not addressed by the
+    /// stack or frame pointer.
+    fn reads(&mut self, range: Range<u64>) -> bool {
+        let mut at = range.start;
+        while at < range.end {
+            let one = decoder(self.source.image.at(at), at).decode();
+            if one.is_invalid() {
+                return false;
+            }
+            let of_frame = |used: &UsedMemory| matches!(used.base(), Register::RSP | Register::RBP);
+            let info = self.factory.info(&one);
+            let called = self.known.get(&one.near_branch_target()).and_then(Option::as_ref);
+            if called.is_some_and(|called| called.loads)
+                || info.used_memory().iter().any(|used| access(used.access()).0 && !of_frame(used))
+            {
+                return true;
+            }
+            at = one.next_ip();
+        }
+        false
+    }
+
+    /// An instruction that goes on behind itself. `None`: the search ends.
+    fn step(&mut self, one: &Instruction, state: &mut State, read: &mut BTreeSet<Location>) -> Option<()> {
+        let bytes_of = |n: u32| match one.op_kind(n) {
+            OpKind::Register => one.op_register(n).size() as u64,
+            _ => one.memory_size().size() as u64,
+        };
+        match one.mnemonic() {
+            Mnemonic::Syscall | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid => return None,
+            Mnemonic::Nop | Mnemonic::Pause | Mnemonic::Endbr64 | Mnemonic::Lfence | Mnemonic::Mfence => {
+                return Some(());
+            }
+            Mnemonic::Push => {
+                let value = self.operand(one, 0, 8, state);
+                let Stack(at) = state.registers[RSP] else { return None };
+                state.registers[RSP] = Stack(at - 8);
+                state.store(at - 8, value, 8);
+                return Some(());
+            }
+            Mnemonic::Pop | Mnemonic::Leave => {
+                let leaves = one.mnemonic() == Mnemonic::Leave;
+                let Stack(at) = state.registers[if leaves { RBP } else { RSP }] else { return None };
+                let to = if leaves { Register::RBP } else { one.op0_register() };
+                state.registers[number(to)?] = state.load(at, 8);
+                state.registers[RSP] = Stack(at + 8);
+                return Some(());
+            }
+            Mnemonic::Add | Mnemonic::Sub | Mnemonic::And if one.op0_register() == Register::RSP => {
+                let by = one.try_immediate(1).ok()? as i64;
+                let Stack(at) = state.registers[RSP] else { return None };
+                state.registers[RSP] = Stack(match one.mnemonic() {
+                    Mnemonic::Add => at + by,
+                    Mnemonic::Sub => at - by,
+                    // A function begins eight bytes below a multiple of 16.
+                    _ => ((at + 8) & by) - 8,
+                });
+                state.compared = None;
+                return Some(());
+            }
+            Mnemonic::Lea if one.memory_index() == Register::None => {
+                if let Some(Stack(base)) = number(one.memory_base()).map(|base| state.registers[base]) {
+                    let at = Stack(base + one.memory_displacement64() as i64);
+                    state.registers[number(one.op0_register())?] = at;
+                    state.escaped |= one.op0_register() != Register::RSP;
+                    return Some(());
+                }
+            }
+            Mnemonic::Xor | Mnemonic::Sub if is_one_register(one) && one.op0_register().is_gpr() => {
+                state.registers[number(one.op0_register())?] = Constant(0);
+                state.compared = None;
+                state.counted = false;
+                return Some(());
+            }
+            Mnemonic::Mov if bytes_of(0) >= 4 => {
+                let bytes = bytes_of(0);
+                let value = cut(self.operand(one, 1, bytes, state), bytes);
+                if one.op0_kind() == OpKind::Register && one.op0_register().is_gpr() {
+                    self.forms(one, state, read);
+                    state.registers[number(one.op0_register())?] = value;
+                    return Some(());
+                }
+                if let Some(at) = frame_slot(one, state) {
+                    state.store(at, value, bytes);
+                    return Some(());
+                }
+            }
+            Mnemonic::Cmp | Mnemonic::Test if matches!(bytes_of(0), 1 | 4 | 8) => {
+                let bytes = bytes_of(0);
+                let first = cut(self.operand(one, 0, bytes, state), bytes);
+                let second = match one.mnemonic() {
+                    Mnemonic::Test if is_one_register(one) => Constant(0),
+                    Mnemonic::Test => Unknown,
+                    _ => cut(self.operand(one, 1, bytes, state), bytes),
+                };
+                self.any(one, state, read)?;
+                if let (Constant(first), Constant(second)) = (first, second) {
+                    state.compared = Some((first, second, bytes as u32 * 8));
+                }
+                return Some(());
+            }
+            _ => {}
+        }
+        self.any(one, state, read)
+    }
+
+    /// Any other instruction.
+    fn any(&mut self, one: &Instruction, state: &mut State, read: &mut BTreeSet<Location>) -> Option<()> {
+        let mut factory = core::mem::replace(&mut self.factory, InstructionInfoFactory::new());
+        let info = factory.info(one);
+        let mut written = Vec::new();
+        for used in info.used_registers() {
+            let (reading, writing) = access(used.access());
+            let Some(number) = number(used.register()) else { continue };
+            if reading {
+                mark_value(state.registers[number], read);
+            }
+            if writing {
+                written.push(number);
+            }
+        }
+        for used in info.used_memory() {
+            self.memory(one, used, state, read);
+        }
+        self.factory = factory;
+        for number in written {
+            if number == RSP {
+                return None;
+            }
+            state.registers[number] = Unknown;
+        }
+        state.works |= computes_vectors(one);
+        if one.rflags_modified() != 0 {
+            let counts = one.op0_kind() == OpKind::Memory && !one.has_lock_prefix();
+            state.compared = None;
+            state.counted = counts && !matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
+        }
+        Some(())
+    }
+
+    /// A use of memory.
+    fn memory(
+        &mut self,
+        one: &Instruction,
+        used: &UsedMemory,
+        state: &mut State,
+        read: &mut BTreeSet<Location>,
+    ) {
+        let (reading, writing) = access(used.access());
+        let bytes = used.memory_size().size() as u64;
+        if let Some(Stack(base)) = number(used.base()).map(|base| state.registers[base]) {
+            if reading && used.index() == Register::None {
+                mark_value(state.load(base + used.displacement() as i64, bytes), read);
+            }
+            if writing && used.index() == Register::None {
+                state.store(base + used.displacement() as i64, Unknown, bytes);
+            } else if writing {
+                state.escaped = true;
+                state.slots.clear();
+            }
+            return;
+        }
+        let own = matches!(used.segment(), Register::FS | Register::GS);
+        let place = match used.base() {
+            Register::None | Register::RIP if !own => Place::Address(used.displacement()),
+            _ => Place::Distance(used.displacement() as i64),
+        };
+        let atomic = one.has_lock_prefix() || one.mnemonic() == Mnemonic::Xchg;
+        let constant = |n: u32| match one.op_kind(n) {
+            OpKind::Register => number(one.op_register(n))
+                .is_some_and(|number| matches!(state.registers[number], Constant(_) | Was(_))),
+            _ => one.try_immediate(n).is_ok(),
+        };
+        if writing && !atomic {
+            match one.mnemonic() {
+                Mnemonic::Mov if constant(1) => {}
+                Mnemonic::Inc | Mnemonic::Dec => _ = self.counts.insert(place),
+                Mnemonic::Add | Mnemonic::Sub | Mnemonic::Adc if one.try_immediate(1).is_ok() => {
+                    self.counts.insert(place);
+                }
+                _ => state.works = true,
+            }
+        } else if reading {
+            self.loads |= !own;
+            self.loaded.insert(place);
+        }
+    }
+
+    /// The registers that form the address of a load are read.
+    fn forms(&mut self, one: &Instruction, state: &mut State, read: &mut BTreeSet<Location>) {
+        if one.op1_kind() != OpKind::Memory {
+            return;
+        }
+        for register in [one.memory_base(), one.memory_index()] {
+            if let Some(number) = number(register) {
+                mark_value(state.registers[number], read);
+            }
+        }
+        let mut factory = core::mem::replace(&mut self.factory, InstructionInfoFactory::new());
+        for used in factory.info(one).used_memory() {
+            self.memory(one, used, state, read);
+        }
+        self.factory = factory;
+    }
+
+    /// The value of an operand.
+    fn operand(&self, one: &Instruction, n: u32, bytes: u64, state: &State) -> Value {
+        match one.op_kind(n) {
+            OpKind::Register if is_high_byte(one.op_register(n)) => Unknown,
+            OpKind::Register => {
+                number(one.op_register(n)).map_or(Unknown, |number| state.registers[number])
+            }
+            OpKind::Memory => frame_slot(one, state).map_or(Unknown, |at| state.load(at, bytes)),
+            _ => one.try_immediate(n).map_or(Unknown, Constant),
+        }
+    }
+}
+
+/// The slot of the frame that the memory operand names.
+fn frame_slot(one: &Instruction, state: &State) -> Option<i64> {
+    let base = number(one.memory_base())?;
+    match state.registers[base] {
+        Stack(base) if one.memory_index() == Register::None => Some(base + one.memory_displacement64() as i64),
+        _ => None,
+    }
+}
+
+/// A value is used for more than to be kept elsewhere.
+fn mark_value(value: Value, read: &mut BTreeSet<Location>) {
+    if let Was(location) = value {
+        read.insert(location);
+    }
+}
+
+/// What a function reads of its start is read here.
+fn mark(called: &Called, state: &State, read: &mut BTreeSet<Location>) {
+    for location in &called.read {
+        if let Location::Register(number) = *location {
+            mark_value(state.registers[usize::from(number)], read);
+        }
+    }
+}
+
+/// Whether a condition holds, if constants decide it.
+fn decide(state: &State, condition: ConditionCode) -> Option<bool> {
+    let (one, other, bits) = state.compared?;
+    let sign = 1u64 << (bits - 1);
+    Some(match condition {
+        ConditionCode::e => one == other,
+        ConditionCode::ne => one != other,
+        ConditionCode::l => one ^ sign < other ^ sign,
+        ConditionCode::ge => one ^ sign >= other ^ sign,
+        ConditionCode::le => one ^ sign <= other ^ sign,
+        ConditionCode::g => one ^ sign > other ^ sign,
+        ConditionCode::s if other == 0 => one & sign != 0,
+        ConditionCode::ns if other == 0 => one & sign == 0,
+        _ => return None,
+    })
+}
+
+/// A value of this number of bytes.
+fn cut(value: Value, bytes: u64) -> Value {
+    match value {
+        _ if bytes >= 8 => value,
+        Constant(constant) => Constant(constant & ((1 << (8 * bytes)) - 1)),
+        // The upper half of a location that does not change does not either.
+        Was(_) if bytes == 4 => value,
+        _ => Unknown,
+    }
+}
+
+fn is_high_byte(register: Register) -> bool {
+    matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
+}
+
+/// The number of a general register, whole or in part.
+fn number(register: Register) -> Option<usize> {
+    let full = register.full_register();
+    full.is_gpr64().then(|| full as usize - Register::RAX as usize)
+}
