@@ -43,7 +43,7 @@ fn shapes(outcome: &Outcome) -> Vec<Shape> {
         })
     };
     let all: Vec<_> = outcome.stdout.lines().filter_map(line).collect();
-    assert_eq!(all.len(), 6, "{}", outcome.stdout);
+    assert_eq!(all.len(), 7, "{}", outcome.stdout);
     all
 }
 
@@ -56,7 +56,9 @@ fn a_profilers_signals_find_the_callers_of_every_wait() {
                 assert_eq!(shape.missing, 0, "{} ({options}, {unwinder}): {}", shape.name, outcome.stdout);
                 assert!(shape.missing_outside <= THREADS, "{}", outcome.stdout);
                 assert!(shape.seen >= THREADS * 300, "{}", outcome.stdout);
-                let enough = if options == "short=never" { 400 } else { 0 };
+                // Most of a round of calls is in the program.
+                let most = if shape.name == "calls" { 40 } else { 400 };
+                let enough = if options == "short=never" { most } else { 0 };
                 assert!(shape.in_copies >= enough, "{}", outcome.stdout);
             }
         }

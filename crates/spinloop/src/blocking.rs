@@ -48,6 +48,8 @@ pub enum Blocks {
     Release,
     /// Takes a lock if it is free.
     Try,
+    /// Tells the time.
+    Clock,
     /// The C library's `syscall`: its first argument says which.
     SystemCall,
 }
@@ -61,12 +63,13 @@ pub enum Blocks {
 /// assert_eq!(spinloop::blocking("memcpy"), None);
 /// ```
 pub fn blocking(name: &str) -> Option<Blocks> {
-    let lists: [(&[&str], Blocks); 6] = [
+    let lists: [(&[&str], Blocks); 7] = [
         (&EVENTS, Blocks::Event),
         (&TURNS, Blocks::Turn),
         (&LOCKS, Blocks::Lock),
         (&RELEASES, Blocks::Release),
         (&TRIES, Blocks::Try),
+        (&CLOCKS, Blocks::Clock),
         (&SYSTEM_CALL, Blocks::SystemCall),
     ];
     lists.into_iter().find(|(names, _)| names.contains(&name)).map(|(_, blocks)| blocks)
@@ -130,6 +133,15 @@ const TRIES: [&str; 6] = [
     "pthread_rwlock_tryrdlock",
     "pthread_rwlock_trywrlock",
     "pthread_spin_trylock",
+];
+
+const CLOCKS: [&str; 6] = [
+    "_ZNSt6chrono3_V212steady_clock3nowEv",
+    "_ZNSt6chrono3_V212system_clock3nowEv",
+    "clock_gettime",
+    "gettimeofday",
+    "time",
+    "timespec_get",
 ];
 
 // In two halves: this is the C library's function, and no system call of ours.
@@ -408,7 +420,7 @@ impl CodePath<'_> {
             Blocks::Turn => Step::Turn,
             Blocks::Lock if self.own => Step::Turn,
             Blocks::Release if self.own => Step::Plain,
-            Blocks::Lock | Blocks::Release | Blocks::Try => Step::Lasts,
+            Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock => Step::Lasts,
             Blocks::SystemCall => system_call(self.constant(Register::RDI), self.constant(Register::RDX)),
         })
     }

@@ -13,17 +13,17 @@
 //! 3. *A round reads memory* that other threads can write. So does each round of a loop inside the
 //!    functions: a loop that does not computes.
 //! 4. *What counts is not read.* No path reads a place whose count a path changes, and no jump
-//!    depends on such a change. Places are compared by their address, or by the distance from their
-//!    base.
+//!    depends on such a change. Places are compared by their address, or by their base and the
+//!    distance from it. Two pointers that were loaded from memory are taken for one.
 //!
 //! | a path works if it | and does not if it |
 //! | --- | --- |
 //! | writes to memory what is not known | writes a constant, which the next round writes again, or to its own frame |
 //! | | adds a constant to memory, or changes it in one atomic step: a count, or a lock |
-//! | calls a function that is not known, or through a pointer | takes a lock of the C library, tries to, or releases it |
+//! | calls a function that is not known, or through a pointer | takes a lock of the C library, tries to, or releases it; reads a clock |
 //! | computes with floating-point numbers or vectors | |
 //!
-//! A system call, the processor's clock, or more code than [`STEPS_MAX`] instructions end the
+//! A system call, or more code than [`STEPS_MAX`] instructions end the
 //! search: the loop is left alone.
 //!
 //! This is weaker than the proof of a loop without calls (`proof`): an atomic step may take a ticket,
@@ -43,12 +43,12 @@ use iced_x86::{
     ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register, UsedMemory,
 };
 
-/// The most instructions that are followed for one loop, on all paths together.
-const STEPS_MAX: usize = 4000;
+/// The most instructions of one function that are followed, on all paths together.
+const STEPS_MAX: usize = 1000;
 /// The most states in which a jump's target is reached.
-const STATES_MAX: usize = 256;
+const STATES_MAX: usize = 64;
 /// How deep calls may lie in each other.
-const DEPTH_MAX: usize = 6;
+const DEPTH_MAX: usize = 5;
 
 /// Where a value can be kept: a general register by its number, or a slot of the frame by its
 /// distance from the stack pointer at the start.
@@ -74,8 +74,17 @@ use Value::{Constant, Stack, Unknown, Was};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Address(u64),
-    /// This far from a base, or in the thread's own storage.
-    Distance(i64),
+    /// This far from a base.
+    Distance(Value, i64),
+}
+
+impl Place {
+    fn at(base: Value, distance: i64) -> Place {
+        match base {
+            Constant(base) => Place::Address(base.wrapping_add(distance as u64)),
+            base => Place::Distance(base, distance),
+        }
+    }
 }
 
 /// What is known between two instructions.
@@ -141,12 +150,40 @@ impl State {
 const RAX: usize = 0;
 const RSP: usize = 4;
 const RBP: usize = 5;
+const FRAME: u8 = RBP as u8;
 /// rax, rcx, rdx, rsi, rdi, r8 to r11.
 const VOLATILE: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 
+/// The memory that other threads can write, as some code uses it.
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    /// It is read, besides the thread's own storage.
+    is_read: bool,
+    read: BTreeSet<Place>,
+    counts: BTreeSet<Place>,
+}
+
+impl Memory {
+    /// Adds what a function uses that is called in this state.
+    fn add(&mut self, called: &Memory, state: &State) {
+        let seen = |place: &Place| match *place {
+            Place::Distance(Was(Location::Register(number)), at) => {
+                Place::at(state.registers[usize::from(number)], at)
+            }
+            other => other,
+        };
+        self.is_read |= called.is_read;
+        self.read.extend(called.read.iter().map(seen));
+        self.counts.extend(called.counts.iter().map(seen));
+        // The caller reads its own frame.
+        let of_frame = |place: &&Place| matches!(place, Place::Distance(Stack(_), _));
+        self.read.extend(self.counts.iter().filter(of_frame));
+    }
+}
+
 /// What a function may do.
 #[derive(Clone, Debug, Default)]
-struct Called {
+pub(crate) struct Called {
     /// Whether it has worked, and what it returns.
     outcomes: BTreeSet<(bool, Value)>,
     /// The locations of its start that it reads.
@@ -154,27 +191,26 @@ struct Called {
     /// The registers that it leaves as they were, besides those that all functions do: compilers
     /// know that of functions of the same file.
     kept: u16,
-    /// It reads memory that other threads can write.
-    loads: bool,
+    memory: Memory,
 }
 
 impl Called {
     fn known(works: bool) -> Called {
-        let outcomes = BTreeSet::from([(works, Unknown)]);
-        Called { outcomes, read: BTreeSet::new(), kept: 0, loads: false }
+        Called { outcomes: BTreeSet::from([(works, Unknown)]), ..Called::default() }
     }
 }
+
+/// A way of a function that works, and says nothing of it.
+const WORKS: (bool, Value) = (true, Unknown);
+
+/// What is known of a module's functions. `None`: the search ends there, or has not come back yet.
+pub(crate) type Functions = BTreeMap<u64, Option<Called>>;
 
 struct Walk<'a> {
     source: Source<'a>,
     imports: &'a Slots,
-    steps: usize,
-    /// Functions that were followed; `None`: one that is being followed.
-    known: BTreeMap<u64, Option<Called>>,
-    /// Memory that other threads can write was read.
-    loads: bool,
-    loaded: BTreeSet<Place>,
-    counts: BTreeSet<Place>,
+    known: &'a mut Functions,
+    memory: Memory,
     factory: InstructionInfoFactory,
 }
 
@@ -186,27 +222,41 @@ struct Code {
     called: Called,
 }
 
+/// A path that is followed.
+#[derive(Clone)]
+struct Path {
+    /// Where it goes on.
+    at: u64,
+    state: State,
+    /// The code that it has come through.
+    passed: Vec<Range<u64>>,
+}
+
 /// The loop whose last instruction, a short jump back, stands at `latch`, if it polls by calls; and
 /// a call in each of its rounds that a jump can take the place of.
-pub(crate) fn polling(source: &Source<'_>, imports: &Slots, latch: u64) -> Option<(Range<u64>, Range<u64>)> {
+pub(crate) fn polling(
+    source: &Source<'_>,
+    imports: &Slots,
+    known: &mut Functions,
+    latch: u64,
+) -> Option<(Range<u64>, Range<u64>)> {
     let jump = decoder(source.image.at(latch), latch).decode();
     let head = near(&jump).then(|| jump.near_branch_target()).filter(|&head| head < latch)?;
-    let mut walk = Walk {
-        source: *source,
-        imports,
-        steps: 0,
-        known: BTreeMap::new(),
-        loads: false,
-        loaded: BTreeSet::new(),
-        counts: BTreeSet::new(),
-        factory: InstructionInfoFactory::new(),
-    };
-    let mut round =
-        Code { range: head..jump.next_ip(), ends: Some(Vec::new()), called: Called::default() };
+    if !may_poll(source, head, latch) {
+        return None;
+    }
+    let (memory, factory) = (Memory::default(), InstructionInfoFactory::new());
+    let mut walk = Walk { source: *source, imports, known, memory, factory };
+    let mut round = Code { range: head..jump.next_ip(), ends: Some(Vec::new()), called: Called::default() };
     walk.follow(&mut round, head, 0)?;
     let ends = round.ends.filter(|ends| !ends.is_empty())?;
-    // By 3 and 4.
-    if !walk.loads || walk.loaded.intersection(&walk.counts).next().is_some() {
+    // By 3 and 4. What counts through a pointer may count in the frame, which the round reads.
+    let Memory { is_read, read, counts } = &walk.memory;
+    let by_pointer = counts.iter().any(|place| matches!(place, Place::Distance(..)));
+    let of_frame = |place: &Place| matches!(place, Place::Distance(Was(Location::Register(FRAME)), _));
+    let reads_frame = round.called.read.iter().any(|location| matches!(location, Location::Slot(_)))
+        || read.iter().any(of_frame);
+    if !is_read || read.intersection(counts).next().is_some() || by_pointer && reads_frame {
         return None;
     }
     // By 2.
@@ -220,6 +270,26 @@ pub(crate) fn polling(source: &Source<'_>, imports: &Slots, latch: u64) -> Optio
     let (start, end) = ends[0].call?;
     let calls = |one: &State| one.call == Some((start, end));
     ends.iter().all(|end| same(end) && calls(end)).then_some((head..jump.next_ip(), start..end))
+}
+
+/// A cheap look at the instructions of a loop: most count, or go through something.
+fn may_poll(source: &Source<'_>, head: u64, latch: u64) -> bool {
+    let mut at = head;
+    while at < latch {
+        let one = decoder(source.image.at(at), at).decode();
+        let to = one.op0_register();
+        let lasts = number(to).is_some_and(|number| number != RSP && !VOLATILE.contains(&number));
+        let counts = match one.mnemonic() {
+            Mnemonic::Add | Mnemonic::Sub | Mnemonic::Inc | Mnemonic::Dec => true,
+            Mnemonic::Lea => one.memory_base() == to || one.memory_index() == to,
+            _ => false,
+        };
+        if one.is_invalid() || lasts && counts || computes_vectors(&one) {
+            return false;
+        }
+        at = one.next_ip();
+    }
+    at == latch
 }
 
 impl Walk<'_> {
@@ -237,27 +307,34 @@ impl Walk<'_> {
         self.known.insert(target, None);
         let called = Called { kept: u16::MAX, ..Called::default() };
         let mut code = Code { range, ends: None, called };
-        let loads = core::mem::take(&mut self.loads);
-        self.follow(&mut code, target, depth)?;
-        code.called.loads = self.loads;
-        self.loads |= loads;
-        self.known.insert(target, Some(code.called.clone()));
-        Some(code.called)
+        let around = core::mem::take(&mut self.memory);
+        let followed = self.follow(&mut code, target, depth);
+        let memory = core::mem::replace(&mut self.memory, around);
+        followed?;
+        let works = code.called.outcomes.contains(&WORKS);
+        let called = if works { Called::known(true) } else { Called { memory, ..code.called } };
+        self.known.insert(target, Some(called.clone()));
+        Some(called)
     }
 
     /// The function that a word of the table of imports leads to.
     fn import(&self, slot: u64) -> Called {
         let found = self.imports.binary_search_by_key(&slot, |&(at, _)| at);
         let kind = found.ok().map(|n| self.imports[n].1);
-        Called::known(!matches!(kind, Some(Blocks::Lock | Blocks::Release | Blocks::Try)))
+        Called::known(!matches!(kind, Some(Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock)))
     }
 
     /// Follows all paths of `code` from `start` on. `None`: the search ends.
     fn follow(&mut self, code: &mut Code, start: u64, depth: usize) -> Option<()> {
-        let mut open = Vec::from([(start, State::new())]);
-        let mut seen = BTreeSet::new();
-        while let Some((mut at, mut state)) = open.pop() {
-            let mut first = at == start;
+        let mut open = Vec::from([Path { at: start, state: State::new(), passed: Vec::new() }]);
+        let (mut steps, mut seen) = (0, BTreeSet::new());
+        while let Some(Path { mut at, mut state, mut passed }) = open.pop() {
+            let from = at;
+            if code.called.outcomes.contains(&WORKS) {
+                // Worse cannot come.
+                return Some(());
+            }
+            let mut first = passed.is_empty();
             loop {
                 if at == code.range.start && !first && code.ends.is_some() {
                     // By 1.
@@ -275,9 +352,9 @@ impl Walk<'_> {
                     }
                     break;
                 }
-                self.steps += 1;
+                steps += 1;
                 let one = decoder(self.source.image.at(at), at).decode();
-                if one.is_invalid() || self.steps > STEPS_MAX || seen.len() > STATES_MAX {
+                if one.is_invalid() || steps > STEPS_MAX || seen.len() > STATES_MAX {
                     return None;
                 }
                 let next = one.next_ip();
@@ -293,28 +370,34 @@ impl Walk<'_> {
                             return None;
                         }
                         // By 3.
-                        let inner = code.range.contains(&target) && target <= at;
+                        passed.push(from..next);
                         let closes = code.ends.is_some() && target == code.range.start;
-                        if inner && !closes && !self.reads(target..next) {
+                        let is_again = target <= at && passed.iter().any(|range| range.contains(&target));
+                        if is_again && !closes && !self.reads(target..next) {
                             return None;
                         }
-                        let jumps = if conditional { decide(&state, one.condition_code()) } else { Some(true) };
+                        let jumps =
+                            if conditional { decide(&state, one.condition_code()) } else { Some(true) };
                         if jumps != Some(true) && seen.insert((next, state.clone())) {
-                            open.push((next, state.clone()));
+                            open.push(Path { at: next, state: state.clone(), passed: passed.clone() });
                         }
-                        if jumps == Some(false) || !seen.insert((target, state.clone())) {
-                            break;
+                        if jumps != Some(false) && seen.insert((target, state.clone())) {
+                            open.push(Path { at: target, state, passed });
                         }
-                        at = target;
+                        break;
                     }
                     FlowControl::Call if near(&one) => {
                         if depth == 0 && one.len() == 5 {
                             state.call = state.call.or(Some((at, next)));
                         }
-                        let called = self.call(one.near_branch_target(), depth + 1)?;
+                        let called = match state.works {
+                            true => Called::known(true),
+                            false => self.call(one.near_branch_target(), depth + 1)?,
+                        };
                         // A call at the very end of a function does not return.
                         if code.ends.is_some() || next < code.range.end {
-                            Self::returns(code, &called, &state, next, &mut open);
+                            passed.push(from..next);
+                            self.returns(code, &called, &Path { at: next, state, passed }, &mut open);
                         }
                         break;
                     }
@@ -324,7 +407,8 @@ impl Walk<'_> {
                             true => self.import(one.ip_rel_memory_address()),
                             false => Called::known(true),
                         };
-                        Self::returns(code, &called, &state, next, &mut open);
+                        passed.push(from..next);
+                        self.returns(code, &called, &Path { at: next, state, passed }, &mut open);
                         break;
                     }
                     FlowControl::IndirectBranch if code.ends.is_none() => {
@@ -350,20 +434,24 @@ impl Walk<'_> {
     /// A function goes on at `target`, which is not of its range, and returns from there.
     fn tail(&mut self, code: &mut Code, state: &State, target: u64, depth: usize) -> Option<()> {
         let called = self.call(target, depth + 1)?;
+        self.memory.add(&called.memory, state);
         mark(&called, state, &mut code.called.read);
         code.called.kept &= state.kept() & called.kept;
-        code.called.outcomes.extend(called.outcomes.iter().map(|&(works, value)| (state.works | works, value)));
+        code.called
+            .outcomes
+            .extend(called.outcomes.iter().map(|&(works, value)| (state.works | works, value)));
         Some(())
     }
 
-    /// A function has returned, in each of its ways.
-    fn returns(code: &mut Code, called: &Called, state: &State, next: u64, open: &mut Vec<(u64, State)>) {
-        mark(called, state, &mut code.called.read);
+    /// A function was called and has returned, in each of its ways, to where `path` goes on.
+    fn returns(&mut self, code: &mut Code, called: &Called, path: &Path, open: &mut Vec<Path>) {
+        self.memory.add(&called.memory, &path.state);
+        mark(called, &path.state, &mut code.called.read);
         for &(works, result) in &called.outcomes {
-            let mut after = state.clone();
-            after.works |= works;
-            after.returned(called.kept, result);
-            open.push((next, after));
+            let mut after = path.clone();
+            after.state.works |= works;
+            after.state.returned(called.kept, result);
+            open.push(after);
         }
     }
 
@@ -379,7 +467,7 @@ impl Walk<'_> {
             let of_frame = |used: &UsedMemory| matches!(used.base(), Register::RSP | Register::RBP);
             let info = self.factory.info(&one);
             let called = self.known.get(&one.near_branch_target()).and_then(Option::as_ref);
-            if called.is_some_and(|called| called.loads)
+            if called.is_some_and(|called| called.memory.is_read)
                 || info.used_memory().iter().any(|used| access(used.access()).0 && !of_frame(used))
             {
                 return true;
@@ -396,7 +484,7 @@ impl Walk<'_> {
             _ => one.memory_size().size() as u64,
         };
         match one.mnemonic() {
-            Mnemonic::Syscall | Mnemonic::Rdtsc | Mnemonic::Rdtscp | Mnemonic::Cpuid => return None,
+            Mnemonic::Syscall | Mnemonic::Cpuid => return None,
             Mnemonic::Nop | Mnemonic::Pause | Mnemonic::Endbr64 | Mnemonic::Lfence | Mnemonic::Mfence => {
                 return Some(());
             }
@@ -425,6 +513,11 @@ impl Walk<'_> {
                     _ => ((at + 8) & by) - 8,
                 });
                 state.compared = None;
+                return Some(());
+            }
+            Mnemonic::Lea if one.is_ip_rel_memory_operand() => {
+                let address = Constant(one.ip_rel_memory_address());
+                state.registers[number(one.op0_register())?] = address;
                 return Some(());
             }
             Mnemonic::Lea if one.memory_index() == Register::None => {
@@ -517,7 +610,8 @@ impl Walk<'_> {
     ) {
         let (reading, writing) = access(used.access());
         let bytes = used.memory_size().size() as u64;
-        if let Some(Stack(base)) = number(used.base()).map(|base| state.registers[base]) {
+        let base = number(used.base()).map_or(Unknown, |base| state.registers[base]);
+        if let Stack(base) = base {
             if reading && used.index() == Register::None {
                 mark_value(state.load(base + used.displacement() as i64, bytes), read);
             }
@@ -532,7 +626,7 @@ impl Walk<'_> {
         let own = matches!(used.segment(), Register::FS | Register::GS);
         let place = match used.base() {
             Register::None | Register::RIP if !own => Place::Address(used.displacement()),
-            _ => Place::Distance(used.displacement() as i64),
+            _ => Place::at(base, used.displacement() as i64),
         };
         let atomic = one.has_lock_prefix() || one.mnemonic() == Mnemonic::Xchg;
         let constant = |n: u32| match one.op_kind(n) {
@@ -543,15 +637,15 @@ impl Walk<'_> {
         if writing && !atomic {
             match one.mnemonic() {
                 Mnemonic::Mov if constant(1) => {}
-                Mnemonic::Inc | Mnemonic::Dec => _ = self.counts.insert(place),
+                Mnemonic::Inc | Mnemonic::Dec => _ = self.memory.counts.insert(place),
                 Mnemonic::Add | Mnemonic::Sub | Mnemonic::Adc if one.try_immediate(1).is_ok() => {
-                    self.counts.insert(place);
+                    self.memory.counts.insert(place);
                 }
                 _ => state.works = true,
             }
         } else if reading {
-            self.loads |= !own;
-            self.loaded.insert(place);
+            self.memory.is_read |= !own;
+            self.memory.read.insert(place);
         }
     }
 
@@ -576,9 +670,7 @@ impl Walk<'_> {
     fn operand(&self, one: &Instruction, n: u32, bytes: u64, state: &State) -> Value {
         match one.op_kind(n) {
             OpKind::Register if is_high_byte(one.op_register(n)) => Unknown,
-            OpKind::Register => {
-                number(one.op_register(n)).map_or(Unknown, |number| state.registers[number])
-            }
+            OpKind::Register => number(one.op_register(n)).map_or(Unknown, |number| state.registers[number]),
             OpKind::Memory => frame_slot(one, state).map_or(Unknown, |at| state.load(at, bytes)),
             _ => one.try_immediate(n).map_or(Unknown, Constant),
         }
@@ -589,7 +681,9 @@ impl Walk<'_> {
 fn frame_slot(one: &Instruction, state: &State) -> Option<i64> {
     let base = number(one.memory_base())?;
     match state.registers[base] {
-        Stack(base) if one.memory_index() == Register::None => Some(base + one.memory_displacement64() as i64),
+        Stack(base) if one.memory_index() == Register::None => {
+            Some(base + one.memory_displacement64() as i64)
+        }
         _ => None,
     }
 }

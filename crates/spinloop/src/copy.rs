@@ -215,7 +215,9 @@ fn depths(instructions: &[Instruction], offsets: &[u32], code: u64, below: i64) 
             && instruction.memory_index() == Register::None;
         depth -= match instruction.flow_control() {
             // What follows is not reached from here.
-            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => depth - below,
+            FlowControl::UnconditionalBranch | FlowControl::IndirectBranch | FlowControl::Return => {
+                depth - below
+            }
             _ if steps => instruction.memory_displacement64() as i64,
             _ => i64::from(instruction.stack_pointer_increment()),
         };

@@ -98,6 +98,8 @@ pub struct Finder<'a> {
     known: BTreeMap<u64, u64>,
     /// The words that lead to functions that block, in ascending order.
     blocking: Vec<(u64, Blocks)>,
+    /// What is known of functions that loops call.
+    called: calls::Functions,
 }
 
 impl<'a> Finder<'a> {
@@ -121,6 +123,7 @@ impl<'a> Finder<'a> {
             taken: Vec::new(),
             known: BTreeMap::new(),
             blocking,
+            called: BTreeMap::new(),
         }
     }
 
@@ -352,7 +355,9 @@ impl<'a> Finder<'a> {
     /// The loop that the jump at `latch` closes, if it polls by calls.
     fn polling_loop(&mut self, latch: u64) -> Result<Option<Loop>, Reason> {
         let source = self.source.ok_or(Reason::NoFunction)?;
-        let Some((all, call)) = calls::polling(&source, &self.blocking, latch) else { return Ok(None) };
+        let Some((all, call)) = calls::polling(&source, &self.blocking, &mut self.called, latch) else {
+            return Ok(None);
+        };
         self.decode(latch)?;
         let Some((part, Some(instructions))) = &self.part else { return Err(Reason::Undecodable) };
         let begins = [all.start, call.start, latch].iter().all(|&at| index_of(instructions, at).is_some());
@@ -378,8 +383,9 @@ impl<'a> Finder<'a> {
     ///
     /// None on aarch64, where every instruction has room for a branch.
     pub fn jump_site(&mut self, found: &Loop, alone: bool) -> Option<JumpSite> {
-        if found.kind == Kind::Poll && found.pivot != found.function.start
-            && let Some(call) = self.source.and_then(|source| jump_site::call(source.image, found.pivot, alone))
+        if found.kind == Kind::Poll
+            && let Some(call) =
+                self.source.and_then(|source| jump_site::call(source.image, found.pivot, alone))
         {
             return Some(call);
         }

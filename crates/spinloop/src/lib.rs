@@ -62,8 +62,8 @@ extern crate alloc;
 
 pub mod aarch64;
 mod blocking;
-mod calls;
 mod call_frame;
+mod calls;
 mod copy;
 mod counter;
 mod dead;

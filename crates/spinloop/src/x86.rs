@@ -209,30 +209,30 @@ fn arithmetic(instruction: &iced_x86::Instruction) -> bool {
 pub(crate) fn computes_vectors(instruction: &iced_x86::Instruction) -> bool {
     use CpuidFeature::*;
     let of_vectors = |feature: &CpuidFeature| {
-                matches!(
-                    feature,
-                    FPU | FPU287
-                        | FPU387
-                        | FPU387SL_ONLY
-                        | MMX
-                        | SSE
-                        | SSE2
-                        | SSE3
-                        | SSSE3
-                        | SSE4_1
-                        | SSE4_2
-                        | SSE4A
-                        | AVX
-                        | AVX2
-                        | FMA
-                        | FMA4
-                        | F16C
-                        | AVX512F
-                        | AVX512VL
-                        | AVX512DQ
-                        | AVX512BW
-                        | AVX_VNNI
-                )
+        matches!(
+            feature,
+            FPU | FPU287
+                | FPU387
+                | FPU387SL_ONLY
+                | MMX
+                | SSE
+                | SSE2
+                | SSE3
+                | SSSE3
+                | SSE4_1
+                | SSE4_2
+                | SSE4A
+                | AVX
+                | AVX2
+                | FMA
+                | FMA4
+                | F16C
+                | AVX512F
+                | AVX512VL
+                | AVX512DQ
+                | AVX512BW
+                | AVX_VNNI
+        )
     };
     instruction.cpuid_features().iter().any(of_vectors) && !moves_vectors(instruction.mnemonic())
 }

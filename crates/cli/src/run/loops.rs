@@ -141,7 +141,7 @@ fn ends(wait: &Loop) -> &'static str {
         Kind::Counted(_) => "spins for a number of rounds",
         Kind::Timed => "spins for a time",
         Kind::Hint => "may wait around this PAUSE",
-        Kind::Poll if wait.pivot == wait.function.start => "its callers wait by polling",
+        Kind::Poll if wait.head == wait.latch => "its callers wait by polling",
         Kind::Poll => "waits by polling with calls",
     }
 }

@@ -66,6 +66,38 @@ static long wait_beside_work(void) {
     return wait_for_work(&polled);
 }
 
+/* The program's own function, which finds nothing and counts. */
+static struct looker {
+    long looks;
+    atomic_int *ready;
+} looker = {0, &arrived};
+
+static __attribute__((noinline, noclone)) int look(struct looker *looker) {
+    looker->looks++;
+    return atomic_load(looker->ready);
+}
+
+static __attribute__((noinline, noclone)) void look_until_ready(struct looker *looker) {
+    while (look(looker) == 0) {
+    }
+}
+
+static long look_beside_work(void) {
+    one_cpu();
+    pthread_t thread = start(works, NULL);
+    long before = switches();
+    errno = 77;
+    look_until_ready(&looker);
+    CHECK(errno == 77 && looker.looks > 0);
+    long slept = switches() - before;
+    join(thread);
+    return slept;
+}
+
+static void a_loop_of_calls_sleeps(void) { must_sleep(look_beside_work()); }
+
+static void a_loop_of_calls_does_not_sleep(void) { must_not_sleep(look_beside_work()); }
+
 static void sleeps_beside_work(void) { must_sleep(wait_beside_work()); }
 
 static void does_not_sleep(void) { must_not_sleep(wait_beside_work()); }
@@ -163,5 +195,5 @@ static void the_name_is_the_librarys(void) {
     CHECK(dlsym(RTLD_DEFAULT, "opal_progress") == NULL);
 }
 
-PROBES(P(sleeps_beside_work), P(does_not_sleep), P(waits), P(opened_later), P(two_take_turns), P(work_is_no_wait),
+PROBES(P(sleeps_beside_work), P(does_not_sleep), P(a_loop_of_calls_sleeps), P(a_loop_of_calls_does_not_sleep), P(waits), P(opened_later), P(two_take_turns), P(work_is_no_wait),
        P(a_real_time_thread_does_not_sleep), P(copies_are_apart), P(a_child_polls), P(the_name_is_the_librarys))

@@ -1,0 +1,134 @@
+/* Loops that poll by calls, and loops that work by calls: the first word of a function's name is what is to be said of its loop, as in
+   loops.c. The functions that are called begin with `do`. */
+#define CALLED static __attribute__((noinline, noclone))
+
+struct queue {
+    _Atomic int head, tail;
+    long tries;
+    _Atomic int taken;
+    pthread_mutex_t lock;
+    int items[64], sum;
+    struct queue *next;
+    int (*look)(struct queue *);
+};
+static struct queue queues[4];
+static long looks;
+
+CALLED int do_look(struct queue *queue) { return atomic_load(&queue->head) != atomic_load(&queue->tail); }
+void poll_look(struct queue *queue) { while (!do_look(queue)) {} }
+void poll_global(void) { while (!do_look(&queues[1])) {} }
+
+/* A count of its own. */
+CALLED int do_count(struct queue *queue) { queue->tries++; return do_look(queue); }
+void poll_with_hidden_count(struct queue *queue) { while (!do_count(queue)) {} }
+CALLED int do_count_first(long *tries, _Atomic int **ready) { ++*tries; return atomic_load(*ready); }
+void poll_with_hidden_count_elsewhere(long *tries, _Atomic int **ready) { while (!do_count_first(tries, ready)) {} }
+CALLED int do_count_all(struct queue *queue) { __atomic_fetch_add(&looks, 1, __ATOMIC_RELAXED); return do_look(queue); }
+void poll_with_atomic_count(struct queue *queue) { while (!do_count_all(queue)) {} }
+
+/* It takes an item and says so, or finds nothing and says so. */
+CALLED int do_pop(struct queue *queue, int *item) {
+    int tail = atomic_load(&queue->tail);
+    if (atomic_load(&queue->head) == tail)
+        return 0;
+    *item = queue->items[tail & 63];
+    atomic_store(&queue->tail, tail + 1);
+    return 1;
+}
+int poll_until_popped(struct queue *queue) { int item; while (!do_pop(queue, &item)) {} return item; }
+
+/* Under a lock of the C library, and under one of its own. */
+CALLED int do_look_locked(struct queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    int found = queue->sum != 0;
+    pthread_mutex_unlock(&queue->lock);
+    return found;
+}
+void poll_locked(struct queue *queue) { while (!do_look_locked(queue)) {} }
+CALLED int do_look_spinning(struct queue *queue) {
+    if (atomic_exchange(&queue->taken, 1))
+        return 0;
+    int found = READ(queue->sum) != 0;
+    atomic_store(&queue->taken, 0);
+    return found;
+}
+void poll_spinning(struct queue *queue) { while (!do_look_spinning(queue)) {} }
+
+/* Through a list, and a few functions deep. */
+CALLED int do_look_at_all(struct queue *queue) {
+    int found = 0;
+    for (; queue != NULL; queue = READ(queue->next))
+        found |= do_look(queue);
+    return found;
+}
+CALLED int do_look_deep(struct queue *queue) { return do_look_at_all(queue) || do_look_spinning(queue); }
+void poll_list(struct queue *queue) { while (!do_look_at_all(queue)) {} }
+void poll_deep(struct queue *queue) { while (!do_look_deep(queue)) {} }
+
+/* Two places, and a time. */
+int poll_two(struct queue *queue, struct queue *other) {
+    for (;;) {
+        if (do_look(queue))
+            return 1;
+        if (do_look(other))
+            return 2;
+    }
+}
+CALLED long do_tell_time(void) { struct timespec now; clock_gettime(CLOCK_MONOTONIC, &now); return now.tv_sec; }
+int poll_for_a_time(struct queue *queue, long until) {
+    while (!do_look(queue))
+        if (do_tell_time() >= until)
+            return 0;
+    return 1;
+}
+
+/* What is called goes on. */
+CALLED int do_take(struct queue *queue) {
+    if (queue->tail == queue->head)
+        return 0;
+    queue->sum += queue->items[queue->tail++ & 63];
+    return 1;
+}
+void nothing_drains(struct queue *queue) { while (do_take(queue)) {} }
+CALLED struct queue *do_step(struct queue *queue) { return READ(queue->next); }
+void nothing_walks(struct queue *queue) { while (queue) queue = do_step(queue); }
+CALLED int do_compare(const volatile char *one, const volatile char *other) { return *one == *other; }
+long nothing_compares(const char *one, const char *other) {
+    long at = 0;
+    while (do_compare(one + at, other + at))
+        at++;
+    return at;
+}
+/* A count that ends it. */
+CALLED int do_tick(struct queue *queue) { return ++queue->tries > 1000; }
+void nothing_ticks(struct queue *queue) { while (!do_tick(queue)) {} }
+void nothing_counts_tries(struct queue *queue) { while (!do_count(queue) && queue->tries < 1000) {} }
+CALLED int do_count_here(struct queue *queue, int *tries) { ++*tries; return do_look(queue); }
+int nothing_counts_its_own_tries(struct queue *queue) {
+    int tries = 0;
+    while (!do_count_here(queue, &tries) && tries < 1000) {}
+    return tries;
+}
+/* It computes, and memory only ends it. */
+CALLED long do_compute(long seed) {
+    for (int n = 0; n < 1000; n++)
+        seed = seed * 6364136223846793005 + 1442695040888963407;
+    return seed;
+}
+long nothing_computes(struct queue *queue) {
+    while (!do_look(queue))
+        queue->sum = (int)do_compute(queue->sum);
+    return 0;
+}
+long nothing_burns(struct queue *queue, long seed) {
+    do
+        seed = do_compute(seed);
+    while (!do_look(queue));
+    return seed;
+}
+/* Nobody knows what is called. */
+void nothing_calls_a_pointer(struct queue *queue) { while (!queue->look(queue)) {} }
+extern int unknown(struct queue *queue);
+void nothing_calls_another_library(struct queue *queue) { while (!unknown(queue)) {} }
+/* It sleeps. */
+void nothing_sleeps(struct queue *queue) { while (!do_look(queue)) usleep(10); }
