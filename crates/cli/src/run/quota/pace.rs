@@ -151,6 +151,12 @@ impl Pace {
         Some(Pace { narrow, wide, wide_ns, period_ns })
     }
 
+    /// The CPU time in a second of a program that uses this much where there are enough CPUs.
+    fn share(&self, got: f64) -> f64 {
+        let wide = self.wide_ns as f64 / self.period_ns as f64;
+        got.min(self.narrow as f64) * (1.0 - wide) + got.min(self.wide as f64) * wide
+    }
+
     /// To how many CPUs the program is kept this long after the beginning, and for how long from
     /// then on.
     pub fn at(&self, since_ns: u64) -> (usize, u64) {
@@ -230,8 +236,10 @@ impl Pacer {
                     self.state = State::Asked { stopped, since: seen };
                 } else if seen.now_ns - since.now_ns >= pace.period_ns / ASKS {
                     let now = rates(&since, &seen);
-                    // It ran without a stop. In a whole period it gets no more than its quota.
-                    let got = seen.quota.map_or(now.got, |quota| now.got.min(quota.cpus()));
+                    // It ran without a stop. In a whole period it is stopped for what is above its
+                    // quota; the first stop may have been a short one.
+                    let cpus = seen.quota.map_or(f64::INFINITY, |quota| quota.cpus());
+                    let (got, stopped) = (pace.share(now.got).min(cpus), stopped.max(now.got - cpus));
                     self.begin(seen.now_ns);
                     let as_it_was = Rates { stopped, got, ..now };
                     self.state = State::Paced { pace, since_ns: seen.now_ns, as_it_was, stretch: seen };

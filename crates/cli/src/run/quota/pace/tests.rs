@@ -13,6 +13,8 @@ struct Model {
     pacer: Pacer,
     /// How many threads of the program wish to run.
     threads: usize,
+    /// How many CPUs they use at most: they wait for each other.
+    used: f64,
     /// The part of the CPUs to which the program is kept that others take.
     taken: f64,
     now_ms: u64,
@@ -43,6 +45,7 @@ impl Model {
             cpus,
             pacer: Pacer::new(cpus),
             threads,
+            used: f64::INFINITY,
             taken: 0.0,
             now_ms: 0,
             left: thousandths as f64 / 10.0,
@@ -74,7 +77,8 @@ impl Model {
         }
         let pace = self.pacer.pace();
         let has = pace.map_or(self.cpus, |(pace, since_ns)| pace.at(self.now_ms * MS - since_ns).0);
-        let wished = self.threads.min(has) as f64 * if pace.is_some() { 1.0 - self.taken } else { 1.0 };
+        let wished = (self.threads.min(has) as f64).min(self.used)
+            * if pace.is_some() { 1.0 - self.taken } else { 1.0 };
         if wished > 0.0 && self.left <= 0.0 {
             self.stopped += self.threads.min(has) as f64;
             self.stood_still_ms += 1;
@@ -131,6 +135,16 @@ fn a_program_that_uses_up_its_quota_is_stopped_no_more() {
         assert!(used >= 0.96, "{thousandths}: got {used} of the quota");
         assert_eq!(model.begins, 1);
     }
+}
+
+#[test]
+fn a_fraction_that_the_program_cannot_use_whole_is_no_crowd() {
+    let mut model = Model::new(1500, 4, 2);
+    model.used = 1.7;
+    model.run(60_000);
+    assert_eq!(model.begins, 1);
+    let share = model.stood_still_ms as f64 / 60_000.0;
+    assert!(share <= 0.01, "{share}");
 }
 
 #[test]
