@@ -8,7 +8,8 @@
 //! A loop with a PAUSE that calls functions is not proven, and threads are seen in what it calls.
 //! What counts is the code that every round runs which passes the PAUSE, and what this code calls.
 //! A call that some rounds make does not count: it may be the work that the others wait for. If the
-//! PAUSE is in a function of its own, the loop is around the call.
+//! PAUSE is in a function of its own, the loop is around the call. What a loop calls that polls by
+//! calls counts as well.
 
 use elf_loops::Code;
 use spinloop::{Counter, Finder, Finding, Kind};
@@ -62,16 +63,18 @@ pub fn waits_near(code: &Code<'_>, addresses: &[u64]) -> Vec<WaitingCode> {
                     continue;
                 }
                 if let Finding::Wait(wait) = finder.analyse(address, seed) {
-                    let ends = ends(&wait.kind);
+                    let by_calls = wait.kind == Kind::Poll && wait.head != wait.latch;
+                    let ends = if by_calls { "it polls by calls" } else { ends(&wait.kind) };
                     let rounds = if wait.kind == Kind::Hint { around(finder, wait.pivot) } else { vec![] };
                     let is_called = wait.kind == Kind::Hint && rounds.is_empty();
                     let function = wait.function.end - wait.function.start;
                     let parts = match wait.kind {
+                        _ if by_calls => vec![wait.home],
                         Kind::Hint | Kind::Poll if function <= HINT_FUNCTION_MAX => vec![wait.function],
                         Kind::Hint | Kind::Poll => vec![wait.home],
                         _ => wait.parts,
                     };
-                    let known = |part| WaitingCode { part, ends, calls_wait: false, is_called };
+                    let known = |part| WaitingCode { part, ends, calls_wait: by_calls, is_called };
                     found.extend(rounds.into_iter().chain(parts.into_iter().map(known)));
                 }
             }
