@@ -139,15 +139,18 @@ impl<'a> Code<'a> {
         act(&mut Finder::with_imports(module, self.blocking()))
     }
 
-    /// The words of the file's table of imports that lead to functions that block.
+    /// The words of the file's table of imports that lead to functions that block, or to its own.
     fn blocking(&self) -> Vec<(u64, Blocks)> {
         let Ok(file) = object::File::parse(self.data) else { return Vec::new() };
         let Some(relocations) = file.dynamic_relocations() else { return Vec::new() };
         let Some(symbols) = file.dynamic_symbol_table() else { return Vec::new() };
         let blocks = |target| match target {
             RelocationTarget::Symbol(index) => {
-                let symbol = symbols.symbol_by_index(index);
-                symbol.and_then(|symbol| symbol.name()).ok().and_then(spinloop::blocking)
+                let symbol = symbols.symbol_by_index(index).ok()?;
+                match symbol.is_definition() {
+                    true => Some(Blocks::Own(symbol.address())),
+                    false => spinloop::blocking(symbol.name().ok()?),
+                }
             }
             _ => None,
         };

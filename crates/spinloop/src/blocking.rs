@@ -35,7 +35,7 @@ const BLOCKS_MAX: usize = 12;
 /// The most instructions of a called function that are searched.
 const CALLED_MAX: usize = 64;
 
-/// What a function of another library means for a wait.
+/// What a function that is called through the table of imports means for a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Blocks {
     /// Sleeps until another thread wakes it.
@@ -50,6 +50,8 @@ pub enum Blocks {
     Try,
     /// Tells the time.
     Clock,
+    /// It is the module's own function at this address, unless another module takes its place.
+    Own(u64),
     /// The C library's `syscall`: its first argument says which.
     SystemCall,
 }
@@ -420,7 +422,7 @@ impl CodePath<'_> {
             Blocks::Turn => Step::Turn,
             Blocks::Lock if self.own => Step::Turn,
             Blocks::Release if self.own => Step::Plain,
-            Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock => Step::Lasts,
+            Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock | Blocks::Own(_) => Step::Lasts,
             Blocks::SystemCall => system_call(self.constant(Register::RDI), self.constant(Register::RDX)),
         })
     }

@@ -299,7 +299,7 @@ impl Walk<'_> {
             return known.clone();
         }
         if let Some(slot) = stub(self.source.image.at(target), target) {
-            return Some(self.import(slot));
+            return self.import(slot, depth);
         }
         let Some(range) = self.source.part(target).ok().filter(|_| depth < DEPTH_MAX) else {
             return Some(Called::known(true));
@@ -317,11 +317,17 @@ impl Walk<'_> {
         Some(called)
     }
 
-    /// The function that a word of the table of imports leads to.
-    fn import(&self, slot: u64) -> Called {
+    /// The function that a word of the table of imports leads to. `None`: the search ends.
+    fn import(&mut self, slot: u64, depth: usize) -> Option<Called> {
         let found = self.imports.binary_search_by_key(&slot, |&(at, _)| at);
-        let kind = found.ok().map(|n| self.imports[n].1);
-        Called::known(!matches!(kind, Some(Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock)))
+        match found.ok().map(|n| self.imports[n].1) {
+            Some(Blocks::Own(target)) => self.call(target, depth + 1),
+            kind => {
+                let works =
+                    !matches!(kind, Some(Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock));
+                Some(Called::known(works))
+            }
+        }
     }
 
     /// Follows all paths of `code` from `start` on. `None`: the search ends.
@@ -404,7 +410,7 @@ impl Walk<'_> {
                     FlowControl::IndirectCall => {
                         let by_word = one.op0_kind() == OpKind::Memory && one.is_ip_rel_memory_operand();
                         let called = match by_word {
-                            true => self.import(one.ip_rel_memory_address()),
+                            true => self.import(one.ip_rel_memory_address(), depth)?,
                             false => Called::known(true),
                         };
                         passed.push(from..next);

@@ -18,6 +18,10 @@ CALLED int do_look(struct queue *queue) { return atomic_load(&queue->head) != at
 void poll_look(struct queue *queue) { while (!do_look(queue)) {} }
 void poll_global(void) { while (!do_look(&queues[1])) {} }
 
+/* A shared library calls its own functions through its table of imports. */
+int do_look_exported(struct queue *queue) { return do_look(queue); }
+void poll_exported(struct queue *queue) { while (!do_look_exported(queue)) {} }
+
 /* A count of its own. */
 CALLED int do_count(struct queue *queue) { queue->tries++; return do_look(queue); }
 void poll_with_hidden_count(struct queue *queue) { while (!do_count(queue)) {} }

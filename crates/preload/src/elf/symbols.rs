@@ -110,6 +110,13 @@ impl Table {
         self.name(self.symbol(index))
     }
 
+    /// The address of the function with this index, if it is the module's own.
+    pub fn function_of(&self, index: u32) -> Option<usize> {
+        let symbol = self.symbol(index);
+        let is_own = symbol.st_info & 0xf == STT_FUNC && symbol.st_shndx != 0;
+        is_own.then(|| self.bias.wrapping_add(symbol.st_value as usize))
+    }
+
     fn is_default(&self, index: u32) -> bool {
         self.versions.is_none_or(|versions| {
             // SAFETY: there is one version entry for each symbol.

@@ -107,8 +107,11 @@ pub fn blocking(data: &[u8]) -> Vec<(u64, Blocks)> {
     let symbols = elf.dynamic_symbol_table().expect("dynamic symbols");
     let blocks = |target| match target {
         RelocationTarget::Symbol(index) => {
-            let name = symbols.symbol_by_index(index).and_then(|symbol| symbol.name());
-            name.ok().and_then(spinloop::blocking)
+            let symbol = symbols.symbol_by_index(index).ok()?;
+            match symbol.is_definition() {
+                true => Some(Blocks::Own(symbol.address())),
+                false => spinloop::blocking(symbol.name().ok()?),
+            }
         }
         _ => None,
     };
