@@ -113,7 +113,8 @@ const SERVER: &str = "a server of `manx bench servers`";
 /// What is set up only if it is asked for.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub enum More {
-    /// The programs of `manx bench victims`: Python packages, ggml, Open MPI, Redis, OpenBLAS
+    /// The programs of `manx bench victims`: Python packages, ggml, Open MPI, Redis,
+    /// PostgreSQL, Erlang, OpenBLAS
     Victims,
     /// The programs of `manx bench harm`: OpenMP, Java, stress-ng, servers and their clients
     Harm,

@@ -155,7 +155,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
             Made::Victim(victim, ready) => {
                 let is_measured = |load: &&Load| {
                     let is_steady = load.name != ALONE || STEADY.contains(&victim.case(load).as_str());
-                    is_steady && load.quota_percent.is_none()
+                    is_steady && load.quota_percent.is_none() && load.neighbours == 0
                 };
                 victim.loads.iter().filter(is_measured).try_for_each(|load| {
                     let case = Case { setup: &setup.victims, victim, load, ready };

@@ -66,10 +66,16 @@ pub fn cpu_list(count: usize) -> String {
 /// Folders of servers. The PATH of an ordinary user lacks them.
 pub(crate) const SERVERS: [&str; 2] = ["/usr/local/sbin", "/usr/sbin"];
 
+/// Debian installs each version of PostgreSQL in a folder below this one, and puts none of them
+/// into PATH.
+pub(crate) const POSTGRES: &str = "/usr/lib/postgresql";
+
 /// The first file of this name in the folders of PATH and of servers.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let folders = env::split_paths(&path).chain(SERVERS.map(PathBuf::from));
+    let versions = std::fs::read_dir(POSTGRES).into_iter().flatten().flatten();
+    let of_postgres = versions.map(|version| version.path().join("bin"));
+    let folders = env::split_paths(&path).chain(SERVERS.map(PathBuf::from)).chain(of_postgres);
     folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 

@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! 1. A case is a victim under a load: two copies side by side on two CPUs, more threads than CPUs,
-//!    or one copy of two threads alone, where there is nothing to repair.
+//!    a quota, a busy loop beside it, or one copy of two threads alone, where there is nothing to
+//!    repair.
 //! 2. Versions take turns, round after round, until the ratio of interest (`Case::watched`) and
 //!    those of the targets are known well enough, or the time of the case is over.
 //! 3. A run that is cut off is not a failure: programs that wait badly can take minutes. The run is
@@ -26,6 +27,7 @@ pub use place::{Place, Ready};
 use crate::error::Error;
 use crate::group::{Group, Hierarchy, Limits};
 use crate::harness::{Bench, Sample};
+use crate::running::Running;
 use crate::turns::{self, Entrant, Turns};
 use crate::verdict;
 use catalogue::{Load, Mpi, Setting};
@@ -40,12 +42,15 @@ use std::time::Duration;
 const STARTED: Duration = Duration::from_secs(2);
 
 /// The variables that settings may set. Victims start without the user's values of them.
-const CLEARED: [&str; 6] = [
+const CLEARED: [&str; 9] = [
     "OMP_WAIT_POLICY",
     "GOMP_SPINCOUNT",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "OPENBLAS_THREAD_TIMEOUT",
+    "MKL_NUM_THREADS",
+    "KMP_BLOCKTIME",
+    "ERL_FLAGS",
     "MANX",
 ];
 
@@ -142,7 +147,7 @@ impl Case<'_> {
                 let outcome = self.run(versions[at])?;
                 sums[at].extend(outcome.outputs.iter().flat_map(|one| one.checksums.iter().cloned()));
                 if versions[at] == Version::Guarded && !outcome.cut && !outcome.ended {
-                    return Err(Error::failed("did not end once its input was closed"));
+                    return Err(Error::failed("did not end when it was told to"));
                 }
                 Ok(sample(&outcome, self.setup.limit))
             },
@@ -166,7 +171,21 @@ impl Case<'_> {
         if let Some(group) = &group {
             commands.iter_mut().try_for_each(|command| group.hold(command)).map_err(Error::failed)?;
         }
-        copies::run(commands, &self.setup.cpus, self.setup.limit)
+        let begin = |_| (0..self.load.neighbours).map(|_| self.busy_loop()).collect();
+        let end = |neighbours: Vec<Running>| {
+            drop(neighbours);
+            Ok(())
+        };
+        let (outcome, ()) = copies::run_beside(commands, &self.setup.cpus, self.setup.limit, begin, end)?;
+        Ok(outcome)
+    }
+
+    /// A neighbour that uses all the time that it gets.
+    fn busy_loop(&self) -> Result<Running, Error> {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        copies::pin(&mut command, &self.setup.cpus);
+        Running::spawn(command)
     }
 
     /// A control group with the quota of the load.
@@ -201,7 +220,7 @@ impl Case<'_> {
             // Declare as many slots as ranks; otherwise Open MPI refuses to start more ranks than
             // there are CPUs. In a container with a quota it sees all CPUs, and starts them anyway.
             let ranks = self.load.threads.to_string();
-            if launcher.mpi == Mpi::Open {
+            if launcher.mpi != Mpi::Ch {
                 command_line.extend(["--host".into(), format!("localhost:{ranks}").into()]);
             }
             command_line.extend(["-n".into(), ranks.into()]);

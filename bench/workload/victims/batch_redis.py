@@ -4,7 +4,6 @@ The server is started here, on a socket in a folder of its own, without a file f
 """
 
 import ctypes
-import os
 import shutil
 import socket
 import subprocess
@@ -21,16 +20,6 @@ given = victim.options()
 def die_with_parent():
     """A server whose client was killed ends too (PR_SET_PDEATHSIG, SIGKILL)."""
     ctypes.CDLL(None).prctl(1, 9)
-
-
-def cpu_ns():
-    """The CPU time of the server's threads and of this process."""
-    own = time.process_time_ns()
-    folder = f"/proc/{server.pid}/task"
-    for thread in os.listdir(folder):
-        with open(f"{folder}/{thread}/schedstat") as file:
-            own += int(file.read().split()[0])
-    return own
 
 
 def connect():
@@ -82,7 +71,7 @@ try:
             assert got == reply, "a wrong reply"
         return zlib.crc32(reply)
 
-    victim.run(given, operate, cpu_ns)
+    victim.run(given, operate, lambda: victim.cpu_ns(server.pid))
 finally:
     server.kill()
     server.wait()

@@ -59,7 +59,7 @@ static inline void victim_done(uint64_t cpu_ns) {
     fflush(stdout);
 }
 
-/// False once standard input is closed.
+/// False once standard input has another line, or is closed.
 static inline bool victim_goes_on(void) {
     struct pollfd input = {.fd = 0, .events = POLLIN};
     return poll(&input, 1, 0) == 0;

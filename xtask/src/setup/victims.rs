@@ -3,9 +3,9 @@
 //!
 //! | what | how | where |
 //! | --- | --- | --- |
-//! | scikit-learn, xgboost, … | pip, exact versions by hash (`bench/workload/victims/requirements.txt`) | `target/victims/env` |
+//! | scikit-learn, xgboost, MKL, Open MPI 5, … | pip, exact versions by hash (`bench/workload/victims/requirements.txt`) | `target/victims/env` |
 //! | ggml | the source package of llama-cpp-python by hash (`ggml.txt`), built by cmake without OpenMP | `target/victims/ggml` |
-//! | PyTorch, Open MPI, MPICH, Redis, OpenBLAS, BLIS, cmake | apt-get, as root | the machine |
+//! | PyTorch, Open MPI, MPICH, Redis, PostgreSQL, Erlang, OpenBLAS, BLIS, cmake | apt-get, as root | the machine |
 //!
 //! No test needs any of it. What cannot be had is named with its reason, and the benchmark leaves
 //! out what needs it. What is there is not made again: a folder that is complete has a file `made`
@@ -22,7 +22,7 @@ use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 use crate::workspace::{Workspace, root};
 
-/// For a download of some 500 MB, and for building ggml.
+/// For a download of some 800 MB, and for building ggml.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// The Python that the hashes are for.
 const PYTHON: &str = "3.11";
@@ -40,7 +40,9 @@ const NEEDS: &[Need] = &[
     need(Sign::Program("mpiexec.mpich"), "mpich", "the victim mpich"),
     need(Sign::Program("mpicc.mpich"), "libmpich-dev", "the victim mpich"),
     need(Sign::Program("redis-server"), "redis-server", "the victim redis"),
-    need(Sign::Package("python3-torch"), "python3-torch", "the victim pytorch"),
+    need(Sign::Program("initdb"), "postgresql", "the victim postgres"),
+    need(Sign::Program("escript"), "erlang-base", "the victim erlang"),
+    need(Sign::Package("python3-torch"), "python3-torch", "the victims of PyTorch"),
     need(Sign::Library("libopenblas.so"), "libopenblas-pthread-dev", "the victim openblas"),
     need(Sign::Package("libblis-pthread-dev"), "libblis-pthread-dev", "the victim blis"),
 ];

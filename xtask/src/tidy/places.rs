@@ -39,7 +39,7 @@ const KINDS: [(&str, &[&str]); 21] = [
     ("crates/*/examples", &["rs", "c", "cpp"]),
     ("bench/engines", &["c", "cpp", "go", "h", "md"]),
     ("bench/workload/harm", &["c", "cpp", "go", "h", "java", "js", "py", "rs", "toml", "txt"]),
-    ("bench/workload/victims", &["c", "h", "py", "txt"]),
+    ("bench/workload/victims", &["c", "erl", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),
     ("crates/capi/link", &["map", "in"]),
     ("twins/*/*/src", &["rs"]),

@@ -16,6 +16,7 @@ use super::pgbench;
 use crate::child;
 use crate::error::{Error, reason};
 use crate::harness::Sample;
+use crate::machine::POSTGRES;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,9 +24,6 @@ use std::process::Command;
 
 /// The Debian package of the programs.
 const PACKAGES: &str = "postgresql";
-/// Debian installs each version of PostgreSQL in a folder below this one, and puts none of them
-/// into PATH.
-const VERSIONS: &str = "/usr/lib/postgresql";
 /// The number of branches; each branch has 100,000 accounts.
 const SCALE: u32 = 10;
 const QUICK_SCALE: u32 = 1;
@@ -54,7 +52,7 @@ impl Postgres {
     /// # Errors
     /// [`Error::Missing`] if one of the programs is not installed.
     pub(super) fn find(script: &'static str, load: Load, quick: bool) -> Result<Postgres, Error> {
-        let folder = newest(Path::new(VERSIONS)).map(|version| version.join("bin"));
+        let folder = newest(Path::new(POSTGRES)).map(|version| version.join("bin"));
         let find = |name: &str| match folder.as_ref().map(|folder| folder.join(name)) {
             Some(file) if file.is_file() => Ok(file),
             _ => find(name, PACKAGES),

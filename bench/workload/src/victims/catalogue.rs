@@ -11,6 +11,8 @@ pub enum Driver {
     Beside(&'static str, &'static str),
     /// The same of the machine's own Python, which has the module from its distribution
     OfMachine(&'static str, &'static str),
+    /// A program in Erlang
+    Erlang(&'static str),
     /// A C program, and what the compiler is told beside
     C(&'static str, &'static [&'static str]),
     /// A C program that is linked with ggml
@@ -22,8 +24,10 @@ pub enum Driver {
 /// A library for programs of many processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {
-    /// Open MPI
+    /// The machine's Open MPI
     Open,
+    /// Open MPI 5, from the Python packages
+    OpenFive,
     /// MPICH
     Ch,
 }
@@ -56,6 +60,12 @@ const OPENBLAS: &[Setting] = &[
 ];
 const OPENBLAS_ONE: &[Setting] = &[variable("one thread", &[("OPENBLAS_NUM_THREADS", "1")])];
 const BLIS_ONE: &[Setting] = &[variable("one thread", &[("BLIS_NUM_THREADS", "1")])];
+const MKL: &[Setting] = &[
+    variable("one thread", &[("MKL_NUM_THREADS", "1")]),
+    variable("block time 0", &[("KMP_BLOCKTIME", "0")]),
+];
+const ERLANG: &[Setting] =
+    &[variable("no busy wait", &[("ERL_FLAGS", "+sbwt none +sbwtdcpu none +sbwtdio none")])];
 const OPENMP_ONE: &[Setting] = &[variable("one thread", &[("OMP_NUM_THREADS", "1")])];
 const ONE_THREAD: &[Setting] = &[argument("one thread", &["--threads=1"])];
 const TWO_THREADS: &[Setting] = &[argument("two threads", &["--threads=2"])];
@@ -78,20 +88,26 @@ pub struct Load {
     pub threads: usize,
     /// The quota of all copies together, in hundredths of a CPU, if they have one
     pub quota_percent: Option<u32>,
+    /// Busy loops beside them
+    pub neighbours: usize,
     /// The settings that may help under this load
     pub settings: &'static [Setting],
 }
 
 const fn pair(settings: &'static [Setting]) -> Load {
-    Load { name: "pair", copies: 2, threads: 2, quota_percent: None, settings }
+    Load { copies: 2, ..many("pair", 2, settings) }
 }
 
 const fn many(name: &'static str, threads: usize, settings: &'static [Setting]) -> Load {
-    Load { name, copies: 1, threads, quota_percent: None, settings }
+    Load { name, copies: 1, threads, quota_percent: None, neighbours: 0, settings }
 }
 
 const fn quota(name: &'static str, percent: u32, threads: usize, settings: &'static [Setting]) -> Load {
-    Load { name, copies: 1, threads, quota_percent: Some(percent), settings }
+    Load { quota_percent: Some(percent), ..many(name, threads, settings) }
+}
+
+const fn beside(name: &'static str, threads: usize, settings: &'static [Setting]) -> Load {
+    Load { neighbours: 1, ..many(name, threads, settings) }
 }
 
 /// The loads of a program that knows nothing of its quota.
@@ -171,7 +187,7 @@ const BLIS_FLAGS: &[&str] = &[
 ];
 
 /// All of them, in the order in which they are measured.
-pub const VICTIMS: [Victim; 22] = [
+pub const VICTIMS: [Victim; 28] = [
     Victim {
         name: "gang",
         words: "C with libgomp: twenty parallel regions of 20 µs",
@@ -241,6 +257,24 @@ pub const VICTIMS: [Victim; 22] = [
         loads: &PYTORCH,
     },
     Victim {
+        name: "pytorch-convolution",
+        words: "a step of training, two convolutions over 16 images of 32 x 32",
+        driver: Driver::OfMachine("step_pytorch", "torch"),
+        arguments: &["--layers=convolution"],
+        operations: 50,
+        seconds: 2.0,
+        loads: &[pair(PASSIVE), many("8 threads", 8, PASSIVE), QUOTA_OPENMP[0], alone(PASSIVE)],
+    },
+    Victim {
+        name: "pytorch-loader",
+        words: "a batch from a DataLoader with a worker for each thread, and a step of training",
+        driver: Driver::OfMachine("loader_pytorch", "torch"),
+        arguments: &[],
+        operations: 50,
+        seconds: 2.0,
+        loads: &[pair(PASSIVE), many("8 threads", 8, PASSIVE), QUOTA_OPENMP[0], alone(PASSIVE)],
+    },
+    Victim {
         name: "xgboost",
         words: "twenty rounds, 3000 x 10",
         driver: Driver::Python("fit_xgboost", "xgboost"),
@@ -284,6 +318,15 @@ pub const VICTIMS: [Victim; 22] = [
         operations: 100,
         seconds: 3.0,
         loads: &NUMPY,
+    },
+    Victim {
+        name: "mkl",
+        words: "a product of 150 x 150 by MKL, with Intel's OpenMP",
+        driver: Driver::Python("product_mkl", "mkl"),
+        arguments: &[],
+        operations: 100,
+        seconds: 2.0,
+        loads: &[pair(MKL), many("8 threads", 8, MKL), quota("quota 1, 2 threads", 100, 2, MKL), alone(MKL)],
     },
     Victim {
         name: "numba-omp",
@@ -331,6 +374,15 @@ pub const VICTIMS: [Victim; 22] = [
         loads: &[many("5 ranks", 5, YIELD), alone(YIELD)],
     },
     Victim {
+        name: "openmpi-5",
+        words: "the same by Open MPI 5",
+        driver: Driver::Mpi("ring_mpi", Mpi::OpenFive),
+        arguments: &[],
+        operations: 12,
+        seconds: 1.0,
+        loads: &[many("3 ranks", 3, YIELD), many("5 ranks", 5, YIELD), alone(YIELD)],
+    },
+    Victim {
         name: "mpich",
         words: "the same by MPICH",
         driver: Driver::Mpi("ring_mpi", Mpi::Ch),
@@ -355,7 +407,30 @@ pub const VICTIMS: [Victim; 22] = [
         arguments: &[],
         operations: 100,
         seconds: 2.0,
-        loads: &[many("4 io-threads", 4, ONE_THREAD), alone(ONE_THREAD)],
+        loads: &[
+            many("4 io-threads", 4, ONE_THREAD),
+            quota("quota 1, 4 io-threads", 100, 4, ONE_THREAD),
+            quota("quota 1.5, 4 io-threads", 150, 4, ONE_THREAD),
+            alone(ONE_THREAD),
+        ],
+    },
+    Victim {
+        name: "postgres",
+        words: "transactions of pgbench that update a row",
+        driver: Driver::Beside("transactions_postgres", "initdb"),
+        arguments: &[],
+        operations: 1,
+        seconds: 2.0,
+        loads: &[many("64 clients", 64, &[]), beside("64 clients beside a busy loop", 64, &[]), alone(&[])],
+    },
+    Victim {
+        name: "erlang",
+        words: "Erlang: twenty rounds of messages to eight processes",
+        driver: Driver::Erlang("messages_erlang"),
+        arguments: &[],
+        operations: 100,
+        seconds: 2.0,
+        loads: &[pair(ERLANG), beside("beside a busy loop", 2, ERLANG), alone(ERLANG)],
     },
     Victim {
         name: "openblas",

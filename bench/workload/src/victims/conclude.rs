@@ -25,7 +25,7 @@ use Looks::{Largest, Milliseconds, ToAsIs, ToSetting};
 
 /// Each target of the cured, its case and its figure. Those of victims alone are called
 /// `alone-p50-NAME` and `alone-p99-NAME`.
-const JUDGED: [(&str, &str, Looks); 58] = [
+const JUDGED: [(&str, &str, Looks); 67] = [
     ("pytorch-p50", "pytorch, pair", ToSetting("p50_ns")),
     ("pytorch-max", "pytorch, pair", ToSetting("max_ns")),
     ("quota-1-2-p99-pytorch", "pytorch, quota 1, 2 threads", ToSetting("p99_ns")),
@@ -87,6 +87,15 @@ const JUDGED: [(&str, &str, Looks); 58] = [
     ("openmpi-p50", "openmpi, 5 ranks", ToSetting("p50_ns")),
     ("mpich-3-p50", "mpich, 3 ranks", Milliseconds("p50_ns")),
     ("mpich-5-p50", "mpich, 5 ranks", Milliseconds("p50_ns")),
+    ("openmpi-5-3-p50", "openmpi-5, 3 ranks", ToSetting("p50_ns")),
+    ("openmpi-5-5-p50", "openmpi-5, 5 ranks", ToSetting("p50_ns")),
+    ("pytorch-convolution-p50", "pytorch-convolution, pair", ToSetting("p50_ns")),
+    ("pytorch-loader-p50", "pytorch-loader, pair", ToSetting("p50_ns")),
+    ("mkl-p50", "mkl, pair", ToSetting("p50_ns")),
+    ("erlang-p50", "erlang, beside a busy loop", ToSetting("p50_ns")),
+    ("postgres-throughput", "postgres, 64 clients beside a busy loop", ToAsIs("throughput_per_s")),
+    ("quota-1-4-p99-redis", "redis, quota 1, 4 io-threads", ToSetting("p99_ns")),
+    ("quota-1.5-4-p99-redis", "redis, quota 1.5, 4 io-threads", ToSetting("p99_ns")),
     ("kmeans-p50", "kmeans, pair", ToSetting("p50_ns")),
     ("joblib-p50", "joblib, pair", ToSetting("p50_ns")),
     ("blis-p50", "blis, pair", Milliseconds("p50_ns")),

@@ -7,7 +7,8 @@
 //!    measured alone.
 //! 3. Copies that have not measured enough within the limit are ended. Their figures until then
 //!    count, and the current operation counts with the time that it has taken so far.
-//! 4. A copy has failed if it ends before its input is closed, or later with an error.
+//! 4. A copy has failed if it ends before its input has a second line, or later with an error. The
+//!    line is there because Open MPI 5 does not tell a rank that the input is closed.
 //! 5. Nothing else runs meanwhile. The copies write to files in memory, and this process parses the
 //!    files at the end; until then it wakes up four times a second for some microseconds. A reader
 //!    of pipes would be a neighbour. Only standard error is read from a pipe: a run without an
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 
 /// Loading libraries and warming up, at most.
 const WARM: Duration = Duration::from_secs(120);
-/// The time that a copy may need to end after its input was closed: for the current operation, and
+/// The time that a copy may need to end after it was told to: for the current operation, and
 /// for its threads.
 const END: Duration = Duration::from_secs(30);
 /// The interval between two looks at the output of the copies and at interrupts.
@@ -42,7 +43,7 @@ pub struct Outcome {
     pub outputs: Vec<Output>,
     /// The limit was over before all had measured enough
     pub cut: bool,
-    /// All ended in time once their input was closed; a busy waiter may not
+    /// All ended in time once they were told to; a busy waiter may not
     pub ended: bool,
 }
 
@@ -129,9 +130,12 @@ fn wait_for(copies: &mut [Copy], word: &str, deadline: Instant) -> Result<bool, 
     }
 }
 
-/// Closes all inputs, and waits until all copies have ended; false if one has not.
+/// Tells all copies to end, and waits until they have; false if one has not.
 fn finish(copies: &mut [Copy]) -> Result<bool, Error> {
-    copies.iter_mut().for_each(|copy| drop(copy.input.take()));
+    for mut input in copies.iter_mut().filter_map(|copy| copy.input.take()) {
+        // A copy that has ended already is found below.
+        let _ = input.write_all(b"end\n");
+    }
     let deadline = Instant::now() + END;
     for copy in copies {
         while !has_ended(copy.leader()) {
@@ -251,7 +255,7 @@ impl Drop for Copy {
 }
 
 /// The child runs on these CPUs only.
-fn pin(command: &mut Command, cpus: &[usize]) {
+pub(super) fn pin(command: &mut Command, cpus: &[usize]) {
     let set = machine::set(cpus);
     let hook = move || {
         // SAFETY: between fork and exec only this async-signal-safe call, on a copy of the set.
@@ -330,7 +334,7 @@ mod tests {
     }
 
     const LIMIT: u64 = 30_000;
-    const GOOD: &str = "echo ready; read go; echo begin 5; echo op 9 4 aa; echo done 9 3; cat";
+    const GOOD: &str = "echo ready; read go; echo begin 5; echo op 9 4 aa; echo done 9 3; read end";
 
     #[test]
     fn each_is_measured_and_all_end_when_all_have_enough() {
@@ -364,9 +368,9 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(failed(&["echo why >&2; exit 3"]), ("sh: ended with status 3".into(), "why\n".into()));
-        let (what, _) = failed(&[GOOD, "echo ready; read go; echo nonsense; echo done 2 1; cat"]);
+        let (what, _) = failed(&[GOOD, "echo ready; read go; echo nonsense; echo done 2 1; read end"]);
         assert!(what.contains("'nonsense'"), "{what}");
-        let (what, _) = failed(&["echo ready; read go; echo begin 1; echo done 2 1; cat; exit 4"]);
+        let (what, _) = failed(&["echo ready; read go; echo begin 1; echo done 2 1; read end; exit 4"]);
         assert_eq!(what, "sh: ended with status 4");
     }
 

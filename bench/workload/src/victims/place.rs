@@ -20,8 +20,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The drivers in Python, by file name.
-const SCRIPTS: [(&str, &str); 12] = [
+/// The drivers that nobody compiles, by file name.
+const SCRIPTS: [(&str, &str); 16] = [
     ("victim.py", include_str!("../../victims/victim.py")),
     ("fit_scikit.py", include_str!("../../victims/fit_scikit.py")),
     ("fit_kmeans.py", include_str!("../../victims/fit_kmeans.py")),
@@ -34,6 +34,10 @@ const SCRIPTS: [(&str, &str); 12] = [
     ("loop_numba.py", include_str!("../../victims/loop_numba.py")),
     ("layers_onnxruntime.py", include_str!("../../victims/layers_onnxruntime.py")),
     ("batch_redis.py", include_str!("../../victims/batch_redis.py")),
+    ("loader_pytorch.py", include_str!("../../victims/loader_pytorch.py")),
+    ("product_mkl.py", include_str!("../../victims/product_mkl.py")),
+    ("transactions_postgres.py", include_str!("../../victims/transactions_postgres.py")),
+    ("messages_erlang.erl", include_str!("../../victims/messages_erlang.erl")),
 ];
 
 /// What brings the packages.
@@ -118,6 +122,11 @@ impl Place {
                 }
                 Ok(alone(vec![python.into(), self.script(script)]))
             }
+            Driver::Erlang(script) => {
+                let escript = machine::program("escript").ok_or_else(|| missing("escript"))?;
+                let script = self.scripts.path().join(format!("{script}.erl"));
+                Ok(alone(vec![escript.into(), script.into()]))
+            }
             Driver::C(source, flags) => {
                 let flags: Vec<OsString> = flags.iter().map(Into::into).collect();
                 Ok(alone(vec![self.compiler.program(source, &flags, "")?.into()]))
@@ -131,16 +140,27 @@ impl Place {
                 let launcher = Some(Launcher { words, mpi: Mpi::Ch });
                 Ok(Ready { words: vec![program.into()], launcher })
             }
-            Driver::Mpi(source, Mpi::Open) => {
-                let mpirun = open_mpi("mpirun", "--version")?;
-                let mpicc = open_mpi("mpicc", "--showme:version")?;
-                let program = self.compiler.clone().with_c(mpicc).program(source, &[], "mpi")?;
+            Driver::Mpi(source, mpi) => {
+                let [mpirun, mpicc] = match mpi {
+                    Mpi::OpenFive => {
+                        let python = self.python("openmpi")?;
+                        ["mpirun", "mpicc"].map(|name| python.with_file_name(name))
+                    }
+                    _ => [open_mpi("mpirun", "--version")?, open_mpi("mpicc", "--showme:version")?],
+                };
+                // A program of another compiler is another program.
+                let state = mpicc.display().to_string();
+                let program = self.compiler.clone().with_c(mpicc).program(source, &[], &state)?;
                 let mut words = vec![mpirun.into()];
+                if mpi == Mpi::OpenFive {
+                    // Otherwise it refuses to start more ranks than there are CPUs to bind them to.
+                    words.extend(["--bind-to".into(), "none".into()]);
+                }
                 // SAFETY: geteuid cannot fail and touches no memory.
                 if unsafe { libc::geteuid() } == 0 {
                     words.push("--allow-run-as-root".into());
                 }
-                Ok(Ready { words: vec![program.into()], launcher: Some(Launcher { words, mpi: Mpi::Open }) })
+                Ok(Ready { words: vec![program.into()], launcher: Some(Launcher { words, mpi }) })
             }
         }
     }
@@ -218,12 +238,14 @@ mod tests {
     #[test]
     fn every_script_is_here() {
         for victim in &VICTIMS {
-            if let Driver::Python(script, _) | Driver::Beside(script, _) | Driver::OfMachine(script, _) =
-                victim.driver
-            {
-                let name = format!("{script}.py");
-                assert!(SCRIPTS.iter().any(|(file, _)| *file == name), "{name}");
-            }
+            let name = match victim.driver {
+                Driver::Python(script, _) | Driver::Beside(script, _) | Driver::OfMachine(script, _) => {
+                    format!("{script}.py")
+                }
+                Driver::Erlang(script) => format!("{script}.erl"),
+                Driver::C(..) | Driver::Ggml(_) | Driver::Mpi(..) => continue,
+            };
+            assert!(SCRIPTS.iter().any(|(file, _)| *file == name), "{name}");
         }
     }
 
