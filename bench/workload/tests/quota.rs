@@ -26,7 +26,7 @@ fn a_paced_program_is_not_throttled_and_its_tail_is_no_longer() {
             let of = |is_paced| run(&machine, quota, seed, Program { is_paced, ..program });
             let (plain, paced) = (of(false), of(true));
             let figures = |did: &workload::quota::Did| {
-                let (p50, p99) = (did.times.tail(50.0).max_ns, did.times.tail(99.0).max_ns);
+                let (p50, p99) = (did.times.tail(50.0).value_ns, did.times.tail(99.0).value_ns);
                 (did.throttled_cpus, did.paced_share, did.ops_per_s, p50, p99)
             };
             let (before, after) = (figures(&plain), figures(&paced));
