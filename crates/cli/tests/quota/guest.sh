@@ -7,7 +7,6 @@ export PATH=/bin MANX_SKIPS=/tmp/skips
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
-mount -t tmpfs tmp /tmp
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 exec >/dev/ttyS1 2>&1
 stty -opost <&1
