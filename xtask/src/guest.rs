@@ -7,6 +7,10 @@
 //! process does is in `crates/manx/tests/cpu_budget/guest.sh`: each case puts a process into groups
 //! and runs the probe. This file boots, reads what came back, and compares.
 //!
+//! With `--tests` the guest runs other programs instead: the tests of pacing under a quota
+//! (`crates/cli/tests/quota.rs`), with the built command and libraries. There the first process is
+//! `crates/cli/tests/quota/guest.sh`.
+//!
 //! It is no part of CI: an emulated machine takes a minute or two, and an emulator hundreds of
 //! megabytes. But what it printed once is kept (`--record`), files of the kernel's groups included,
 //! and a test of `manx` finds the same budgets in them.
@@ -17,21 +21,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::outcome::Result;
 use crate::process::{capture, run as run_command};
 use crate::setup::find;
-use crate::workspace::{Workspace, release_cargo, root};
+use crate::workspace::{MANX, Workspace, cargo, release_cargo, root};
 
 const INIT: &str = "crates/manx/tests/cpu_budget/guest.sh";
 const RECORD: &str = "crates/manx/tests/cpu_budget/guest.txt";
+const TESTS_INIT: &str = "crates/cli/tests/quota/guest.sh";
 const EMULATOR: &str = "qemu-system-x86_64";
 /// The package that always depends on the newest kernel for virtual machines.
 const KERNELS: &str = "linux-image-cloud-amd64";
 const CPUS: u32 = 8;
 /// The names by which the first process calls busybox.
-const APPLETS: [&str; 19] = [
+const APPLETS: [&str; 21] = [
     "sh", "mount", "umount", "mkdir", "echo", "sed", "find", "sort", "grep", "taskset", "uname", "stty",
-    "sync", "seq", "sleep", "wc", "tr", "poweroff", "cat",
+    "sync", "seq", "sleep", "wc", "tr", "poweroff", "cat", "chmod", "ln",
 ];
 /// Packs the folder in which it runs, as the kernel unpacks it. The first word is busybox, which
 /// has `cpio` where the machine has none.
@@ -53,6 +60,9 @@ pub struct Options {
     /// Keep the guest's output for the test that reads it
     #[arg(long)]
     record: bool,
+    /// Run the tests of pacing under a quota there, instead of the probe
+    #[arg(long, conflicts_with_all = ["probe", "record"])]
+    tests: bool,
     /// How long the guest may run, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 540)]
     limit: u64,
@@ -72,13 +82,22 @@ pub fn run(options: &Options) -> Result {
         Some(kernel) => kernel.clone(),
         None => downloaded(&folder)?,
     };
+    let limit = Duration::from_secs(options.limit);
+    if options.tests {
+        let first = file_system(&tests(&workspace, busybox)?, TESTS_INIT, &folder)?;
+        let text = boot(&emulator, &kernel, &first, &folder, limit)?;
+        print!("{text}");
+        let is_passed = text.lines().any(|line| line == "passed");
+        return if is_passed { Ok(()) } else { Err("tests in the guest did not pass".into()) };
+    }
     let probe = match &options.probe {
         Some(probe) => probe.clone(),
         None => built(&workspace)?,
     };
     let programs = [("budget", probe), ("busybox", busybox), ("unshare", needed("unshare")?)];
-    let first = file_system(&programs, &folder)?;
-    let text = boot(&emulator, &kernel, &first, &folder, Duration::from_secs(options.limit))?;
+    let programs = programs.map(|(name, path)| (Path::new("bin").join(name), path));
+    let first = file_system(&programs, INIT, &folder)?;
+    let text = boot(&emulator, &kernel, &first, &folder, limit)?;
     let cases = cases(&text);
     let wrong = cases.iter().filter(|case| !case.is_right()).count();
     print!("{}", table(&cases));
@@ -100,6 +119,33 @@ pub fn run(options: &Options) -> Result {
 fn built(workspace: &Workspace) -> Result<PathBuf> {
     run_command(release_cargo("build").args(["-p", "manx", "--example", "budget"]), BUILD)?;
     Ok(workspace.release().join("examples/budget"))
+}
+
+/// The tests of pacing and what they need, all built now, and where in the guest each file is: the
+/// command where it is here, because the tests know its path.
+fn tests(workspace: &Workspace, busybox: PathBuf) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let libraries = ["-p", "preload", "-p", "preload-requests"];
+    run_command(release_cargo("build").args(libraries), BUILD)?;
+    let mut command = cargo();
+    command.args(["test", "-p", "cli", "--test", "quota", "--no-run", "--message-format=json"]);
+    let said = capture(&mut command)?;
+    let built = |name: &str| {
+        let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut its = messages.filter(|message| message["target"]["name"] == name);
+        let file = its.find_map(|message| message["executable"].as_str().map(PathBuf::from));
+        file.ok_or_else(|| format!("cargo has built no `{name}`"))
+    };
+    let bin = |name: &str| Path::new("bin").join(name);
+    let mut files = vec![(bin("quota"), built("quota")?), (bin("busybox"), busybox)];
+    // The library is in no program that is linked statically: the guest has these of the machine.
+    for name in ["sh", "cat", "env", "taskset"] {
+        files.push((bin(name), needed(name)?));
+    }
+    let manx = built(MANX)?;
+    files.push((manx.clone(), manx));
+    let of_manx = |path: PathBuf| (Path::new("lib/manx").join(path.file_name().unwrap_or_default()), path);
+    files.extend(workspace.libraries().map(of_manx));
+    Ok(files)
 }
 
 /// A program that the guest needs.
@@ -141,8 +187,8 @@ fn downloaded(folder: &Path) -> Result<PathBuf> {
 }
 
 /// The guest's first file system, packed: these programs with the libraries that they need,
-/// busybox' names, and the first process.
-fn file_system(programs: &[(&str, PathBuf)], folder: &Path) -> Result<PathBuf> {
+/// busybox' names where there is no program of the name, and the first process.
+fn file_system(programs: &[(PathBuf, PathBuf)], init: &str, folder: &Path) -> Result<PathBuf> {
     let tree = folder.join("root");
     // There is none the first time.
     let _ = fs::remove_dir_all(&tree);
@@ -150,24 +196,24 @@ fn file_system(programs: &[(&str, PathBuf)], folder: &Path) -> Result<PathBuf> {
     for folder in ["proc", "sys", "dev", "tmp", "mnt", "bin"] {
         fs::create_dir_all(tree.join(folder)).map_err(failed)?;
     }
-    let add = |name: &str, from: &Path| {
-        let to = tree.join(name.trim_start_matches('/'));
+    let add = |name: &Path, from: &Path| {
+        let to = tree.join(name.strip_prefix("/").unwrap_or(name));
         let copied = fs::create_dir_all(to.parent().unwrap_or(&tree)).and_then(|()| fs::copy(from, &to));
         copied
             .and_then(|_| fs::set_permissions(&to, Permissions::from_mode(0o755)))
             .map_err(|error| format!("{}: {error}", from.display()))
     };
     for (name, path) in programs {
-        add(&format!("bin/{name}"), path)?;
+        add(name, path)?;
         // A static program has no libraries, and `ldd` says so by failing.
         let said = capture(Command::new("ldd").arg(path)).unwrap_or_default();
         let mut libraries = said.split_whitespace().filter(|word| word.starts_with('/'));
-        libraries.try_for_each(|library| add(library, Path::new(library)))?;
+        libraries.try_for_each(|library| add(library.as_ref(), library.as_ref()))?;
     }
-    for name in APPLETS {
-        symlink("busybox", tree.join("bin").join(name)).map_err(failed)?;
+    for path in APPLETS.map(|name| tree.join("bin").join(name)).iter().filter(|path| !path.exists()) {
+        symlink("busybox", path).map_err(failed)?;
     }
-    add("init", &root().join(INIT))?;
+    add("init".as_ref(), &root().join(init))?;
     let mut pack = Command::new("sh");
     run_command(pack.current_dir(&tree).args(["-c", PACK]).arg(tree.join("bin/busybox")), FETCH)?;
     Ok(folder.join("initramfs"))
@@ -180,7 +226,7 @@ fn boot(emulator: &Path, kernel: &Path, first: &Path, folder: &Path, limit: Dura
     let mut command = Command::new(emulator);
     // Not KVM: a virtual machine that runs this may have a `/dev/kvm` with which a guest never
     // comes up.
-    command.args(["-accel", "tcg", "-cpu", "qemu64", "-m", "512"]);
+    command.args(["-accel", "tcg", "-cpu", "qemu64", "-m", "1024"]);
     command.args(["-smp", &CPUS.to_string(), "-nodefaults", "-no-reboot", "-display", "none"]);
     command.arg("-kernel").arg(kernel).arg("-initrd").arg(first);
     command.args(["-append", "console=ttyS0 panic=-1 rdinit=/init mitigations=off"]);

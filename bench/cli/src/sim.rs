@@ -16,6 +16,7 @@ use std::time::Duration;
 use workload::constants::{self, Varied};
 use workload::mutex::{self, LOCKS};
 use workload::place::Place;
+use workload::quota::{self, Waits};
 use workload::{Error, harness, jobs, schedule};
 
 /// The measured time of a run, of virtual time; and that of a smoke check.
@@ -28,6 +29,10 @@ const SCHEDULE_QUICK_TIME: Duration = Duration::from_millis(50);
 const POOL_TIME_MS: u64 = 4_000;
 const POOL_QUICK_TIME_MS: u64 = 100;
 const POOL_ROUNDS: u32 = 3;
+/// The same for programs under a quota, whose period is 100 ms.
+const QUOTA_TIME_MS: u64 = 4_000;
+const QUOTA_QUICK_TIME_MS: u64 = 200;
+const QUOTA_ROUNDS: u32 = 3;
 /// The seed of the first run, unless another one is asked for: a simulation is the same each time.
 const SEED: u64 = 1;
 /// How many threads, unless it is said.
@@ -61,6 +66,8 @@ enum Bench {
     Mutex(MutexArgs),
     /// Pools of threads that have jobs to do: how many, and how long jobs take
     Pool(PoolArgs),
+    /// Programs that their quota stops, as they are and paced as `manx run` does it
+    Quota(QuotaArgs),
     /// What each constant of Manx's default mutex costs and gains, with one of them varied at a
     /// time; here the machine may also be `all`
     Constants(ConstantsArgs),
@@ -87,6 +94,27 @@ struct PoolArgs {
     #[arg(long, value_name = "US", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     job_us: u64,
     /// For how long jobs come [default: 4000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    time_ms: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+struct QuotaArgs {
+    #[command(flatten)]
+    common: Common,
+    /// The quotas, in CPUs; several with commas between
+    #[arg(long, value_name = "CPUS", value_delimiter = ',', default_value = "2,8", value_parser = number("CPUs", 0.01, 256.0))]
+    quota: Vec<f64>,
+    /// How many threads; several with commas between [default: as many as CPUs, and four times that]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: Vec<u32>,
+    /// What the threads do; several with commas between [default: all]
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = PossibleValuesParser::new(Waits::ALL.map(Waits::name)))]
+    kind: Vec<String>,
+    /// How long a piece of work takes on a CPU of speed 1
+    #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    work_us: u64,
+    /// The measured time of a run [default: 4000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     time_ms: Option<u64>,
 }
@@ -190,7 +218,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         None => Err(Failure::new(
             USAGE,
             format!("bench sim {name}: which bench?"),
-            "name one: `asl`, `mutex`, `pool`, `constants` or `schedule`; `manx bench sim --help` says more",
+            "name one: `asl`, `mutex`, `pool`, `quota`, `constants` or `schedule`; `manx bench sim --help` says more",
         )),
         Some(Bench::Asl(args)) => {
             let (common, seed) = seeded(&args.common);
@@ -202,6 +230,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         Some(Bench::Schedule(args)) => schedule(args, name, machine),
         Some(Bench::Mutex(args)) => mutex(args, name, machine),
         Some(Bench::Pool(args)) => pool(args, name, machine),
+        Some(Bench::Quota(args)) => quota(args, name, machine),
     }
 }
 
@@ -274,6 +303,22 @@ fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
         time: Duration::from_millis(time_ms),
     };
     at(&setup.place, &common, |bench| jobs::measure(&setup, bench), jobs::conclude)
+}
+
+fn quota(args: &QuotaArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
+    let (common, seed) = seeded(&args.common);
+    let is_named = |waits: &Waits| args.kind.is_empty() || args.kind.iter().any(|it| it == waits.name());
+    let time_ms = args.time_ms.unwrap_or(if common.quick { QUOTA_QUICK_TIME_MS } else { QUOTA_TIME_MS });
+    let setup = quota::Setup {
+        place: Place::simulated(name, machine, seed),
+        quotas: args.quota.clone(),
+        threads: args.threads.clone(),
+        waits: Waits::ALL.into_iter().filter(is_named).collect(),
+        rounds: common.repeats.unwrap_or(QUOTA_ROUNDS) as usize,
+        work_ns: args.work_us * 1_000,
+        time: Duration::from_millis(time_ms),
+    };
+    at(&setup.place, &common, |bench| quota::measure(&setup, bench), quota::conclude)
 }
 
 fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Failure> {

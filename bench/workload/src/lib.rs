@@ -20,6 +20,7 @@
 //! | [`victims`] | widely used programs that wait badly, side by side and alone |
 //! | [`doctor`] | what `manx doctor` says of the same programs, and what its looks cost them |
 //! | [`harm`] | programs that need nothing, or wait well, under `manx run` |
+//! | [`quota`] | programs that their quota stops, as they are and paced, on a simulated machine |
 //! | [`place`] | where runs are made: here or on a simulated machine |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`calibrate`] | the distances and costs of this machine, as a machine of the simulator |
@@ -51,6 +52,7 @@ mod parts;
 pub mod place;
 pub mod pool;
 pub mod profile;
+pub mod quota;
 pub mod range;
 mod running;
 pub mod schedule;

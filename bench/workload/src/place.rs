@@ -71,7 +71,7 @@ impl Place {
     }
 
     /// The seed of a run that is made now.
-    fn next_seed(&self) -> u64 {
+    pub(crate) fn next_seed(&self) -> u64 {
         self.seed.replace(self.seed.get().wrapping_add(1))
     }
 

@@ -30,6 +30,8 @@ struct Share {
     /// What the CPU has left; below 0: what it owes.
     left_ns: i64,
     is_throttled: bool,
+    /// Since when it is throttled, or when it was last.
+    throttled_at: u64,
     parked: Vec<Id>,
 }
 
@@ -39,6 +41,8 @@ pub struct Bandwidth {
     quota: Quota,
     pool_ns: i64,
     refill_at: u64,
+    /// For how long CPUs were throttled until their last end of it.
+    throttled_ns: u64,
     shares: Vec<Share>,
 }
 
@@ -46,7 +50,13 @@ impl Bandwidth {
     /// The first period begins.
     pub fn new(quota: Quota, cpus: usize) -> Bandwidth {
         let shares = vec![Share::default(); cpus];
-        Bandwidth { quota, pool_ns: quota.quota_ns as i64, refill_at: quota.period_ns, shares }
+        Bandwidth {
+            quota,
+            pool_ns: quota.quota_ns as i64,
+            refill_at: quota.period_ns,
+            throttled_ns: 0,
+            shares,
+        }
     }
 
     /// When the next period begins.
@@ -60,10 +70,11 @@ impl Bandwidth {
     }
 
     /// Whether threads of the program may run on a CPU, which takes a slice if it needs one.
-    pub fn may_run(&mut self, cpu: usize) -> bool {
+    pub fn may_run(&mut self, cpu: usize, now: u64) -> bool {
         if !self.shares[cpu].is_throttled && self.shares[cpu].left_ns <= 0 {
             self.take(cpu, self.quota.slice_ns as i64);
             self.shares[cpu].is_throttled = self.shares[cpu].left_ns <= 0;
+            self.shares[cpu].throttled_at = now;
         }
         !self.shares[cpu].is_throttled
     }
@@ -71,6 +82,12 @@ impl Bandwidth {
     /// Whether a CPU is throttled.
     pub fn is_throttled(&self, cpu: usize) -> bool {
         self.shares[cpu].is_throttled
+    }
+
+    /// For how long CPUs were throttled until now, summed over CPUs: `throttled_usec` of `cpu.stat`.
+    pub fn throttled_ns(&self, now: u64) -> u64 {
+        let throttled = self.shares.iter().filter(|share| share.is_throttled);
+        self.throttled_ns + throttled.map(|share| now.saturating_sub(share.throttled_at)).sum::<u64>()
     }
 
     /// A thread waits on a throttled CPU for the next period.
@@ -94,13 +111,17 @@ impl Bandwidth {
 
     /// The next period begins: the threads that go on, each with its CPU.
     pub fn refill(&mut self) -> Vec<(usize, Id)> {
+        let now = self.refill_at;
         self.refill_at += self.quota.period_ns;
         self.pool_ns = self.quota.quota_ns as i64;
         let mut go_on = Vec::new();
         for cpu in 0..self.shares.len() {
             if self.shares[cpu].is_throttled {
                 self.take(cpu, 1);
-                self.shares[cpu].is_throttled = self.shares[cpu].left_ns <= 0;
+                if self.shares[cpu].left_ns > 0 {
+                    self.shares[cpu].is_throttled = false;
+                    self.throttled_ns += now.saturating_sub(self.shares[cpu].throttled_at);
+                }
             }
             if !self.shares[cpu].is_throttled {
                 go_on.extend(std::mem::take(&mut self.shares[cpu].parked).into_iter().map(|id| (cpu, id)));
@@ -127,15 +148,16 @@ mod tests {
     fn cpus_take_slices_until_the_pool_is_empty_and_owe_what_is_too_much() {
         let quota = Quota { quota_ns: 12 * MS, period_ns: 100 * MS, slice_ns: 5 * MS };
         let mut pool = Bandwidth::new(quota, 3);
-        assert!(pool.may_run(0) && pool.may_run(1) && pool.pool_ns == 2 * MS as i64);
+        assert!(pool.may_run(0, 0) && pool.may_run(1, 0) && pool.pool_ns == 2 * MS as i64);
         pool.used(0, 8 * MS);
-        assert!(!pool.may_run(0) && pool.shares[0].left_ns == -(MS as i64));
+        assert!(!pool.may_run(0, 8 * MS) && pool.shares[0].left_ns == -(MS as i64));
         pool.park(0, 7);
         pool.used(1, MS);
         pool.give_back(1);
         assert_eq!((pool.pool_ns, pool.is_throttled(0)), (3 * MS as i64, true));
-        assert!(pool.may_run(2), "what was given back is there for others");
-        assert_eq!(pool.refill(), [(0, 7)]);
+        assert!(pool.may_run(2, 9 * MS), "what was given back is there for others");
+        assert_eq!((pool.throttled_ns(98 * MS), pool.refill()), (90 * MS, vec![(0, 7)]));
+        assert_eq!(pool.throttled_ns(150 * MS), 92 * MS);
         assert_eq!((pool.pool_ns, pool.refill_at()), (11 * MS as i64 - 1, 200 * MS));
     }
 
@@ -143,9 +165,9 @@ mod tests {
     fn a_cpu_that_owes_more_than_a_quota_waits_for_several_periods() {
         let quota = Quota { quota_ns: 2 * MS, period_ns: 10 * MS, slice_ns: 5 * MS };
         let mut pool = Bandwidth::new(quota, 1);
-        assert!(pool.may_run(0));
+        assert!(pool.may_run(0, 0));
         pool.used(0, 7 * MS);
-        assert!(!pool.may_run(0));
+        assert!(!pool.may_run(0, 7 * MS));
         pool.park(0, 1);
         assert!(pool.refill().is_empty() && pool.refill().is_empty());
         assert_eq!(pool.refill(), [(0, 1)]);

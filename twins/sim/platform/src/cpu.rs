@@ -49,12 +49,27 @@ pub fn bind(mask: &Mask) -> bool {
     let mut is_done = false;
     simulation::make_and_stop(|kernel| {
         kernel.call();
-        let cpus: Vec<usize> =
-            (0..kernel.machine().cpus().len()).filter(|cpu| mask[cpu / 64] & 1 << (cpu % 64) != 0).collect();
+        let cpus = cpus_of(kernel, mask);
         is_done = !cpus.is_empty();
         is_done && kernel.allow(&cpus)
     });
     is_done
+}
+
+fn cpus_of(kernel: &Kernel, mask: &Mask) -> Vec<usize> {
+    (0..kernel.machine().cpus().len()).filter(|cpu| mask[cpu / 64] & 1 << (cpu % 64) != 0).collect()
+}
+
+/// Binds another thread to these CPUs, of which the machine has one.
+///
+/// # Errors
+/// None: all threads are the program's.
+pub fn bind_other(thread: u32, mask: &Mask) -> Result<(), i32> {
+    simulation::make(|kernel| {
+        kernel.call();
+        kernel.allow_other(thread as usize - 1, &cpus_of(kernel, mask));
+    });
+    Ok(())
 }
 
 /// From now on the calling thread may run where the thread of this number may.

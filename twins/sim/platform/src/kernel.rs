@@ -164,15 +164,30 @@ impl Kernel {
     /// Limits the running thread to these CPUs. Returns whether it has left its CPU.
     pub fn allow(&mut self, cpus: &[usize]) -> bool {
         let (id, from, now) = (self.current(), self.running, self.now_ns());
-        let allowed: Vec<bool> = (0..self.schedule.processors.len()).map(|cpu| cpus.contains(&cpu)).collect();
-        assert!(allowed.contains(&true), "a thread may run on a CPU of the machine");
-        let leaves = !allowed[from];
-        self.schedule.tasks[id].allowed = allowed;
+        let leaves = !cpus.contains(&from);
         if leaves {
             self.stop(now);
-            self.schedule.expel(from, now);
         }
+        self.limit(id, cpus, now);
         leaves
+    }
+
+    /// Limits another thread to these CPUs.
+    pub fn allow_other(&mut self, id: Id, cpus: &[usize]) {
+        assert_ne!(id, self.current(), "another thread");
+        self.limit(id, cpus, self.now_ns());
+    }
+
+    fn limit(&mut self, id: Id, cpus: &[usize], now: u64) {
+        assert!(!cpus.is_empty(), "a thread may run on a CPU of the machine");
+        let allowed = self.schedule.allowed(cpus);
+        assert!(allowed.contains(&true), "a thread may run on a CPU of the machine");
+        self.schedule.allow(id, allowed, now);
+    }
+
+    /// For how long the quota has throttled CPUs, summed over CPUs.
+    pub fn throttled_ns(&self) -> u64 {
+        self.schedule.throttled_ns(self.now_ns())
     }
 
     /// The running thread calculates for as long as a CPU of speed 1 takes `ns` nanoseconds for.

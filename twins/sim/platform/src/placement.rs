@@ -104,12 +104,14 @@ pub fn to_idle(
     longest(processors, tasks, from, is_fit).map(|id| Move { id, from, to })
 }
 
-/// The fullest CPU and the emptiest.
-pub fn extremes(processors: &[Processor]) -> (usize, usize) {
+/// The fullest CPU, and the emptiest of those on which a thread that waits there may run.
+pub fn extremes(processors: &[Processor], tasks: &Tasks) -> (usize, usize) {
     let load = |cpu: &usize| processors[*cpu].queue.runnable();
     let cpus = 0..processors.len();
     let fullest = cpus.clone().max_by_key(|cpu| (load(cpu), Reverse(*cpu)));
-    (fullest.unwrap_or(0), cpus.min_by_key(load).unwrap_or(0))
+    let from = fullest.unwrap_or(0);
+    let may_run = |cpu: &usize| processors[from].queue.waiting().any(|id| tasks[id].allowed[*cpu]);
+    (from, cpus.filter(may_run).min_by_key(load).unwrap_or(from))
 }
 
 /// The thread that goes from one CPU to another, if one may.
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!(hot, Some(Move { id: 1, from: 0, to: 6 }), "3 is hot");
         tasks[1].allowed[6] = false;
         assert_eq!(to_idle(&processors, &tasks, 6, 9, 5, all), None);
-        assert_eq!(extremes(&processors), (0, 1));
+        assert_eq!(extremes(&processors, &tasks), (0, 1));
         assert_eq!(to_balance(&processors, &tasks, 0, 1, all), Some(Move { id: 1, from: 0, to: 1 }));
         assert_eq!(to_balance(&processors, &tasks, 0, 1, |_| false), None);
     }

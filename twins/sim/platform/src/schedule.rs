@@ -52,6 +52,7 @@ pub struct Schedule {
     hash: u64,
     balance_at: u64,
     balanced: u64,
+    moved: usize,
 }
 
 impl Schedule {
@@ -74,6 +75,7 @@ impl Schedule {
             hash: 0xcbf2_9ce4_8422_2325,
             balance_at: machine.scheduler.balance_ns,
             balanced: 0,
+            moved: 0,
         };
         for neighbour in &machine.neighbour {
             for _ in 0..neighbour.count {
@@ -187,14 +189,35 @@ impl Schedule {
         self.look_now(cpu, now);
     }
 
-    /// The current thread of a CPU goes elsewhere: it may not stay there.
-    pub fn expel(&mut self, from: usize, now: u64) {
+    /// Lets a thread run on these CPUs only, whatever it does. If it may not stay where it is, it
+    /// goes to one of them, and the next such thread to the next one, as in Linux
+    /// (`cpumask_any_and_distribute`).
+    pub fn allow(&mut self, id: Id, allowed: Vec<bool>, now: u64) {
+        let (from, state) = (self.tasks[id].cpu, self.tasks[id].state);
+        self.tasks[id].allowed = allowed;
+        if self.tasks[id].allowed[from] || state == State::Ended {
+            return;
+        }
         self.count(from, now);
-        let id = self.processors[from].current.take().expect("a thread runs");
-        let to = placement::of_moved(&self.processors, &self.tasks[id]);
-        self.tasks[id].entity = self.processors[from].queue.leave(id);
+        let left_ns = self.processors[from].left(now);
+        // One that sleeps may be queued; one that is throttled is not.
+        let entity = self.processors[from].queue.leave(id);
+        self.tasks[id].entity = entity.or(self.tasks[id].entity);
+        if state == State::Asleep {
+            return;
+        }
+        if let Some(bandwidth) = &mut self.bandwidth {
+            bandwidth.unpark(from, id);
+        }
+        if self.processors[from].current == Some(id) {
+            self.processors[from].current = None;
+            (self.tasks[id].left_ns, self.tasks[id].ran_at) = (left_ns, now);
+            self.choose(from, now);
+        }
+        let count = self.tasks[id].cpus().count();
+        let to = self.tasks[id].cpus().nth(self.moved % count).expect("a CPU");
+        self.moved += 1;
         self.tasks[id].times.migrations += 1;
-        self.choose(from, now);
         self.place(id, to, now);
     }
 
@@ -238,7 +261,7 @@ impl Schedule {
     /// Queues a runnable thread on its CPU, if it may run there.
     fn enqueue(&mut self, id: Id, now: u64) {
         let cpu = self.tasks[id].cpu;
-        if self.is_limited(id) && self.is_throttled(cpu) {
+        if self.is_limited(id) && self.is_throttled(cpu, now) {
             self.park(cpu, id);
             return;
         }
@@ -283,7 +306,7 @@ impl Schedule {
         self.count(cpu, now);
         self.balance(now);
         let limited = self.processors[cpu].current.filter(|id| self.is_limited(*id));
-        let is_used_up = limited.is_some() && self.is_throttled(cpu);
+        let is_used_up = limited.is_some() && self.is_throttled(cpu, now);
         let processor = &mut self.processors[cpu];
         if std::mem::take(&mut processor.reschedule) || processor.queue.is_over() || is_used_up {
             self.choose(cpu, now);
@@ -313,7 +336,7 @@ impl Schedule {
     /// A CPU chooses the thread that it runs next, from `now` on.
     pub fn choose(&mut self, cpu: usize, now: u64) {
         let (before, left_ns) = (self.processors[cpu].current, self.processors[cpu].left(now));
-        self.throttle(cpu);
+        self.throttle(cpu, now);
         let mut next = self.pick(cpu);
         if next.is_none() {
             // It takes a thread from another CPU.
@@ -401,7 +424,7 @@ impl Schedule {
         let entity = self.processors[from].queue.leave(id).expect("it waits there");
         self.tasks[id].cpu = to;
         self.tasks[id].times.migrations += 1;
-        if self.is_limited(id) && self.is_throttled(to) {
+        if self.is_limited(id) && self.is_throttled(to, now) {
             self.tasks[id].entity = Some(entity);
             self.park(to, id);
         } else {
@@ -413,7 +436,7 @@ impl Schedule {
     /// Moves a thread from the fullest CPU to the emptiest, if that is idle, or each `balance_ns`;
     /// if the difference is one thread, every second time.
     fn balance(&mut self, now: u64) {
-        let (from, to) = placement::extremes(&self.processors);
+        let (from, to) = placement::extremes(&self.processors, &self.tasks);
         let load = |cpu: usize| self.processors[cpu].queue.runnable();
         let (difference, is_idle) = (load(from) - load(to), self.processors[to].is_idle());
         if !is_idle && now < self.balance_at || difference == 0 {
@@ -446,8 +469,8 @@ impl Schedule {
     }
 
     /// Whether a CPU may not run threads of the program now.
-    fn is_throttled(&mut self, cpu: usize) -> bool {
-        self.bandwidth.as_mut().is_some_and(|bandwidth| !bandwidth.may_run(cpu))
+    fn is_throttled(&mut self, cpu: usize, now: u64) -> bool {
+        self.bandwidth.as_mut().is_some_and(|bandwidth| !bandwidth.may_run(cpu, now))
     }
 
     fn park(&mut self, cpu: usize, id: Id) {
@@ -457,7 +480,7 @@ impl Schedule {
     }
 
     /// Before a CPU chooses: parks the threads of the program if they have used up their time.
-    fn throttle(&mut self, cpu: usize) {
+    fn throttle(&mut self, cpu: usize, now: u64) {
         if self.bandwidth.is_none() {
             return;
         }
@@ -465,12 +488,17 @@ impl Schedule {
         let limited: Vec<Id> = queue.waiting().chain(*current).filter(|id| self.is_limited(*id)).collect();
         if limited.is_empty() {
             self.bandwidth.iter_mut().for_each(|bandwidth| bandwidth.give_back(cpu));
-        } else if self.is_throttled(cpu) {
+        } else if self.is_throttled(cpu, now) {
             for id in limited {
                 self.tasks[id].entity = self.processors[cpu].queue.leave(id);
                 self.park(cpu, id);
             }
         }
+    }
+
+    /// For how long the quota has throttled CPUs, summed over CPUs.
+    pub fn throttled_ns(&self, now: u64) -> u64 {
+        self.bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.throttled_ns(now))
     }
 
     /// When the next period of the quota begins.

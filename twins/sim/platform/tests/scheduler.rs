@@ -560,3 +560,38 @@ fn every_machine_does_the_same_twice() {
         }
     }
 }
+
+#[test]
+fn threads_that_another_one_binds_run_there_from_then_on() {
+    // At 30 ms they run, wait and sleep; at 90 ms the quota has stopped them.
+    let bound: Rc<Cell<&[usize]>> = Rc::new(Cell::new(&[0, 1, 2, 3]));
+    let watched = |id: u64| {
+        let (bound, mut inner, mut number) = (Rc::clone(&bound), worker(&[], 400 * MS), 0);
+        script(&[], move |kernel| {
+            assert!(bound.get().contains(&kernel.current_cpu()), "{id} at {}", kernel.now_ns());
+            number += 1;
+            if id > 4 && number % 20 == 0 {
+                kernel.sleep(kernel.now_ns() + MS);
+            } else {
+                (inner.1)(kernel);
+            }
+        })
+    };
+    let set = Rc::clone(&bound);
+    let binder = steps(&[0], move |kernel, number| {
+        let (cpus, next_ns): (&[usize], _) =
+            [(&[0, 1, 2, 3][..], 30 * MS), (&[2, 3], 90 * MS), (&[1], 0)][number as usize];
+        set.set(cpus);
+        (1..=8).for_each(|id| kernel.allow_other(id, cpus));
+        if next_ns > 0 {
+            kernel.sleep(next_ns);
+        }
+        next_ns > 0
+    });
+    let threads = [binder].into_iter().chain((1..=8).map(watched)).collect();
+    let (kernel, end) = play_with(&container(), 1, threads, |kernel| kernel.set_fifo(0, 9));
+    assert_eq!(end, Next::Ended);
+    let used: u64 = run_ns(&kernel).iter().sum();
+    assert_near(used as f64 / MS as f64, 150.0 + 300.0, 0.05, "CPU time in ms, then of one CPU");
+    assert!(kernel.throttled_ns() > 2 * 40 * MS, "{}", kernel.throttled_ns());
+}

@@ -307,4 +307,5 @@ fn rates(from: &Seen, to: &Seen) -> Rates {
 }
 
 #[cfg(test)]
+#[path = "pace/tests.rs"]
 mod tests;
