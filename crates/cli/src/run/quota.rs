@@ -34,7 +34,7 @@ use pace::{Pace, Pacer, Seen};
 use platform::clock::now_ns;
 use platform::{fork, pidfd, usage};
 use preload_abi::filter::Filters;
-use preload_abi::options::{Options, Quota};
+use preload_abi::options::{Guard, Options, Quota};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
@@ -56,7 +56,8 @@ pub fn setting<'a>(
     program: &Program,
     known: Option<&CpuBudget>,
 ) -> Option<Setting<'a>> {
-    if options.quota == Quota::Leave {
+    // Threads that spin, and are not cured, would wait for slices on fewer CPUs.
+    if options.quota == Quota::Leave || options.guard == Guard::Off {
         return None;
     }
     let allowed = CpuSet::of_this_thread();
