@@ -24,7 +24,8 @@
 //! | in a second of pacing it is stopped for more than half of that time: others in the group use the quota, or the quota is too small | pacing ends, for a second at first and for twice the time whenever that is seen again |
 //! | it gets less than nine tenths, and these CPUs are not idle: others use them | the same |
 //! | its threads run for less than 10 µs at a time, and for a quarter of what they ran before at most: they wait for each other so often that to switch takes longer than the work, and before they waited on CPUs of their own | the same, for eight seconds at first. This is looked at in each period |
-//! | it gets less than three quarters, because it has less to do | pacing ends, after a second at first; if it is soon stopped again, after twice the time |
+//! | it gets between two and four fifths: its threads wait for each other, and need more CPUs at a time than they use | the same |
+//! | it gets less, because it has less to do | pacing ends, after a second at first; if it is soon stopped again, after twice the time |
 //! | the quota is another one | pacing ends; if the group is stopped, all begins again |
 //!
 //! So a program stands still once, when it first uses up its quota. To look for a second costs ten
@@ -56,6 +57,8 @@ const SWITCHES_REST_NS_MIN: u64 = 8_000_000_000;
 /// A program that is stopped again within this number of times the time for which it was paced is
 /// stopped soon.
 const SOON: u64 = 10;
+/// A program that gets this part of what it got does not have less to do: it is slower.
+const ONLY_SLOWER: std::ops::Range<f64> = 0.4..0.8;
 /// A program that is stopped for less than this part of a period is left alone.
 const STOPPED_MIN: f64 = 0.01;
 /// The part of a fraction that is used: the rest is for what else runs in the group.
@@ -284,11 +287,12 @@ impl Pacer {
         let has_idle_cpus = now.idle > 0.05 * pace.narrow as f64;
         let in_vain = now.stopped > 0.5 * as_it_was.stopped;
         let crowded_out = now.got < 0.9 * as_it_was.got && !has_idle_cpus;
-        if in_vain || crowded_out {
+        let needs_more = ONLY_SLOWER.contains(&(now.got / as_it_was.got));
+        if in_vain || crowded_out || needs_more {
             return self.end(now_ns);
         }
         self.rest_ns = PATIENCE_NS_MIN;
-        if now.got < 0.75 * as_it_was.got && now_ns - since_ns >= self.hold_ns {
+        if now.got < ONLY_SLOWER.start * as_it_was.got && now_ns - since_ns >= self.hold_ns {
             self.state = State::Free { until_ns: 0 };
             self.ended_ns = Some(now_ns);
         }

@@ -13,8 +13,8 @@ struct Model {
     pacer: Pacer,
     /// How many threads of the program wish to run.
     threads: usize,
-    /// How many CPUs they use at most: they wait for each other.
-    used: f64,
+    /// How many CPUs they use at most, as it is and while it is paced: they wait for each other.
+    used: [f64; 2],
     /// The part of the CPUs to which the program is kept that others take.
     taken: f64,
     now_ms: u64,
@@ -45,7 +45,7 @@ impl Model {
             cpus,
             pacer: Pacer::new(cpus),
             threads,
-            used: f64::INFINITY,
+            used: [f64::INFINITY; 2],
             taken: 0.0,
             now_ms: 0,
             left: thousandths as f64 / 10.0,
@@ -77,7 +77,7 @@ impl Model {
         }
         let pace = self.pacer.pace();
         let has = pace.map_or(self.cpus, |(pace, since_ns)| pace.at(self.now_ms * MS - since_ns).0);
-        let wished = (self.threads.min(has) as f64).min(self.used)
+        let wished = (self.threads.min(has) as f64).min(self.used[usize::from(pace.is_some())])
             * if pace.is_some() { 1.0 - self.taken } else { 1.0 };
         if wished > 0.0 && self.left <= 0.0 {
             self.stopped += self.threads.min(has) as f64;
@@ -140,11 +140,21 @@ fn a_program_that_uses_up_its_quota_is_stopped_no_more() {
 #[test]
 fn a_fraction_that_the_program_cannot_use_whole_is_no_crowd() {
     let mut model = Model::new(1500, 4, 2);
-    model.used = 1.7;
+    model.used = [1.7; 2];
     model.run(60_000);
     assert_eq!(model.begins, 1);
     let share = model.stood_still_ms as f64 / 60_000.0;
     assert!(share <= 0.01, "{share}");
+}
+
+#[test]
+fn threads_that_need_more_cpus_than_they_use_are_let_go() {
+    // Sixteen threads that meet use little more than half of sixteen CPUs, and less of eight.
+    let mut model = Model::new(8000, 16, 16);
+    model.used = [8.6, 5.5];
+    model.run(600_000);
+    assert!((5..=15).contains(&model.begins), "{}", model.begins);
+    assert!(model.paced_ms < 20_000, "{}", model.paced_ms);
 }
 
 #[test]
