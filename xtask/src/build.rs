@@ -26,8 +26,19 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 const CLI: &str = "cli";
 
 /// Dependencies of [`CLI`] whose speed does not matter.
-const SMALLEST: [&str; 6] =
-    ["clap_builder", "cpp_demangle", "crossterm", "page", "ratatui-core", "ratatui-widgets"];
+const SMALLEST: [&str; 11] = [
+    "clap_builder",
+    "cpp_demangle",
+    "crossterm",
+    "exporter",
+    "kasuari",
+    "page",
+    "ratatui-core",
+    "ratatui-widgets",
+    "rustc-demangle",
+    "spinloop",
+    "toml_parser",
+];
 
 /// A cargo that builds one of the packages in release mode, as it is installed.
 pub fn cargo(subcommand: &str, package: &str) -> Command {

@@ -105,7 +105,8 @@ struct QuotaArgs {
     /// The quotas, in CPUs; several with commas between
     #[arg(long, value_name = "CPUS", value_delimiter = ',', default_value = "2,8", value_parser = number("CPUs", 0.01, 256.0))]
     quota: Vec<f64>,
-    /// How many threads; several with commas between [default: as many as CPUs, and four times that]
+    /// How many threads; several with commas between [default: as many as CPUs, and four times as
+    /// many]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
     threads: Vec<u32>,
     /// What the threads do; several with commas between [default: all]

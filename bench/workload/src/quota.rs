@@ -233,7 +233,8 @@ impl Running {
         }
     }
 
-    /// The CPUs as `Group::choose` orders them: idle ones first, one of each core before the second.
+    /// The CPUs as `Group::choose` orders them: idle ones first, one of each core before the
+    /// second.
     fn order(&self, busy_ns: &[u64]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.cpus.len()).collect();
         order.rotate_left(self.seed as usize % self.cpus.len());

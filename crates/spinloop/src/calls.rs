@@ -1,9 +1,9 @@
 //! Loops that poll by calls of functions that are known: `while (!try_pop(queue, &item));`.
 //!
 //! A round of such a loop calls functions that look, find nothing and return. What they write on
-//! the way that finds nothing is mostly little: a count of tries, a lock that is taken and released.
-//! This file follows each path of a round through the loop and the functions that it calls, with
-//! little more than constants in the place of values, and takes the loop for a wait if
+//! the way that finds nothing is mostly little: a count of tries, a lock that is taken and
+//! released. This file follows each path of a round through the loop and the functions that it
+//! calls, with little more than constants in the place of values, and takes the loop for a wait if
 //!
 //! 1. *no path that leads back to the loop's head works*. What works is told below. A path that
 //!    works may leave the loop: the function has found something, and says so by a constant.
@@ -26,10 +26,10 @@
 //! A system call, a PAUSE, or more code than [`STEPS_MAX`] instructions end the search: the loop is
 //! left alone.
 //!
-//! This is weaker than the proof of a loop without calls (`proof`): an atomic step may take a ticket,
-//! and a constant may say that an event was consumed. So such a loop is a [`Kind::Poll`], whose
-//! cure never makes a row of rounds take more than twice as long, and which the running program has
-//! to ask for.
+//! This is weaker than the proof of a loop without calls (`proof`): an atomic step may take a
+//! ticket, and a constant may say that an event was consumed. So such a loop is a [`Kind::Poll`],
+//! whose cure never makes a row of rounds take more than twice as long, and which the running
+//! program has to ask for.
 //!
 //! [`Kind::Poll`]: crate::Kind::Poll
 

@@ -103,8 +103,8 @@ fn target(chunk: &[u8], at: usize) -> Option<usize> {
     (at + 2).checked_add_signed(isize::from(chunk[at + 1] as i8))
 }
 
-/// Short jumps back: to where memory is read, as nearly every loop with an empty body begins, or with
-/// the step of its counter; and over a call.
+/// Short jumps back: to where memory is read, as nearly every loop with an empty body begins, or
+/// with the step of its counter; and over a call.
 fn jumps_back(chunk: &[u8], found: &mut Vec<(usize, Seed)>) {
     /// Bytes compared at once: the compiler makes vector instructions of it.
     const STRIDE: usize = 32;

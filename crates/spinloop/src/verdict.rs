@@ -30,8 +30,8 @@ pub enum Kind {
     /// loop is not known. Only the instructions that the jump replaces are copied.
     Hint,
     /// The pivot is the entry of a function by which threads poll: the loops are in its callers.
-    /// Only the instructions that the jump replaces are copied. Or it is a call in a loop that polls
-    /// by calls: then the copy stands between the loop and the function that it calls.
+    /// Only the instructions that the jump replaces are copied. Or it is a call in a loop that
+    /// polls by calls: then the copy stands between the loop and the function that it calls.
     Poll,
 }
 

@@ -15,8 +15,8 @@ const FUNCTIONS: [u32; 2] = [6, 7];
 #[cfg(target_arch = "aarch64")]
 const FUNCTIONS: [u32; 2] = [1025, 1026];
 
-/// The addresses of the words of `module` that lead to functions that block, or to its own functions,
-/// and what these mean for a wait.
+/// The addresses of the words of `module` that lead to functions that block, or to its own
+/// functions, and what these mean for a wait.
 pub fn blocking(module: &Module<'_>) -> Vec<(u64, Blocks)> {
     let Some(symbols) = module.table() else { return Vec::new() };
     let blocks = |symbol| {

@@ -84,7 +84,8 @@ impl Bandwidth {
         self.shares[cpu].is_throttled
     }
 
-    /// For how long CPUs were throttled until now, summed over CPUs: `throttled_usec` of `cpu.stat`.
+    /// For how long CPUs were throttled until now, summed over CPUs: `throttled_usec` of
+    /// `cpu.stat`.
     pub fn throttled_ns(&self, now: u64) -> u64 {
         let throttled = self.shares.iter().filter(|share| share.is_throttled);
         self.throttled_ns + throttled.map(|share| now.saturating_sub(share.throttled_at)).sum::<u64>()

@@ -43,7 +43,7 @@ pub fn of_new(processors: &[Processor], task: &Task) -> usize {
 }
 
 /// Where a thread goes that may not stay on its CPU.
-pub fn of_moved(processors: &[Processor], task: &Task) -> usize {
+fn of_moved(processors: &[Processor], task: &Task) -> usize {
     task.cpus().min_by_key(|cpu| processors[*cpu].queue.runnable()).expect("a CPU")
 }
 
