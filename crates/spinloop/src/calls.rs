@@ -11,15 +11,20 @@
 //!    frame, that a round reads before it writes it, is the same at the round's end. So a loop that
 //!    goes through a list or an array is none.
 //! 3. *A round reads memory* that other threads can write. So does each round of a loop inside the
-//!    functions: a loop that does not computes.
-//! 4. *What counts is not read.* No path reads a place whose count a path changes, and no jump
+//!    functions: a loop that does not computes. What a function reads that also tells the time does
+//!    not count, since that may be when a delay is to end.
+//! 4. *What counts is not read.* No path reads a place whose count a path changes, and nothing
 //!    depends on such a change. Places are compared by their address, or by their base and the
-//!    distance from it. Two pointers that were loaded from memory are taken for one.
+//!    distance from it. A pointer that was loaded from memory, or computed, may lead to any place of
+//!    the same size.
+//! 5. *A loop that counts ends by what its calls return*, and by nothing else: one that ends when it
+//!    is told to counts what it has done, and measures how fast that is.
 //!
 //! | a path works if it | and does not if it |
 //! | --- | --- |
-//! | writes to memory what is not known | writes a constant, which the next round writes again, or to its own frame |
-//! | | adds a constant to memory, or changes it in one atomic step: a count, or a lock |
+//! | writes to memory what is not known | writes a constant, or what lasts, which the next round writes again, or to its own frame |
+//! | changes it in one atomic step to what is not known, or tells that it has | does so with a constant: a lock |
+//! | | adds a constant to memory: a count |
 //! | calls a function that is not known, or through a pointer | takes a lock of the C library, tries to, or releases it; reads a clock |
 //! | computes with floating-point numbers or vectors | |
 //!
@@ -101,6 +106,14 @@ struct State {
     escaped: bool,
     /// The flags are those of a count in memory.
     counted: bool,
+    /// The flags tell whether this register, with an unknown value, is this constant.
+    tested: Option<(u8, u64)>,
+    /// The flags tell whether memory was changed to what is not known.
+    swaps: bool,
+    /// The first register for results holds what a call returned.
+    answer: bool,
+    /// The flags are those of what a call returned.
+    told: bool,
     /// The first call of the path that a jump can take the place of.
     call: Option<(u64, u64)>,
 }
@@ -109,8 +122,9 @@ impl State {
     fn new() -> State {
         let mut registers: [Value; 16] = core::array::from_fn(|n| Was(Location::Register(n as u8)));
         registers[RSP] = Stack(0);
-        let (works, escaped, counted) = Default::default();
-        State { registers, slots: BTreeMap::new(), compared: None, works, escaped, counted, call: None }
+        let (slots, compared, tested, call) = Default::default();
+        let (works, escaped, counted, swaps, answer, told) = Default::default();
+        State { registers, slots, compared, tested, works, escaped, counted, swaps, answer, told, call }
     }
 
     /// The registers that hold what they held at the start, a bit for each.
@@ -128,7 +142,15 @@ impl State {
             self.registers[RAX] = result;
         }
         self.compared = None;
+        self.tested = None;
         self.counted = false;
+        self.told = false;
+        self.answer = true;
+    }
+
+    /// Whatever does not leave it to a jump whether memory was changed.
+    fn settle(&mut self) {
+        self.works |= core::mem::take(&mut self.swaps);
     }
 
     fn store(&mut self, at: i64, value: Value, bytes: u64) {
@@ -159,25 +181,71 @@ const VOLATILE: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 struct Memory {
     /// It is read, besides the thread's own storage.
     is_read: bool,
-    read: BTreeSet<Place>,
-    counts: BTreeSet<Place>,
+    /// The code itself reads it, besides functions that it calls.
+    is_read_here: bool,
+    /// The time is told.
+    timed: bool,
+    read: BTreeSet<Used>,
+    counts: BTreeSet<Used>,
+    /// The locations of the start that are written there, taken for constants.
+    stored: BTreeSet<Location>,
+}
+
+/// A place, and the number of its bytes.
+type Used = (Place, u64);
+
+/// Whether a count may be what is read.
+fn may_be_one(count: &Used, read: &Used) -> bool {
+    let (&(count, counted), &(read, bytes)) = (count, read);
+    let overlap = |one: i64, other: i64| one < other + bytes as i64 && other < one + counted as i64;
+    match (count, read) {
+        (Place::Address(one), Place::Address(other)) => overlap(one as i64, other as i64),
+        (Place::Distance(one, at), Place::Distance(other, from)) if one == other && overlap(at, from) => true,
+        (Place::Distance(Unknown, _), _) | (_, Place::Distance(Unknown, _)) => counted == bytes,
+        _ => false,
+    }
 }
 
 impl Memory {
-    /// Adds what a function uses that is called in this state.
-    fn add(&mut self, called: &Memory, state: &State) {
-        let seen = |place: &Place| match *place {
+    /// Adds what a function uses that is called in this state. Returns whether it writes what is
+    /// not known.
+    #[must_use]
+    fn add(&mut self, called: &Memory, state: &State) -> bool {
+        let seen = |&(place, bytes): &Used| match place {
             Place::Distance(Was(Location::Register(number)), at) => {
-                Place::at(state.registers[usize::from(number)], at)
+                (Place::at(state.registers[usize::from(number)], at), bytes)
             }
-            other => other,
+            Place::Distance(Was(Location::Slot(_)), at) => (Place::Distance(Unknown, at), bytes),
+            other => (other, bytes),
         };
         self.is_read |= called.is_read;
+        self.timed |= called.timed;
         self.read.extend(called.read.iter().map(seen));
         self.counts.extend(called.counts.iter().map(seen));
         // The caller reads its own frame.
-        let of_frame = |place: &&Place| matches!(place, Place::Distance(Stack(_), _));
+        let of_frame = |(place, _): &&Used| matches!(place, Place::Distance(Stack(_), _));
         self.read.extend(self.counts.iter().filter(of_frame));
+        let mut works = false;
+        for location in &called.stored {
+            match *location {
+                Location::Register(number) => works |= !self.may_store(state.registers[usize::from(number)]),
+                Location::Slot(_) => works = true,
+            }
+        }
+        works
+    }
+
+    /// Whether a value that is written may be taken for a constant.
+    fn may_store(&mut self, value: Value) -> bool {
+        if let Was(location) = value {
+            self.stored.insert(location);
+        }
+        matches!(value, Constant(_) | Was(_))
+    }
+
+    /// All of the code was followed. By 3.
+    fn finish(&mut self) {
+        self.is_read |= self.is_read_here && !self.timed;
     }
 }
 
@@ -219,6 +287,8 @@ struct Code {
     range: Range<u64>,
     /// For a loop: the ends of all rounds that lead back to its head.
     ends: Option<Vec<State>>,
+    /// For a loop: whether it ends by what a call returns, and by something else.
+    exits: (bool, bool),
     called: Called,
 }
 
@@ -247,25 +317,34 @@ pub(crate) fn polling(
     }
     let (memory, factory) = (Memory::default(), InstructionInfoFactory::new());
     let mut walk = Walk { source: *source, imports, known, memory, factory };
-    let mut round = Code { range: head..jump.next_ip(), ends: Some(Vec::new()), called: Called::default() };
+    let (range, exits) = (head..jump.next_ip(), (false, false));
+    let mut round = Code { range, ends: Some(Vec::new()), exits, called: Called::default() };
     walk.follow(&mut round, head, 0)?;
+    walk.memory.finish();
     let ends = round.ends.filter(|ends| !ends.is_empty())?;
-    // By 3 and 4. What counts through a pointer may count in the frame, which the round reads.
-    let Memory { is_read, read, counts } = &walk.memory;
-    let by_pointer = counts.iter().any(|place| matches!(place, Place::Distance(..)));
-    let of_frame = |place: &Place| matches!(place, Place::Distance(Was(Location::Register(FRAME)), _));
+    // By 3, 4 and 5. What counts through a pointer may count in the frame, which the round reads.
+    let Memory { is_read, read, counts, stored, .. } = &walk.memory;
+    let by_pointer = counts.iter().any(|(place, _)| matches!(place, Place::Distance(..)));
+    let of_frame = |(place, _): &Used| matches!(place, Place::Distance(Was(Location::Register(FRAME)), _));
     let reads_frame = round.called.read.iter().any(|location| matches!(location, Location::Slot(_)))
         || read.iter().any(of_frame);
-    if !is_read || read.intersection(counts).next().is_some() || by_pointer && reads_frame {
+    let is_count_read = counts.iter().any(|count| read.iter().any(|read| may_be_one(count, read)));
+    let measures = !counts.is_empty() && round.exits != (true, false);
+    if !is_read || is_count_read || by_pointer && reads_frame || measures {
         return None;
     }
     // By 2.
     let lasts = |end: &State, location: &Location| match *location {
         Location::Register(number) => end.registers[usize::from(number)] == Was(*location),
-        Location::Slot(at) => end.slots.get(&at).is_none_or(|&(value, _)| value == Was(*location)),
+        Location::Slot(at) => {
+            let holds = |slot: i64, size: u64| (slot..slot + size as i64).contains(&at);
+            let mut written = end.slots.iter().filter(|&(&slot, &(_, size))| holds(slot, size));
+            written.all(|(&slot, &(value, _))| slot == at && value == Was(*location))
+        }
     };
     let same = |end: &State| {
-        end.registers[RSP] == Stack(0) && round.called.read.iter().all(|location| lasts(end, location))
+        let mut used = round.called.read.iter().chain(stored);
+        end.registers[RSP] == Stack(0) && used.all(|location| lasts(end, location))
     };
     let (start, end) = ends[0].call?;
     let calls = |one: &State| one.call == Some((start, end));
@@ -306,11 +385,12 @@ impl Walk<'_> {
         };
         self.known.insert(target, None);
         let called = Called { kept: u16::MAX, ..Called::default() };
-        let mut code = Code { range, ends: None, called };
+        let mut code = Code { range, ends: None, exits: (false, false), called };
         let around = core::mem::take(&mut self.memory);
         let followed = self.follow(&mut code, target, depth);
-        let memory = core::mem::replace(&mut self.memory, around);
+        let mut memory = core::mem::replace(&mut self.memory, around);
         followed?;
+        memory.finish();
         let works = code.called.outcomes.contains(&WORKS);
         let called = if works { Called::known(true) } else { Called { memory, ..code.called } };
         self.known.insert(target, Some(called.clone()));
@@ -320,19 +400,20 @@ impl Walk<'_> {
     /// The function that a word of the table of imports leads to. `None`: the search ends.
     fn import(&mut self, slot: u64, depth: usize) -> Option<Called> {
         let found = self.imports.binary_search_by_key(&slot, |&(at, _)| at);
-        match found.ok().map(|n| self.imports[n].1) {
-            Some(Blocks::Own(target)) => self.call(target, depth + 1),
-            kind => {
-                let works =
-                    !matches!(kind, Some(Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock));
-                Some(Called::known(works))
-            }
+        let kind = found.ok().map(|n| self.imports[n].1);
+        if let Some(Blocks::Own(target)) = kind {
+            return self.call(target, depth + 1);
         }
+        let works = !matches!(kind, Some(Blocks::Lock | Blocks::Release | Blocks::Try | Blocks::Clock));
+        let memory = Memory { timed: kind == Some(Blocks::Clock), ..Memory::default() };
+        Some(Called { memory, ..Called::known(works) })
     }
 
     /// Follows all paths of `code` from `start` on. `None`: the search ends.
     fn follow(&mut self, code: &mut Code, start: u64, depth: usize) -> Option<()> {
-        let mut open = Vec::from([Path { at: start, state: State::new(), passed: Vec::new() }]);
+        // Before a loop, an address of the frame may have been taken.
+        let state = State { escaped: code.ends.is_some(), ..State::new() };
+        let mut open = Vec::from([Path { at: start, state, passed: Vec::new() }]);
         let (mut steps, mut seen) = (0, BTreeSet::new());
         while let Some(Path { mut at, mut state, mut passed }) = open.pop() {
             let from = at;
@@ -343,6 +424,7 @@ impl Walk<'_> {
             let mut first = passed.is_empty();
             loop {
                 if at == code.range.start && !first && code.ends.is_some() {
+                    state.settle();
                     // By 1.
                     if state.works {
                         return None;
@@ -354,6 +436,7 @@ impl Walk<'_> {
                 if !code.range.contains(&at) {
                     if code.ends.is_none() {
                         // The last call of a function, or its cold part.
+                        state.settle();
                         self.tail(code, &state, at, depth)?;
                     }
                     break;
@@ -364,9 +447,22 @@ impl Walk<'_> {
                     return None;
                 }
                 let next = one.next_ip();
+                let jumps = matches!(
+                    one.flow_control(),
+                    FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
+                );
+                let uses_flags = one.rflags_read() | one.rflags_modified() != 0;
+                if !jumps && (uses_flags || one.flow_control() != FlowControl::Next) {
+                    state.settle();
+                }
                 match one.flow_control() {
                     FlowControl::Next => {
+                        // By 4. ADC carries a count on.
+                        if state.counted && one.rflags_read() != 0 && one.mnemonic() != Mnemonic::Adc {
+                            return None;
+                        }
                         self.step(&one, &mut state, &mut code.called.read)?;
+                        self.tells(&one, &mut state);
                         at = next;
                     }
                     FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch if near(&one) => {
@@ -384,8 +480,30 @@ impl Walk<'_> {
                         }
                         let jumps =
                             if conditional { decide(&state, one.condition_code()) } else { Some(true) };
-                        if jumps != Some(true) && seen.insert((next, state.clone())) {
-                            open.push(Path { at: next, state: state.clone(), passed: passed.clone() });
+                        if conditional && !(code.range.contains(&target) && code.range.contains(&next)) {
+                            // By 5.
+                            code.exits.0 |= state.told;
+                            code.exits.1 |= !state.told;
+                        }
+                        let mut on = state.clone();
+                        if let Some((register, constant)) = state.tested.filter(|_| conditional) {
+                            let equal = match one.condition_code() {
+                                ConditionCode::e => Some(&mut state),
+                                ConditionCode::ne => Some(&mut on),
+                                _ => None,
+                            };
+                            if let Some(equal) = equal {
+                                equal.registers[usize::from(register)] = Constant(constant);
+                                equal.tested = None;
+                            }
+                        }
+                        if conditional && core::mem::take(&mut state.swaps) {
+                            on.swaps = false;
+                            on.works |= one.condition_code() != ConditionCode::e;
+                            state.works |= one.condition_code() != ConditionCode::ne;
+                        }
+                        if jumps != Some(true) && seen.insert((next, on.clone())) {
+                            open.push(Path { at: next, state: on, passed: passed.clone() });
                         }
                         if jumps != Some(false) && seen.insert((target, state.clone())) {
                             open.push(Path { at: target, state, passed });
@@ -440,22 +558,28 @@ impl Walk<'_> {
     /// A function goes on at `target`, which is not of its range, and returns from there.
     fn tail(&mut self, code: &mut Code, state: &State, target: u64, depth: usize) -> Option<()> {
         let called = self.call(target, depth + 1)?;
-        self.memory.add(&called.memory, state);
+        let writes = self.memory.add(&called.memory, state);
         mark(&called, state, &mut code.called.read);
         code.called.kept &= state.kept() & called.kept;
         code.called
             .outcomes
-            .extend(called.outcomes.iter().map(|&(works, value)| (state.works | works, value)));
+            .extend(called.outcomes.iter().map(|&(works, value)| (state.works | writes | works, value)));
         Some(())
     }
 
     /// A function was called and has returned, in each of its ways, to where `path` goes on.
     fn returns(&mut self, code: &mut Code, called: &Called, path: &Path, open: &mut Vec<Path>) {
-        self.memory.add(&called.memory, &path.state);
+        let writes = self.memory.add(&called.memory, &path.state);
         mark(called, &path.state, &mut code.called.read);
         for &(works, result) in &called.outcomes {
             let mut after = path.clone();
-            after.state.works |= works;
+            after.state.works |= writes | works;
+            if after.state.escaped {
+                // The function may have written there.
+                for (value, _) in after.state.slots.values_mut() {
+                    mark_value(core::mem::replace(value, Unknown), &mut code.called.read);
+                }
+            }
             after.state.returned(called.kept, result);
             open.push(after);
         }
@@ -481,6 +605,28 @@ impl Walk<'_> {
             at = one.next_ip();
         }
         false
+    }
+
+    /// What the flags and a call's answer are behind an instruction.
+    fn tells(&mut self, one: &Instruction, state: &mut State) {
+        let (mut reads, mut writes) = (false, false);
+        for used in self.factory.info(one).used_registers() {
+            let (reading, writing) = access(used.access());
+            let is_one = |other: usize| number(used.register()) == Some(other);
+            if is_one(RAX) {
+                (reads, writes) = (reads | reading, writes | writing);
+            }
+            if writing && state.tested.is_some_and(|(tested, _)| is_one(usize::from(tested))) {
+                state.tested = None;
+            }
+        }
+        if one.rflags_modified() != 0 {
+            state.told = state.answer && reads;
+            if !matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test) {
+                state.tested = None;
+            }
+        }
+        state.answer &= reads || !writes;
     }
 
     /// An instruction that goes on behind itself. `None`: the search ends.
@@ -563,8 +709,14 @@ impl Walk<'_> {
                     _ => cut(self.operand(one, 1, bytes, state), bytes),
                 };
                 self.any(one, state, read)?;
-                if let (Constant(first), Constant(second)) = (first, second) {
-                    state.compared = Some((first, second, bytes as u32 * 8));
+                match (first, second) {
+                    (Constant(first), Constant(second)) => {
+                        state.compared = Some((first, second, bytes as u32 * 8));
+                    }
+                    (Unknown, Constant(second)) if bytes >= 4 && one.op0_kind() == OpKind::Register => {
+                        state.tested = number(one.op0_register()).map(|number| (number as u8, second));
+                    }
+                    _ => {}
                 }
                 return Some(());
             }
@@ -599,9 +751,11 @@ impl Walk<'_> {
             state.registers[number] = Unknown;
         }
         state.works |= computes_vectors(one);
+        self.memory.timed |= matches!(one.mnemonic(), Mnemonic::Rdtsc | Mnemonic::Rdtscp);
         if one.rflags_modified() != 0 {
-            let counts = one.op0_kind() == OpKind::Memory && !one.has_lock_prefix();
+            let counts = one.op0_kind() == OpKind::Memory && (!one.has_lock_prefix() || is_sum(one));
             state.compared = None;
+            state.tested = None;
             state.counted = counts && !matches!(one.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
         }
         Some(())
@@ -620,7 +774,11 @@ impl Walk<'_> {
         let base = number(used.base()).map_or(Unknown, |base| state.registers[base]);
         if let Stack(base) = base {
             if reading && used.index() == Register::None {
-                mark_value(state.load(base + used.displacement() as i64, bytes), read);
+                let at = base + used.displacement() as i64;
+                mark_value(state.load(at, bytes), read);
+                if state.escaped && !state.slots.contains_key(&at) {
+                    read.insert(Location::Slot(at));
+                }
             }
             if writing && used.index() == Register::None {
                 state.store(base + used.displacement() as i64, Unknown, bytes);
@@ -632,27 +790,42 @@ impl Walk<'_> {
         }
         let own = matches!(used.segment(), Register::FS | Register::GS);
         let place = match used.base() {
+            _ if used.index() != Register::None => Place::Distance(Unknown, 0),
             Register::None | Register::RIP if !own => Place::Address(used.displacement()),
             _ => Place::at(base, used.displacement() as i64),
         };
-        let atomic = one.has_lock_prefix() || one.mnemonic() == Mnemonic::Xchg;
-        let constant = |n: u32| match one.op_kind(n) {
-            OpKind::Register => number(one.op_register(n))
-                .is_some_and(|number| matches!(state.registers[number], Constant(_) | Was(_))),
-            _ => one.try_immediate(n).is_ok(),
+        let value = |n: u32| match one.op_kind(n) {
+            OpKind::Register => number(one.op_register(n)).map_or(Unknown, |number| state.registers[number]),
+            _ => one.try_immediate(n).map_or(Unknown, Constant),
         };
-        if writing && !atomic {
-            match one.mnemonic() {
-                Mnemonic::Mov if constant(1) => {}
-                Mnemonic::Inc | Mnemonic::Dec => _ = self.memory.counts.insert(place),
-                Mnemonic::Add | Mnemonic::Sub | Mnemonic::Adc if one.try_immediate(1).is_ok() => {
-                    self.memory.counts.insert(place);
-                }
-                _ => state.works = true,
+        let atomic = one.has_lock_prefix() || one.mnemonic() == Mnemonic::Xchg;
+        let operand = u32::from(one.op0_kind() == OpKind::Memory);
+        if reading && (atomic || !writing) {
+            self.memory.is_read_here |= !own;
+        }
+        if !writing {
+            if reading {
+                self.memory.read.insert((place, bytes));
             }
-        } else if reading {
-            self.memory.is_read |= !own;
-            self.memory.read.insert(place);
+            return;
+        }
+        match one.mnemonic() {
+            Mnemonic::Mov if self.memory.may_store(value(1)) => {}
+            Mnemonic::Inc | Mnemonic::Dec => _ = self.memory.counts.insert((place, bytes)),
+            Mnemonic::Add | Mnemonic::Sub | Mnemonic::Adc if matches!(value(1), Constant(_)) => {
+                self.memory.counts.insert((place, bytes));
+            }
+            // A lock that is taken, or a flag that is set once more.
+            Mnemonic::Xchg | Mnemonic::And | Mnemonic::Or | Mnemonic::Bts | Mnemonic::Btr
+                if atomic && self.memory.may_store(value(operand)) =>
+            {
+                self.memory.read.insert((place, bytes));
+            }
+            Mnemonic::Cmpxchg if atomic => {
+                state.swaps |= !self.memory.may_store(value(1));
+                self.memory.read.insert((place, bytes));
+            }
+            _ => state.works = true,
         }
     }
 
@@ -709,6 +882,11 @@ fn mark(called: &Called, state: &State, read: &mut BTreeSet<Location>) {
             mark_value(state.registers[usize::from(number)], read);
         }
     }
+}
+
+/// Whether it adds to what was there.
+fn is_sum(one: &Instruction) -> bool {
+    matches!(one.mnemonic(), Mnemonic::Add | Mnemonic::Sub | Mnemonic::Inc | Mnemonic::Dec | Mnemonic::Adc)
 }
 
 /// Whether a condition holds, if constants decide it.

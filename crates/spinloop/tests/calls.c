@@ -41,6 +41,16 @@ CALLED int do_pop(struct queue *queue, int *item) {
 }
 int poll_until_popped(struct queue *queue) { int item; while (!do_pop(queue, &item)) {} return item; }
 
+/* The step that takes an item may fail, and only then nothing has happened. */
+CALLED int do_take_atomically(struct queue *queue) {
+    int tail = atomic_load(&queue->tail);
+    while (atomic_load(&queue->head) != tail)
+        if (atomic_compare_exchange_weak(&queue->tail, &tail, tail + 1))
+            return 1;
+    return 0;
+}
+void poll_until_taken(struct queue *queue) { while (!do_take_atomically(queue)) {} }
+
 /* Under a lock of the C library, and under one of its own. */
 CALLED int do_look_locked(struct queue *queue) {
     pthread_mutex_lock(&queue->lock);
@@ -113,6 +123,127 @@ int nothing_counts_its_own_tries(struct queue *queue) {
     while (!do_count_here(queue, &tries) && tries < 1000) {}
     return tries;
 }
+CALLED int do_count_down(struct queue *queue) { return --queue->tries == 0; }
+void nothing_counts_down(struct queue *queue) { while (!do_count_down(queue)) {} }
+CALLED int do_tick_atomically(struct queue *queue) { return atomic_fetch_add(&queue->taken, 1) > 1000; }
+void nothing_ticks_atomically(struct queue *queue) { while (!do_tick_atomically(queue)) {} }
+CALLED int do_release(struct queue *queue) { return atomic_fetch_sub(&queue->taken, 1) == 1; }
+void nothing_releases(struct queue *queue) { while (!do_release(queue)) {} }
+/* A count that ends it, and that the loop reads by another way. */
+struct context { struct queue *queue; };
+void nothing_counts_tries_by_another_pointer(struct queue *queue, struct context *context) {
+    while (!do_count(queue) && READ(context->queue)->tries < 1000) {}
+}
+CALLED int do_count_at(long *tries, _Atomic int *ready) { ++*tries; return atomic_load(ready); }
+void nothing_counts_in_a_member(struct queue *queue) {
+    while (!do_count_at(&queue->tries, &queue->head) && queue->tries < 1000) {}
+}
+static __thread long own_tries;
+CALLED int do_count_own(struct queue *queue) { own_tries++; return do_look(queue); }
+CALLED long *do_own_tries(void) { return &own_tries; }
+void nothing_counts_own_tries(struct queue *queue) { while (!do_count_own(queue) && own_tries < 1000) {} }
+void nothing_counts_own_tries_by_a_call(struct queue *queue) {
+    while (!do_count_own(queue) && READ(*do_own_tries()) < 1000) {}
+}
+void nothing_counts_own_tries_by_a_pointer(struct queue *queue, long *tries) {
+    while (!do_count_own(queue) && READ(*tries) < 1000) {}
+}
+static long kinds[8];
+CALLED int do_count_kind(struct queue *queue, int kind) { kinds[kind]++; return do_look(queue); }
+void nothing_counts_kinds(struct queue *queue, int kind) {
+    while (!do_count_kind(queue, kind) && kinds[3] < 1000) {}
+}
+int nothing_counts_in_its_frame(struct queue *queue) {
+    int item;
+    volatile int tries = 0;
+    while (!do_pop(queue, &item)) {
+        tries = tries + 1;
+        if (tries > 1000)
+            return -1;
+    }
+    return item;
+}
+/* A count of what was done, by a loop that ends when it is told to. */
+struct worker { struct queue *queue; long operations, hits; };
+void nothing_measures(struct worker *worker) {
+    while (!atomic_load(&queues[0].head)) {
+        do_look(worker->queue);
+        worker->operations++;
+    }
+}
+void nothing_measures_hits(struct worker *worker) {
+    while (!atomic_load(&queues[0].head)) {
+        if (do_look(worker->queue))
+            worker->hits++;
+        worker->operations++;
+    }
+}
+void nothing_measures_until_it_fails(struct worker *worker) {
+    while (!atomic_load(&queues[0].head)) {
+        if (!do_look(worker->queue))
+            return;
+        worker->operations++;
+    }
+}
+void nothing_measures_locks(struct worker *worker) {
+    while (!atomic_load(&queues[0].head)) {
+        do_look_locked(worker->queue);
+        worker->operations++;
+    }
+}
+CALLED void do_operation(struct worker *worker) { do_look(worker->queue); worker->operations++; }
+void nothing_measures_inside(struct worker *worker) {
+    while (!atomic_load(&queues[0].head))
+        do_operation(worker);
+}
+/* What is written is computed by the caller, or told by a function. */
+CALLED void do_set(struct queue *queue, int value) { queue->sum = value; }
+void nothing_sets(struct queue *queue) { while (!do_look(queue)) do_set(queue, READ(queue->sum) * 3 + 1); }
+CALLED int do_set_last(struct queue *queue, long one, long two, long three, long four, long five, long value) {
+    queue->sum = (int)value;
+    return do_look(queue) + (one + two + three + four + five == 7);
+}
+void nothing_sets_from_the_stack(struct queue *queue) {
+    while (!do_set_last(queue, 1, 1, 1, 1, 1, READ(queue->sum) * 3 + 1)) {}
+}
+CALLED void do_tell(struct queue *queue, int *found) { if (do_look(queue)) *found = 1; }
+void nothing_passes_on_what_it_is_told(struct queue *queue) {
+    do {
+        int found = 0;
+        do_tell(queue, &found);
+        queue->items[0] = found;
+    } while (!READ(queue->tries));
+}
+/* One atomic step is the work. */
+CALLED int do_acquire(struct queue *queue) {
+    int left = atomic_load(&queue->taken);
+    while (left > 0)
+        if (atomic_compare_exchange_weak(&queue->taken, &left, left - 1))
+            return 1;
+    return 0;
+}
+void nothing_drains_permits(struct queue *queue) { while (do_acquire(queue)) {} }
+CALLED struct queue *do_pop_node(struct queue *_Atomic *top) {
+    struct queue *node = atomic_load(top);
+    while (node && !atomic_compare_exchange_weak(top, &node, node->next)) {}
+    return node;
+}
+void nothing_drains_a_stack(struct queue *_Atomic *top) { while (do_pop_node(top)) {} }
+CALLED int do_toggle(struct queue *queue) { atomic_fetch_xor(&queue->taken, 1); return do_look(queue); }
+void nothing_toggles(struct queue *queue) { while (!do_toggle(queue)) {} }
+CALLED int do_exchange(struct queue *queue) {
+    return atomic_exchange(&queue->taken, atomic_load(&queue->head) * 5) == 3;
+}
+void nothing_exchanges(struct queue *queue) { while (!do_exchange(queue)) {} }
+/* A delay: nothing but the clock ends it. */
+struct timer { long end; };
+CALLED int do_expire(struct timer *timer) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec >= READ(timer->end);
+}
+void nothing_delays(struct timer *timer) { while (!do_expire(timer)) {} }
+void nothing_delays_until(struct timer *timer) { while (do_tell_time() < READ(timer->end)) {} }
 /* It computes, and memory only ends it. */
 CALLED long do_compute(long seed) {
     for (int n = 0; n < 1000; n++)
