@@ -15,10 +15,10 @@
 //!    not count, since that may be when a delay is to end.
 //! 4. *What counts is not read.* No path reads a place whose count a path changes, and nothing
 //!    depends on such a change. Places are compared by their address, or by their base and the
-//!    distance from it. A pointer that was loaded from memory, or computed, may lead to any place of
-//!    the same size.
-//! 5. *A loop that counts ends by what its calls return*, and by nothing else: one that ends when it
-//!    is told to counts what it has done, and measures how fast that is.
+//!    distance from it. A pointer that was loaded from memory, or computed, may lead to any place
+//!    of the same size.
+//! 5. *A loop that counts ends by what its calls return*, and by nothing else: one that ends when
+//!    it is told to counts what it has done, and measures how fast that is.
 //!
 //! | a path works if it | and does not if it |
 //! | --- | --- |
@@ -38,6 +38,8 @@
 //!
 //! [`Kind::Poll`]: crate::Kind::Poll
 
+mod memory;
+
 use crate::blocking::{Blocks, Slots};
 use crate::source::Source;
 use crate::x86::{access, computes_vectors, decoder, is_one_register, near, stub};
@@ -48,49 +50,15 @@ use iced_x86::{
     ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register, UsedMemory,
 };
 
+use memory::Value::{Constant, Stack, Unknown, Was};
+use memory::{Location, Memory, Place, Used, Value, may_be_one};
+
 /// The most instructions of one function that are followed, on all paths together.
 const STEPS_MAX: usize = 1000;
 /// The most states in which a jump's target is reached.
 const STATES_MAX: usize = 64;
 /// How deep calls may lie in each other.
 const DEPTH_MAX: usize = 5;
-
-/// Where a value can be kept: a general register by its number, or a slot of the frame by its
-/// distance from the stack pointer at the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Location {
-    Register(u8),
-    Slot(i64),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Value {
-    Unknown,
-    Constant(u64),
-    /// What this location held at the start.
-    Was(Location),
-    /// The stack pointer at the start, plus this.
-    Stack(i64),
-}
-
-use Value::{Constant, Stack, Unknown, Was};
-
-/// A place in memory, as far as it is told from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    Address(u64),
-    /// This far from a base.
-    Distance(Value, i64),
-}
-
-impl Place {
-    fn at(base: Value, distance: i64) -> Place {
-        match base {
-            Constant(base) => Place::Address(base.wrapping_add(distance as u64)),
-            base => Place::Distance(base, distance),
-        }
-    }
-}
 
 /// What is known between two instructions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,79 +143,6 @@ const RBP: usize = 5;
 const FRAME: u8 = RBP as u8;
 /// rax, rcx, rdx, rsi, rdi, r8 to r11.
 const VOLATILE: [usize; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
-
-/// The memory that other threads can write, as some code uses it.
-#[derive(Clone, Debug, Default)]
-struct Memory {
-    /// It is read, besides the thread's own storage.
-    is_read: bool,
-    /// The code itself reads it, besides functions that it calls.
-    is_read_here: bool,
-    /// The time is told.
-    timed: bool,
-    read: BTreeSet<Used>,
-    counts: BTreeSet<Used>,
-    /// The locations of the start that are written there, taken for constants.
-    stored: BTreeSet<Location>,
-}
-
-/// A place, and the number of its bytes.
-type Used = (Place, u64);
-
-/// Whether a count may be what is read.
-fn may_be_one(count: &Used, read: &Used) -> bool {
-    let (&(count, counted), &(read, bytes)) = (count, read);
-    let overlap = |one: i64, other: i64| one < other + bytes as i64 && other < one + counted as i64;
-    match (count, read) {
-        (Place::Address(one), Place::Address(other)) => overlap(one as i64, other as i64),
-        (Place::Distance(one, at), Place::Distance(other, from)) if one == other && overlap(at, from) => true,
-        (Place::Distance(Unknown, _), _) | (_, Place::Distance(Unknown, _)) => counted == bytes,
-        _ => false,
-    }
-}
-
-impl Memory {
-    /// Adds what a function uses that is called in this state. Returns whether it writes what is
-    /// not known.
-    #[must_use]
-    fn add(&mut self, called: &Memory, state: &State) -> bool {
-        let seen = |&(place, bytes): &Used| match place {
-            Place::Distance(Was(Location::Register(number)), at) => {
-                (Place::at(state.registers[usize::from(number)], at), bytes)
-            }
-            Place::Distance(Was(Location::Slot(_)), at) => (Place::Distance(Unknown, at), bytes),
-            other => (other, bytes),
-        };
-        self.is_read |= called.is_read;
-        self.timed |= called.timed;
-        self.read.extend(called.read.iter().map(seen));
-        self.counts.extend(called.counts.iter().map(seen));
-        // The caller reads its own frame.
-        let of_frame = |(place, _): &&Used| matches!(place, Place::Distance(Stack(_), _));
-        self.read.extend(self.counts.iter().filter(of_frame));
-        let mut works = false;
-        for location in &called.stored {
-            match *location {
-                Location::Register(number) => works |= !self.may_store(state.registers[usize::from(number)]),
-                Location::Slot(_) => works = true,
-            }
-        }
-        works
-    }
-
-    /// Whether a value that is written may be taken for a constant.
-    fn may_store(&mut self, value: Value) -> bool {
-        if let Was(location) = value {
-            self.stored.insert(location);
-        }
-        matches!(value, Constant(_) | Was(_))
-    }
-
-    /// All of the code was followed. By 3.
-    fn finish(&mut self) {
-        self.is_read |= self.is_read_here && !self.timed;
-    }
-}
 
 /// What a function may do.
 #[derive(Clone, Debug, Default)]
@@ -558,7 +453,7 @@ impl Walk<'_> {
     /// A function goes on at `target`, which is not of its range, and returns from there.
     fn tail(&mut self, code: &mut Code, state: &State, target: u64, depth: usize) -> Option<()> {
         let called = self.call(target, depth + 1)?;
-        let writes = self.memory.add(&called.memory, state);
+        let writes = self.memory.add(&called.memory, &state.registers);
         mark(&called, state, &mut code.called.read);
         code.called.kept &= state.kept() & called.kept;
         code.called
@@ -569,7 +464,7 @@ impl Walk<'_> {
 
     /// A function was called and has returned, in each of its ways, to where `path` goes on.
     fn returns(&mut self, code: &mut Code, called: &Called, path: &Path, open: &mut Vec<Path>) {
-        let writes = self.memory.add(&called.memory, &path.state);
+        let writes = self.memory.add(&called.memory, &path.state.registers);
         mark(called, &path.state, &mut code.called.read);
         for &(works, result) in &called.outcomes {
             let mut after = path.clone();

@@ -40,9 +40,12 @@ fn is_hidden(compiler: &str, flags: &[&str], name: &str) -> bool {
         || level("-O1")
             && compiler == "clang"
             && ["counted", "blocks_and_sleeps", "blocks_without_hint_up"].iter().any(|it| name.starts_with(it))
-        // A count that is loaded, and stored again. A jump back of five bytes. SETcc keeps whether an
-        // atomic step was taken.
-        || level("-O0") && (name.starts_with("poll_with_hidden_count") || name == "poll_until_taken" || compiler == "clang" && name.starts_with("poll"))
+        // A count that is loaded, and stored again. A jump back of five bytes. SETcc keeps whether
+        // an atomic step was taken.
+        || level("-O0")
+            && (compiler == "clang" && name.starts_with("poll")
+                || name.starts_with("poll_with_hidden_count")
+                || name == "poll_until_taken")
         // The outer loop's only jump reads flags that are set before all that begins anew.
         || level("-O3") && compiler == "clang" && name == "wait_sum_of_array"
         // A byte is loaded into a part of a register.
