@@ -31,10 +31,10 @@
 //! A system call, a PAUSE, or more code than [`STEPS_MAX`] instructions end the search: the loop is
 //! left alone.
 //!
-//! This is weaker than the proof of a loop without calls (`proof`): an atomic step may take a
-//! ticket, and a constant may say that an event was consumed. So such a loop is a [`Kind::Poll`],
-//! whose cure never makes a row of rounds take more than twice as long, and which the running
-//! program has to ask for.
+//! This is weaker than the proof of a loop without calls (`proof`): a constant may say that an
+//! event was consumed, or how far some steps have come. So such a loop is a [`Kind::Poll`], whose
+//! cure never makes a row of rounds take more than twice as long, and which the running program has
+//! to ask for.
 //!
 //! [`Kind::Poll`]: crate::Kind::Poll
 

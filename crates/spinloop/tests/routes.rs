@@ -14,7 +14,8 @@ use spinloop::{
 use std::ops::Range;
 
 const TEXT: u64 = 0x4000;
-const ALL: [Seed; 6] = [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short, Seed::Nested];
+const ALL: [Seed; 7] =
+    [Seed::Pause, Seed::TimedPause, Seed::Nops, Seed::Clock, Seed::Short, Seed::Nested, Seed::Calls];
 const NOP5: &[u8] = &[0x0f, 0x1f, 0x44, 0, 0];
 const NOP3: &[u8] = &[0x0f, 0x1f, 0];
 const RET: u8 = 0xc3;

@@ -63,7 +63,10 @@ pub(super) type Used = (Place, u64);
 /// Whether a count may be what is read.
 pub(super) fn may_be_one(count: &Used, read: &Used) -> bool {
     let (&(count, counted), &(read, bytes)) = (count, read);
-    let overlap = |one: i64, other: i64| one < other + bytes as i64 && other < one + counted as i64;
+    // Addresses may be anywhere.
+    let overlap = |one: i64, other: i64| {
+        (one.wrapping_sub(other) as u64) < bytes || (other.wrapping_sub(one) as u64) < counted
+    };
     match (count, read) {
         (Place::Address(one), Place::Address(other)) => overlap(one as i64, other as i64),
         (Place::Distance(one, at), Place::Distance(other, from)) if one == other && overlap(at, from) => true,
