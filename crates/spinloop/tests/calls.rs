@@ -1,11 +1,10 @@
-//! Loops of calls in code at random: the analysis ends, and what it finds is a loop with a call.
+//! Loops of calls in code at random: the analysis ends, and all that it finds are loops with a call.
 
 mod common;
 
 use common::assemble;
 use proptest::prelude::*;
 use spinloop::{Blocks, Finder, Finding, Jump, Kind, Machine, Module, Seed, Segments};
-use std::time::{Duration, Instant};
 
 const TEXT: u64 = 0x1000;
 /// A call or a jump to this has a place that is chosen later.
@@ -89,7 +88,6 @@ proptest! {
         let kinds = [Blocks::Lock, Blocks::Clock, Blocks::Turn];
         let imports = slots.iter().map(|&(slot, kind)| (slot, kinds[usize::from(kind)])).collect();
         let mut finder = Finder::with_imports(module, imports);
-        let begun = Instant::now();
         for address in TEXT..end {
             if let Finding::Wait(found) = finder.analyse(address, Seed::Calls) {
                 prop_assert_eq!(found.kind, Kind::Poll);
@@ -102,6 +100,5 @@ proptest! {
                 }
             }
         }
-        prop_assert!(begun.elapsed() < Duration::from_secs(5));
     }
 }
