@@ -1,4 +1,4 @@
-//! Loops of calls in code at random: the analysis ends, and all that it finds are loops with a call.
+//! Loops of calls in code at random: the analysis ends, and what it finds is a loop around a call.
 
 mod common;
 
