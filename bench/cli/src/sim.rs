@@ -105,14 +105,14 @@ struct QuotaArgs {
     /// The quotas, in CPUs; several with commas between
     #[arg(long, value_name = "CPUS", value_delimiter = ',', default_value = "2,8", value_parser = number("CPUs", 0.01, 256.0))]
     quota: Vec<f64>,
-    /// How many threads; several with commas between [default: as many as CPUs, and four times as
-    /// many]
+    /// Number of threads; several with commas between [default: as many as CPUs, and four times
+    /// as many]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
     threads: Vec<u32>,
-    /// What the threads do; several with commas between [default: all]
+    /// Kind of waiting; several with commas between [default: all]
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = PossibleValuesParser::new(Waits::ALL.map(Waits::name)))]
     kind: Vec<String>,
-    /// How long a piece of work takes on a CPU of speed 1
+    /// Length of a piece of work on a CPU of speed 1
     #[arg(long, value_name = "US", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     work_us: u64,
     /// The measured time of a run [default: 4000]

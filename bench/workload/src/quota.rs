@@ -31,13 +31,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;
-/// What is counted begins here, and threads begin in this time.
+/// The time before anything is counted, in which all threads begin.
 const FROM_NS: u64 = 2_500 * MS;
 const START_NS: u64 = 10 * MS;
 /// Linux' defaults: the period of a quota, and what a CPU takes of it at a time.
 const PERIOD_NS: u64 = 100 * MS;
 const QUOTA_SLICE_NS: u64 = 5 * MS;
-/// How often a thread that spins looks.
+/// The time between two looks of a thread that spins.
 const LOOK_NS: u64 = 3_000;
 /// In Manx's way a thread spins for this time, and then looks after sleeps of this length.
 const SPIN_NS: u64 = 20_000;
@@ -46,7 +46,7 @@ const SLEEP_NS: u64 = 50_000;
 const TICK_NS: u64 = 10 * MS;
 
 named! {
-    /// What the threads of a program do between two pieces of work.
+    /// The ways in which threads wait between two pieces of work.
     pub enum Waits {
         /// They meet, and spin until all are there.
         Spins = "spin",

@@ -10,7 +10,7 @@ const TEXT: u64 = 0x1000;
 /// A call or a jump to this has a place that is chosen later.
 const HOLE: u8 = 0xa5;
 
-/// Instructions of which functions and loops of calls consist, and others.
+/// Pieces of machine code: those of functions and of loops of calls, and others.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let known: [&'static [u8]; 28] = [
         &[0x55],                                                       // push rbp

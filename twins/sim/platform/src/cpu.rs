@@ -60,7 +60,7 @@ fn cpus_of(kernel: &Kernel, mask: &Mask) -> Vec<usize> {
     (0..kernel.machine().cpus().len()).filter(|cpu| mask[cpu / 64] & 1 << (cpu % 64) != 0).collect()
 }
 
-/// Binds another thread to these CPUs, of which the machine has one.
+/// Binds another thread to these CPUs; the machine has one of them at least.
 ///
 /// # Errors
 /// None: all threads are the program's.
