@@ -62,19 +62,19 @@ named! {
 /// A program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// What its threads do
+    /// The way in which its threads wait
     pub waits: Waits,
-    /// How many they are
+    /// The number of threads
     pub threads: u32,
-    /// How long a piece of work takes, a quarter less to a quarter more
+    /// The length of a piece of work, a quarter less to a quarter more
     pub work_ns: u64,
-    /// Whether there is a helper
+    /// True if there is a helper
     pub is_paced: bool,
     /// For how long is counted
     pub time_ns: u64,
 }
 
-/// What a program has come to.
+/// The work that a program has done.
 #[derive(Clone, Debug)]
 pub struct Did {
     /// The number of CPUs that the quota had stopped, on average
@@ -83,7 +83,7 @@ pub struct Did {
     pub paced_share: f64,
     /// Operations in a second
     pub ops_per_s: f64,
-    /// How long they took
+    /// The times that they took
     pub times: Histogram,
 }
 
@@ -265,7 +265,7 @@ pub struct Setup {
     pub waits: Vec<Waits>,
     /// The rounds of each case
     pub rounds: usize,
-    /// How long a piece of work takes
+    /// The length of a piece of work
     pub work_ns: u64,
     /// For how long is counted
     pub time: Duration,

@@ -49,6 +49,15 @@ def cpu_ns(*others):
     return own
 
 
+def train(optimizer, loss, layers, rows, classes):
+    """Makes a step of training by PyTorch, whose loss is a number."""
+    optimizer.zero_grad()
+    found = loss(layers(rows), classes)
+    found.backward()
+    optimizer.step()
+    assert found.isfinite(), "the loss is no number"
+
+
 def run(given, operate, cpu_ns=cpu_ns):
     """Measures `operate`, which returns a checksum or raises."""
     for _ in range(WARM_UP):

@@ -42,7 +42,7 @@ mod memory;
 
 use crate::blocking::{Blocks, Slots};
 use crate::source::Source;
-use crate::x86::{access, computes_vectors, decoder, is_one_register, near, stub};
+use crate::x86::{access, computes_vectors, decoder, holds, is_high_byte, is_one_register, near, stub};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -787,18 +787,7 @@ fn is_sum(one: &Instruction) -> bool {
 /// Whether a condition holds, if constants decide it.
 fn decide(state: &State, condition: ConditionCode) -> Option<bool> {
     let (one, other, bits) = state.compared?;
-    let sign = 1u64 << (bits - 1);
-    Some(match condition {
-        ConditionCode::e => one == other,
-        ConditionCode::ne => one != other,
-        ConditionCode::l => one ^ sign < other ^ sign,
-        ConditionCode::ge => one ^ sign >= other ^ sign,
-        ConditionCode::le => one ^ sign <= other ^ sign,
-        ConditionCode::g => one ^ sign > other ^ sign,
-        ConditionCode::s if other == 0 => one & sign != 0,
-        ConditionCode::ns if other == 0 => one & sign == 0,
-        _ => return None,
-    })
+    holds(condition, one, other, bits)
 }
 
 /// A value of this number of bytes.
@@ -810,10 +799,6 @@ fn cut(value: Value, bytes: u64) -> Value {
         Was(_) if bytes == 4 => value,
         _ => Unknown,
     }
-}
-
-fn is_high_byte(register: Register) -> bool {
-    matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
 }
 
 /// The number of a general register, whole or in part.

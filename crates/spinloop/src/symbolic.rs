@@ -11,7 +11,7 @@
 //!    stack or frame pointer, always with the same size. Slots do not overlap.
 //! 3. A flag is read only where one operation has set it, in the same round.
 
-use crate::x86::{STATUS, access, flags_written, is_one_register};
+use crate::x86::{STATUS, access, flags_written, holds, is_high_byte, is_one_register};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use iced_x86::{
@@ -82,21 +82,7 @@ impl Flags {
     pub(crate) fn decide(self, condition: ConditionCode) -> Option<bool> {
         let Flags::Of(Operation { compared, .. }, bits) = self else { return None };
         let Some((Value::Constant(one), Value::Constant(other))) = compared else { return None };
-        let sign = 1u64 << (bits - 1);
-        let (signed, other_signed) = (one ^ sign, other ^ sign);
-        Some(match condition {
-            ConditionCode::e => one == other,
-            ConditionCode::ne => one != other,
-            ConditionCode::b => one < other,
-            ConditionCode::ae => one >= other,
-            ConditionCode::be => one <= other,
-            ConditionCode::a => one > other,
-            ConditionCode::l => signed < other_signed,
-            ConditionCode::ge => signed >= other_signed,
-            ConditionCode::le => signed <= other_signed,
-            ConditionCode::g => signed > other_signed,
-            _ => return None,
-        })
+        holds(condition, one, other, bits)
     }
 }
 
@@ -528,7 +514,7 @@ fn is_followed(instruction: &iced_x86::Instruction) -> bool {
 
 /// Whether it is the lowest byte of a general register.
 fn is_low_byte(register: Register) -> bool {
-    register.is_gpr8() && !matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
+    register.is_gpr8() && !is_high_byte(register)
 }
 
 /// Whether these flags may be read: none of before.

@@ -11,8 +11,8 @@
 use crate::instruction::{Effect, Flow, Instruction, Place, Registers};
 use alloc::vec::Vec;
 use iced_x86::{
-    Code, CpuidFeature, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, Mnemonic, OpAccess,
-    OpKind, Register, RflagsBits,
+    Code, ConditionCode, CpuidFeature, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory,
+    Mnemonic, OpAccess, OpKind, Register, RflagsBits,
 };
 
 /// A decoder for code at `address`.
@@ -51,6 +51,33 @@ pub(crate) fn stub(bytes: &[u8], address: u64) -> Option<u64> {
         && one.op0_kind() == OpKind::Memory
         && one.is_ip_rel_memory_operand();
     is_stub.then(|| one.ip_rel_memory_address())
+}
+
+/// Returns whether a condition holds behind the comparison of two values of `bits` bits; `None` for
+/// conditions that are not decided here.
+pub(crate) fn holds(condition: ConditionCode, one: u64, other: u64, bits: u32) -> Option<bool> {
+    let sign = 1u64 << (bits - 1);
+    let (signed, other_signed) = (one ^ sign, other ^ sign);
+    Some(match condition {
+        ConditionCode::e => one == other,
+        ConditionCode::ne => one != other,
+        ConditionCode::b => one < other,
+        ConditionCode::ae => one >= other,
+        ConditionCode::be => one <= other,
+        ConditionCode::a => one > other,
+        ConditionCode::l => signed < other_signed,
+        ConditionCode::ge => signed >= other_signed,
+        ConditionCode::le => signed <= other_signed,
+        ConditionCode::g => signed > other_signed,
+        ConditionCode::s if other == 0 => one & sign != 0,
+        ConditionCode::ns if other == 0 => one & sign == 0,
+        _ => return None,
+    })
+}
+
+/// Returns whether it is the second byte of a general register.
+pub(crate) fn is_high_byte(register: Register) -> bool {
+    matches!(register, Register::AH | Register::BH | Register::CH | Register::DH)
 }
 
 /// Whether both operands are the same register.
