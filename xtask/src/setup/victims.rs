@@ -42,6 +42,7 @@ const NEEDS: &[Need] = &[
     need(Sign::Program("redis-server"), "redis-server", "the victim redis"),
     need(Sign::Program("initdb"), "postgresql", "the victim postgres"),
     need(Sign::Program("escript"), "erlang-base", "the victim erlang"),
+    need(Sign::Program("rabbitmq-server"), "rabbitmq-server", "the victim rabbitmq"),
     need(Sign::Package("python3-torch"), "python3-torch", "the victims of PyTorch"),
     need(Sign::Library("libopenblas.so"), "libopenblas-pthread-dev", "the victim openblas"),
     need(Sign::Package("libblis-pthread-dev"), "libblis-pthread-dev", "the victim blis"),

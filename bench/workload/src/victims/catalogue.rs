@@ -7,7 +7,7 @@ use crate::error::Error;
 pub enum Driver {
     /// A Python program, and the module that it cannot do without
     Python(&'static str, &'static str),
-    /// A Python program that needs no module, but this program
+    /// A Python program beside this program, which it starts
     Beside(&'static str, &'static str),
     /// The same of the machine's own Python, which has the module from its distribution
     OfMachine(&'static str, &'static str),
@@ -111,12 +111,26 @@ const fn beside(name: &'static str, threads: usize, settings: &'static [Setting]
 }
 
 /// The loads of a program that knows nothing of its quota.
-const fn quotas(settings: &'static [Setting]) -> [Load; 3] {
+const fn quotas(settings: &'static [Setting]) -> [Load; 5] {
     [
         quota("quota 1, 2 threads", 100, 2, settings),
         quota("quota 1, 8 threads", 100, 8, settings),
         quota("quota 1.5, 2 threads", 150, 2, settings),
+        quota("quota 1.5, 8 threads", 150, 8, settings),
+        quota("quota 0.5, 2 threads", 50, 2, settings),
     ]
+}
+
+/// Both lists, one after the other.
+const fn joined<const N: usize>(first: &[Load], second: &[Load]) -> [Load; N] {
+    assert!(first.len() + second.len() == N);
+    let mut all = [first[0]; N];
+    let mut i = 1;
+    while i < N {
+        all[i] = if i < first.len() { first[i] } else { second[i - first.len()] };
+        i += 1;
+    }
+    all
 }
 
 /// Two threads on two CPUs: nothing to cure.
@@ -145,29 +159,20 @@ pub struct Victim {
     pub loads: &'static [Load],
 }
 
-const QUOTA_OPENMP: [Load; 3] = quotas(OPENMP_ONE);
-const QUOTA_OPENBLAS: [Load; 3] = quotas(OPENBLAS_ONE);
-const QUOTA_ONNX: [Load; 3] = quotas(ONE_THREAD);
-const SCIKIT: [Load; 5] = [pair(PASSIVE), alone(PASSIVE), QUOTA_OPENMP[0], QUOTA_OPENMP[1], QUOTA_OPENMP[2]];
-const PYTORCH: [Load; 6] = [
-    pair(PASSIVE),
-    many("16 threads", 16, PASSIVE),
-    alone(PASSIVE),
-    QUOTA_OPENMP[0],
-    QUOTA_OPENMP[1],
-    QUOTA_OPENMP[2],
-];
-const NUMPY: [Load; 5] =
-    [pair(OPENBLAS), alone(OPENBLAS), QUOTA_OPENBLAS[0], QUOTA_OPENBLAS[1], QUOTA_OPENBLAS[2]];
-const ONNX: [Load; 7] = [
-    pair(NO_SPINNING),
-    many("4 threads", 4, NO_SPINNING),
-    many("16 threads", 16, NO_SPINNING),
-    alone(NO_SPINNING),
-    QUOTA_ONNX[0],
-    QUOTA_ONNX[1],
-    QUOTA_ONNX[2],
-];
+const QUOTA_OPENMP: [Load; 5] = quotas(OPENMP_ONE);
+const SCIKIT: [Load; 7] = joined(&[pair(PASSIVE), alone(PASSIVE)], &QUOTA_OPENMP);
+const PYTORCH: [Load; 8] =
+    joined(&[pair(PASSIVE), many("16 threads", 16, PASSIVE), alone(PASSIVE)], &QUOTA_OPENMP);
+const NUMPY: [Load; 7] = joined(&[pair(OPENBLAS), alone(OPENBLAS)], &quotas(OPENBLAS_ONE));
+const ONNX: [Load; 9] = joined(
+    &[
+        pair(NO_SPINNING),
+        many("4 threads", 4, NO_SPINNING),
+        many("16 threads", 16, NO_SPINNING),
+        alone(NO_SPINNING),
+    ],
+    &quotas(ONE_THREAD),
+);
 
 /// Debian's OpenBLAS with threads of its own, also where the system prefers another one; elsewhere,
 /// where there are no such folders, the library of this name.
@@ -187,7 +192,7 @@ const BLIS_FLAGS: &[&str] = &[
 ];
 
 /// All of them, in the order in which they are measured.
-pub const VICTIMS: [Victim; 28] = [
+pub const VICTIMS: [Victim; 29] = [
     Victim {
         name: "gang",
         words: "C with libgomp: twenty parallel regions of 20 µs",
@@ -431,6 +436,15 @@ pub const VICTIMS: [Victim; 28] = [
         operations: 100,
         seconds: 2.0,
         loads: &[pair(ERLANG), beside("beside a busy loop", 2, ERLANG), alone(ERLANG)],
+    },
+    Victim {
+        name: "rabbitmq",
+        words: "RabbitMQ: sixty-four messages to a queue and back",
+        driver: Driver::Beside("messages_rabbitmq", "rabbitmq-server"),
+        arguments: &[],
+        operations: 50,
+        seconds: 2.0,
+        loads: &[pair(&[]), beside("beside a busy loop", 2, &[]), alone(&[])],
     },
     Victim {
         name: "openblas",

@@ -10,7 +10,8 @@ use crate::verdict::{Figure, judge_or, unknown};
 use report::sheet::number;
 use report::{Report, Sheet};
 
-/// What a target looks at.
+/// The figure of a target.
+#[derive(Clone, Copy)]
 enum Looks {
     /// Under `manx run` over the best setting
     ToSetting(&'static str),
@@ -23,43 +24,12 @@ enum Looks {
 }
 use Looks::{Largest, Milliseconds, ToAsIs, ToSetting};
 
-/// Each target of the cured, its case and its figure. Those of victims alone are called
-/// `alone-p50-NAME` and `alone-p99-NAME`.
-const JUDGED: [(&str, &str, Looks); 67] = [
+/// Each target of the cured, its case and its figure, but for two kinds whose names say it: those of
+/// victims alone are called `alone-p50-NAME` and `alone-p99-NAME`, and those under a quota
+/// `quota-CPUS-THREADS-p99-NAME` and `quota-CPUS-THREADS-throughput-NAME`.
+const JUDGED: [(&str, &str, Looks); 45] = [
     ("pytorch-p50", "pytorch, pair", ToSetting("p50_ns")),
     ("pytorch-max", "pytorch, pair", ToSetting("max_ns")),
-    ("quota-1-2-p99-pytorch", "pytorch, quota 1, 2 threads", ToSetting("p99_ns")),
-    ("quota-1-2-throughput-pytorch", "pytorch, quota 1, 2 threads", ToSetting("throughput_per_s")),
-    ("quota-1-8-p99-pytorch", "pytorch, quota 1, 8 threads", ToSetting("p99_ns")),
-    ("quota-1-8-throughput-pytorch", "pytorch, quota 1, 8 threads", ToSetting("throughput_per_s")),
-    ("quota-1.5-2-p99-pytorch", "pytorch, quota 1.5, 2 threads", ToSetting("p99_ns")),
-    ("quota-1.5-2-throughput-pytorch", "pytorch, quota 1.5, 2 threads", ToSetting("throughput_per_s")),
-    ("quota-1-2-p99-numpy-600", "numpy-600, quota 1, 2 threads", ToSetting("p99_ns")),
-    ("quota-1-2-throughput-numpy-600", "numpy-600, quota 1, 2 threads", ToSetting("throughput_per_s")),
-    ("quota-1-8-p99-numpy-600", "numpy-600, quota 1, 8 threads", ToSetting("p99_ns")),
-    ("quota-1-8-throughput-numpy-600", "numpy-600, quota 1, 8 threads", ToSetting("throughput_per_s")),
-    ("quota-1.5-2-p99-numpy-600", "numpy-600, quota 1.5, 2 threads", ToSetting("p99_ns")),
-    ("quota-1.5-2-throughput-numpy-600", "numpy-600, quota 1.5, 2 threads", ToSetting("throughput_per_s")),
-    ("quota-1-2-p99-onnxruntime", "onnxruntime, quota 1, 2 threads", ToSetting("p99_ns")),
-    ("quota-1-2-throughput-onnxruntime", "onnxruntime, quota 1, 2 threads", ToSetting("throughput_per_s")),
-    ("quota-1-8-p99-onnxruntime", "onnxruntime, quota 1, 8 threads", ToSetting("p99_ns")),
-    ("quota-1-8-throughput-onnxruntime", "onnxruntime, quota 1, 8 threads", ToSetting("throughput_per_s")),
-    ("quota-1.5-2-p99-onnxruntime", "onnxruntime, quota 1.5, 2 threads", ToSetting("p99_ns")),
-    (
-        "quota-1.5-2-throughput-onnxruntime",
-        "onnxruntime, quota 1.5, 2 threads",
-        ToSetting("throughput_per_s"),
-    ),
-    ("quota-1-2-p99-scikit-learn", "scikit-learn, quota 1, 2 threads", ToSetting("p99_ns")),
-    ("quota-1-2-throughput-scikit-learn", "scikit-learn, quota 1, 2 threads", ToSetting("throughput_per_s")),
-    ("quota-1-8-p99-scikit-learn", "scikit-learn, quota 1, 8 threads", ToSetting("p99_ns")),
-    ("quota-1-8-throughput-scikit-learn", "scikit-learn, quota 1, 8 threads", ToSetting("throughput_per_s")),
-    ("quota-1.5-2-p99-scikit-learn", "scikit-learn, quota 1.5, 2 threads", ToSetting("p99_ns")),
-    (
-        "quota-1.5-2-throughput-scikit-learn",
-        "scikit-learn, quota 1.5, 2 threads",
-        ToSetting("throughput_per_s"),
-    ),
     ("scikit-learn-p50", "scikit-learn, pair", ToSetting("p50_ns")),
     ("scikit-learn-max", "scikit-learn, pair", ToSetting("max_ns")),
     ("xgboost-p50", "xgboost, pair", ToSetting("p50_ns")),
@@ -93,6 +63,8 @@ const JUDGED: [(&str, &str, Looks); 67] = [
     ("pytorch-loader-p50", "pytorch-loader, pair", ToSetting("p50_ns")),
     ("mkl-p50", "mkl, pair", ToSetting("p50_ns")),
     ("erlang-p50", "erlang, beside a busy loop", ToSetting("p50_ns")),
+    ("rabbitmq-throughput", "rabbitmq, beside a busy loop", ToAsIs("throughput_per_s")),
+    ("rabbitmq-p99", "rabbitmq, beside a busy loop", ToAsIs("p99_ns")),
     ("postgres-throughput", "postgres, 64 clients beside a busy loop", ToAsIs("throughput_per_s")),
     ("quota-1-4-p99-redis", "redis, quota 1, 4 io-threads", ToSetting("p99_ns")),
     ("quota-1.5-4-p99-redis", "redis, quota 1.5, 4 io-threads", ToSetting("p99_ns")),
@@ -159,11 +131,30 @@ pub fn conclude(report: &mut Report, victims: &[&'static Victim]) {
 
 /// The victim of a target.
 fn victim(id: &str) -> Option<&'static Victim> {
+    let case;
     let name = match id.strip_prefix("alone-") {
         Some(rest) => rest.split_once('-')?.1,
-        None => JUDGED.iter().find(|(known, ..)| *known == id)?.1.split_once(", ")?.0,
+        None => {
+            case = looked_at(id)?.0;
+            case.split_once(", ")?.0
+        }
     };
     VICTIMS.iter().find(|victim| victim.name == name)
+}
+
+/// The case of a target that is not of a victim alone, and the figure.
+fn looked_at(id: &str) -> Option<(String, Looks)> {
+    if let Some((_, case, looks)) = JUDGED.iter().find(|(known, ..)| *known == id) {
+        return Some(((*case).to_owned(), *looks));
+    }
+    let parts: Vec<&str> = id.strip_prefix("quota-")?.splitn(4, '-').collect();
+    let [cpus, threads, figure, name] = parts[..] else { return None };
+    let value = match figure {
+        "p99" => "p99_ns",
+        "throughput" => "throughput_per_s",
+        _ => return None,
+    };
+    Some((format!("{name}, quota {cpus}, {threads} threads"), ToSetting(value)))
 }
 
 /// What a target looks at, or why there is nothing to look at.
@@ -175,16 +166,16 @@ pub(super) fn figure(report: &Report, id: &str) -> Result<Figure, String> {
         measured(report, &case)?;
         return Ok(Figure::ratio(&case, GUARDED, AS_IS, &format!("{percentile}_ns")));
     }
-    let (_, case, looks) = JUDGED.iter().find(|(known, ..)| *known == id).ok_or_else(|| unknown(id))?;
-    measured(report, case)?;
-    Ok(match *looks {
+    let (case, looks) = looked_at(id).ok_or_else(|| unknown(id))?;
+    measured(report, &case)?;
+    Ok(match looks {
         ToSetting(value) => {
-            let best = best(report, case).ok_or("no setting was measured")?;
-            Figure::ratio(case, GUARDED, &best, value)
+            let best = best(report, &case).ok_or("no setting was measured")?;
+            Figure::ratio(&case, GUARDED, &best, value)
         }
-        ToAsIs(value) => Figure::ratio(case, GUARDED, AS_IS, value),
-        Milliseconds(value) => Figure::Plain(report.middle(case, GUARDED, value) / 1e6),
-        Largest(value) => Figure::Plain(report.worst(case, GUARDED, value) / 1e6),
+        ToAsIs(value) => Figure::ratio(&case, GUARDED, AS_IS, value),
+        Milliseconds(value) => Figure::Plain(report.middle(&case, GUARDED, value) / 1e6),
+        Largest(value) => Figure::Plain(report.worst(&case, GUARDED, value) / 1e6),
     })
 }
 
@@ -226,10 +217,14 @@ mod tests {
                 verdict.id
             );
         }
-        for (id, case, _) in &JUDGED {
+        for (id, ..) in &JUDGED {
             assert!(of_bench("victims").iter().any(|target| target.id == *id), "{id}");
-            let cases = VICTIMS.iter().flat_map(|victim| victim.loads.iter().map(|load| victim.case(load)));
-            assert!(cases.into_iter().any(|known| known == *case), "{case}");
+        }
+        for target in of_bench("victims").iter().filter(|target| !target.id.starts_with("alone-")) {
+            let (case, _) = looked_at(&target.id).unwrap();
+            let mut cases =
+                VICTIMS.iter().flat_map(|victim| victim.loads.iter().map(|load| victim.case(load)));
+            assert!(cases.any(|known| known == case), "{case}");
         }
         for victim in &VICTIMS {
             for percentile in ["p50", "p99"] {

@@ -255,7 +255,7 @@ impl Drop for Copy {
 }
 
 /// The child runs on these CPUs only.
-pub(super) fn pin(command: &mut Command, cpus: &[usize]) {
+pub(crate) fn pin(command: &mut Command, cpus: &[usize]) {
     let set = machine::set(cpus);
     let hook = move || {
         // SAFETY: between fork and exec only this async-signal-safe call, on a copy of the set.

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The drivers that nobody compiles, by file name.
-const SCRIPTS: [(&str, &str); 16] = [
+const SCRIPTS: [(&str, &str); 17] = [
     ("victim.py", include_str!("../../victims/victim.py")),
     ("fit_scikit.py", include_str!("../../victims/fit_scikit.py")),
     ("fit_kmeans.py", include_str!("../../victims/fit_kmeans.py")),
@@ -37,6 +37,7 @@ const SCRIPTS: [(&str, &str); 16] = [
     ("loader_pytorch.py", include_str!("../../victims/loader_pytorch.py")),
     ("product_mkl.py", include_str!("../../victims/product_mkl.py")),
     ("transactions_postgres.py", include_str!("../../victims/transactions_postgres.py")),
+    ("messages_rabbitmq.py", include_str!("../../victims/messages_rabbitmq.py")),
     ("messages_erlang.erl", include_str!("../../victims/messages_erlang.erl")),
 ];
 
