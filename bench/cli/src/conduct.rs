@@ -21,7 +21,7 @@ const QUICK_MARGIN: Duration = Duration::from_secs(8);
 /// The options of every experiment.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Common {
-    /// A smoke check of at most 45 seconds, not a measurement
+    /// A smoke check, not a measurement: at most 45 seconds, and five minutes for a paper
     #[arg(long)]
     pub(super) quick: bool,
     /// The most rounds of a case; a round runs every version once, in an order drawn at random

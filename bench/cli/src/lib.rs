@@ -15,6 +15,7 @@ mod conduct;
 mod doctor;
 mod engines;
 mod harm;
+mod papers;
 mod plots;
 mod pool;
 pub mod profile;
@@ -53,6 +54,8 @@ enum Experiment {
     Engines(engines::EnginesArgs),
     /// What `manx run` makes of servers that everybody runs: MariaDB, PostgreSQL, memcached
     Servers(servers::ServersArgs),
+    /// The experiments of the papers that Manx stands on, with their numbers beside
+    Paper(papers::PaperArgs),
     /// Programs that everybody runs and that wait badly: as they are, under `manx run`, and with
     /// their best setting
     Victims(victims::VictimsArgs),
@@ -147,6 +150,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Some(Experiment::Inversion(args)) => inversion(args),
         Some(Experiment::Guard(args)) => guard(args),
         Some(Experiment::Engines(args)) => engines::engines(args),
+        Some(Experiment::Paper(args)) => papers::paper(args),
         Some(Experiment::Servers(args)) => servers::servers(args),
         Some(Experiment::Victims(args)) => victims::victims(args),
         Some(Experiment::Doctor(args)) => doctor::doctor(args),

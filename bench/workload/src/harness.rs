@@ -148,9 +148,14 @@ impl<'a> Bench<'a> {
         self.note(words(seed));
     }
 
+    /// Lets counts alone decide how much a smoke check runs.
+    pub fn without_budget(&mut self) {
+        self.budget = None;
+    }
+
     /// Lets the clock decide nothing any more (Invariant 3).
     pub fn in_virtual_time(&mut self) {
-        self.budget = None;
+        self.without_budget();
         // No time at all means the fewest rounds, whatever the clock says.
         if !self.resolution.limit.is_zero() {
             self.resolution.limit = Duration::MAX;

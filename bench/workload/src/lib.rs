@@ -10,6 +10,7 @@
 //! | `group` | control groups, with a quota or a weight, for measured processes
 //! | `turns` | programs one after the other, each in all of its versions |
 //! | [`inversion`] | the experiment of Andreoli and Cucinotta, figures 2 to 4 |
+//! | [`papers`] | the papers' own experiments, with their numbers beside |
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
 //! | [`asl`] | locks that are told how late an epoch may be, on cores of two speeds |
 //! | [`range`] | locks of ranges, side by side |
@@ -48,6 +49,7 @@ pub mod inversion;
 pub mod jobs;
 pub mod machine;
 pub mod mutex;
+pub mod papers;
 mod parts;
 pub mod place;
 pub mod pool;

@@ -16,7 +16,7 @@
 //! | `plan`, `cases` | how a case is run, its versions and their figures; the names of all |
 //! | `conclude` | tables, pictures and targets |
 
-mod cases;
+pub(crate) mod cases;
 mod conclude;
 pub mod executor;
 pub mod go;
@@ -30,6 +30,7 @@ pub mod spec;
 pub mod usage;
 pub mod work;
 
+pub(crate) use conclude::tables;
 pub use conclude::{conclude, draw};
 pub use part::Part;
 pub use plan::Setup;

@@ -74,6 +74,11 @@ impl Running {
         Ok(Running { name, child, stderr })
     }
 
+    /// The number of the process.
+    pub(crate) fn leader(&self) -> i32 {
+        self.child.id() as i32
+    }
+
     /// What it has written on standard error.
     pub(crate) fn said(&self) -> String {
         let length = self.stderr.metadata().map_or(0, |file| file.len());
@@ -114,7 +119,7 @@ impl Running {
 
     /// Invariant 3. It can be reaped afterwards.
     fn end(&mut self) {
-        let leader = self.child.id() as i32;
+        let leader = self.leader();
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }

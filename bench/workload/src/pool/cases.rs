@@ -3,22 +3,22 @@
 use super::spec::Kind;
 
 /// `threads` threads, alone.
-pub(super) fn threads(threads: usize) -> String {
+pub(crate) fn threads(threads: usize) -> String {
     format!("threads, {threads}")
 }
 
 /// Without a lock around the computation, and with one.
-pub(super) const NO_LOCK: &str = "no lock";
+pub(crate) const NO_LOCK: &str = "no lock";
 
 /// Less time than there are CPUs.
-pub(super) fn quota(cpus: f64) -> String {
+pub(crate) fn quota(cpus: f64) -> String {
     format!("quota {cpus}")
 }
 
 /// As many threads as the quota has CPUs.
 pub(super) const THREADS_AS_QUOTA: &str = "threads = quota";
-pub(super) const GO_AUTOMATIC: &str = "go, automatic";
-pub(super) const GO_MANUAL: &str = "go, manual";
+pub(crate) const GO_AUTOMATIC: &str = "go, automatic";
+pub(crate) const GO_MANUAL: &str = "go, manual";
 pub(super) const GO_MANX_RUN: &str = "go, manx run";
 
 /// One of two is idle half of the time.
@@ -26,14 +26,14 @@ pub(super) const SHARING: &str = "sharing, one of two idle half of the time";
 
 contention::named! {
     /// More than the machine does, and what leaves room.
-    pub(super) enum Amount {
+    pub(crate) enum Amount {
         Overload = "overload",
         Room = "60 % load",
     }
 }
 
 /// `processes` processes with this amount to do.
-pub(super) fn neighbours(amount: Amount, processes: usize) -> String {
+pub(crate) fn neighbours(amount: Amount, processes: usize) -> String {
     let (amount, s) = (amount.name(), if processes == 1 { "" } else { "es" });
     format!("{amount}, {processes} process{s}")
 }
@@ -41,11 +41,11 @@ pub(super) fn neighbours(amount: Amount, processes: usize) -> String {
 /// The paper's factor.
 pub(super) const OVERCOMMIT: &str = "overcommit";
 
-pub(super) fn overcommit(processes: usize) -> String {
+pub(crate) fn overcommit(processes: usize) -> String {
     format!("{OVERCOMMIT}, {processes} processes")
 }
 
-pub(super) fn factor(overcommit: f64) -> String {
+pub(crate) fn factor(overcommit: f64) -> String {
     format!("friendlypool x {overcommit}")
 }
 

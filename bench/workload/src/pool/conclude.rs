@@ -37,6 +37,12 @@ const NOTHING: &str = "pool = version | runs [] = rounds | a job = ns_per_job | 
 
 /// Draws tables and judges the targets.
 pub fn conclude(report: &mut Report) {
+    tables(report);
+    verdict::judge(report, figure);
+}
+
+/// Adds a table for each case.
+pub(crate) fn tables(report: &mut Report) {
     for case in report.cases() {
         let (title, columns) = match case.as_str() {
             BURST => ("burst: after a rest, from the first submission until all workers run", RAMP),
@@ -50,7 +56,6 @@ pub fn conclude(report: &mut Report) {
             report.show(Sheet::new(APART).of(report, &title, &[&case]));
         }
     }
-    verdict::judge(report, figure);
 }
 
 /// What a target looks at by its id. Of two processes of one run the ratio is the first's to the

@@ -38,6 +38,7 @@ crate::parts::parts! {
 // many as service that takes longer. Under a mutex there is no more than one computation at a
 // time, whatever the threads.
 
+/// On a few CPUs; on more, up to twice their number.
 const THREADS: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
 const QUICK_THREADS: [usize; 1] = [3];
 /// Of what the machine can do.
@@ -50,7 +51,8 @@ impl Plan {
         bench.note(format!(
             "threads: {rate_per_s:.0} jobs/s, nine tenths of what the machine does without a lock"
         ));
-        for threads in self.sweep(&THREADS, &QUICK_THREADS) {
+        let step = (self.stage.cpus / 4).max(1);
+        for threads in self.sweep(&THREADS.map(|count| count * step), &QUICK_THREADS) {
             let locks = [Lock::None, Lock::Std, Lock::ParkingLot, Lock::Manx];
             let variants: Vec<Variant> = locks
                 .into_iter()
@@ -257,7 +259,7 @@ const QUICK_QUOTAS: [f64; 1] = [1.0];
 
 /// The largest quota that a process of any part gets.
 pub(super) fn largest(cpus: usize) -> f64 {
-    QUOTAS.into_iter().fold(cpus as f64 / 2.0, f64::max)
+    QUOTAS.into_iter().fold(cpus as f64, f64::max)
 }
 
 impl Plan {
@@ -268,7 +270,9 @@ impl Plan {
             return Ok(());
         }
         let go = self.go(bench);
-        for cpus in self.sweep(&QUOTAS, &QUICK_QUOTAS) {
+        let mut quotas = QUOTAS.to_vec();
+        quotas.push(self.stage.cpus as f64);
+        for cpus in self.sweep(&quotas, &QUICK_QUOTAS) {
             let limits = Limits { quota_cpus: Some(cpus), weight: None };
             let whole = (cpus as usize).max(1);
             let of = |name: &str, process: Process| Variant::of(name, vec![process]).within(limits);

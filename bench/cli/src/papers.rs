@@ -1,0 +1,142 @@
+//! `manx bench paper`: its options, and what they ask of the experiments.
+
+use super::conduct::{self, Common, number};
+use super::plots;
+use clap::ValueEnum;
+use command::failure::Failure;
+use std::path::PathBuf;
+use std::time::Duration;
+use workload::engine::Compiler;
+use workload::harness::Bench;
+use workload::papers::{mongodb, pools};
+use workload::{Error, machine, pool};
+
+/// The time of a run of paper 003 in seconds, as in the paper, and in a smoke check.
+const SECONDS: (u64, u64) = (5, 1);
+
+#[derive(Debug, clap::Args)]
+pub(super) struct PaperArgs {
+    /// The paper
+    #[arg(value_enum, value_name = "PAPER")]
+    paper: Paper,
+    #[command(flatten)]
+    common: Common,
+    /// CPUs of a restricted server, such as 2-11 [default: a quarter of the clients, of those CPUs
+    /// that the clients leave]
+    #[arg(long, value_name = "LIST", value_parser = list)]
+    cpus: Option<List>,
+    /// CPUs of the clients [default: the first half of all]
+    #[arg(long, value_name = "LIST", value_parser = list)]
+    client_cpus: Option<List>,
+    /// Clients: of the timelines and repairs, and then of each step of figure 4
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "40,20,40,60,80", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    clients: Vec<u16>,
+    /// Threads of the server that are boosted
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    threads: u16,
+    /// Mean think time of a client
+    #[arg(long, value_name = "MICROSECONDS", default_value = "0", value_parser = number("microseconds", 0.0, 1e6))]
+    think: f64,
+    /// Records in the database
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    records: u64,
+    /// Write the pictures to this folder, as SVG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Paper {
+    /// Inducing Huge Tail Latency on a MongoDB deployment
+    #[value(name = "000")]
+    MongoDb,
+    /// Reducing Tail Latencies Through Environment- and Neighbour-aware Thread Management
+    #[value(name = "003")]
+    Pools,
+}
+
+/// A list of CPUs.
+#[derive(Debug, Clone)]
+struct List(Vec<usize>);
+
+fn list(text: &str) -> Result<List, String> {
+    let wrong = || format!("{text}: not a list of CPUs such as 0,2-5");
+    let number = |text: &str| text.parse::<usize>().map_err(|_| wrong());
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        match part.split_once('-') {
+            Some((first, last)) => cpus.extend(number(first)?..=number(last)?),
+            None => cpus.push(number(part)?),
+        }
+    }
+    let allowed = machine::cpus();
+    match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        _ if cpus.is_empty() => Err(wrong()),
+        Some(cpu) => Err(format!("this process may not use CPU {cpu}; it may use {allowed:?}")),
+        None => Ok(List(cpus)),
+    }
+}
+
+pub(super) fn paper(args: &PaperArgs) -> Result<u8, Failure> {
+    match args.paper {
+        Paper::MongoDb => mongodb(args),
+        Paper::Pools => pools(args),
+    }
+}
+
+fn mongodb(args: &PaperArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let measure = |bench: &mut Bench| -> Result<(), Error> {
+        let (clients, sweep) = args.clients.split_first().unwrap_or((&40, &[]));
+        let headline_clients = usize::from(*clients);
+        let all = machine::cpus();
+        let client_cpus = args
+            .client_cpus
+            .as_ref()
+            .map_or_else(|| all[..all.len().div_ceil(2)].to_vec(), |list| list.0.clone());
+        let left: Vec<usize> = all.iter().copied().filter(|cpu| !client_cpus.contains(cpu)).collect();
+        let left = if left.is_empty() { all } else { left };
+        let some = (headline_clients / 4).clamp(1, left.len());
+        let cpus = args.cpus.as_ref().map_or_else(|| left[..some].to_vec(), |list| list.0.clone());
+        let setup = mongodb::Setup {
+            place: mongodb::Place::beside(conduct::manx_path()?, Compiler::from_environment()?),
+            quick: common.quick,
+            cpus,
+            client_cpus,
+            headline_clients,
+            clients: sweep.iter().map(|&clients| usize::from(clients)).collect(),
+            boosted: usize::from(args.threads),
+            think_us: args.think,
+            records: args.records,
+        };
+        bench.without_budget();
+        mongodb::measure(&setup, bench)
+    };
+    plots::drawn("paper-000", common, args.plots.as_deref(), measure, |report| {
+        mongodb::conclude(report);
+        plots::texts(mongodb::draw(report))
+    })
+}
+
+fn pools(args: &PaperArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let measure = |bench: &mut Bench| -> Result<(), Error> {
+        bench.without_budget();
+        let seconds = if common.quick { SECONDS.1 } else { SECONDS.0 };
+        let setup = pool::Setup {
+            kinds: pools::KINDS.to_vec(),
+            // The sweeps are the paper's also in a smoke check: only the runs are short.
+            quick: false,
+            time: Duration::from_secs(seconds),
+            poisson: false,
+            sessions: false,
+            manx: conduct::manx_path()?,
+            own: conduct::own_path()?,
+        };
+        pools::measure(setup, bench)
+    };
+    plots::drawn("paper-003", common, args.plots.as_deref(), measure, |report| {
+        pools::conclude(report);
+        plots::texts(pool::draw(report))
+    })
+}
