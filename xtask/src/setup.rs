@@ -10,6 +10,7 @@
 
 mod axe;
 pub mod harm;
+pub mod mongo;
 pub mod victims;
 
 use std::env;
@@ -118,6 +119,8 @@ pub enum More {
     Victims,
     /// The programs of `manx bench harm`: OpenMP, Java, stress-ng, servers and their clients
     Harm,
+    /// MongoDB's drivers, with which bench/mongo is tried
+    Mongo,
     /// What `cargo xtask demo` needs, which sets it up by itself
     Demo,
 }

@@ -84,7 +84,7 @@ fn requirements(name: &str) -> PathBuf {
 }
 
 /// Makes the folder anew unless it was made from this text; `make` fills it.
-fn made_from(folder: &Path, text: &str, make: impl FnOnce() -> Result) -> Result {
+pub(super) fn made_from(folder: &Path, text: &str, make: impl FnOnce() -> Result) -> Result {
     let made = folder.join("made");
     if fs::read_to_string(&made).is_ok_and(|from| from == text) {
         println!("setup: {} is complete", folder.display());
@@ -99,7 +99,7 @@ fn made_from(folder: &Path, text: &str, make: impl FnOnce() -> Result) -> Result
     writable(fs::write(made, text))
 }
 
-fn text(path: &Path) -> Result<String> {
+pub(super) fn text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))
 }
 

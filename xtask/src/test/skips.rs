@@ -40,6 +40,8 @@ const ACCEPTED: &[Accepted] = &[
     accepted("cli/exporter ", "a pid namespace cannot be made", "a container may not allow it"),
     accepted("manx/pool_control ", "the machine is busy", "a neighbour on the host, and no idle CPU"),
     accepted("page/browser ", "axe-core is not set up", "it comes from npm, which may not be there"),
+    accepted("mongo/drivers ", "pymongo is not set up", "it comes from PyPI, which may not be there"),
+    accepted("mongo/drivers ", "mongodb of npm is not set up", "it comes from npm, which may not be there"),
     accepted("preload/cpus_runtimes ", "node is not installed", NOT_SET_UP),
     accepted("preload/cpus_runtimes ", "java is not installed", NOT_SET_UP),
     accepted("preload/cpus_runtimes ", "go is not installed", NOT_SET_UP),

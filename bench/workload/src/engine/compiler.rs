@@ -1,5 +1,5 @@
-//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and a
-//! competitor in C++ into a library that is loaded at run time.
+//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and some,
+//! in C and C++, into libraries that are loaded at run time.
 //!
 //! The sources are part of this crate. What comes of one is kept in the user's cache, in a folder
 //! named by a hash of everything that went into it, so that a second run starts at once and a
@@ -27,6 +27,7 @@ const SOURCES: &[(&str, &str)] = sources! {
         "options.h" "histogram.h" "classes.h" "random.h" "engine.h" "records.h" "ledger.h" "home.h" "ycsb.h"
         "log_structured.h" "sqlite_calls.h" "wiredtiger_calls.h" "rocksdb_calls.h" "lmdb_calls.h"
         "sqlite_mix.c" "sqlite.c" "leveldb.c" "rocksdb.c" "kyoto.c" "lmdb.c" "wiredtiger.c" "snapshot.c"
+        "wiredtiger_shim.c"
         "ycsb_wiredtiger.c" "ycsb_lmdb.c" "ycsb_rocksdb.c" "ycsb_sqlite.c"
         "bounded.c" "plain.c" "ping_pong.c" "spinlock.c" "threads.c" "startup.c"
         "rocksdb_ranges.cpp" "rocksdb_locktree.cpp";
@@ -96,22 +97,22 @@ impl Compiler {
         Ok(program)
     }
 
-    /// The shared library that `name`.cpp makes with further `arguments`. Whether it can be loaded
-    /// is not tried.
+    /// The shared library that a source, `NAME.c` or `NAME.cpp`, makes with further `arguments`;
+    /// `salt` as in [`Compiler::program`]. Whether it can be loaded is not tried.
     ///
     /// # Errors
     /// If there is no compiler, or it refuses; [`Error::Missing`] with its words.
     ///
     /// # Panics
     /// If there is no such source.
-    pub fn library(&self, name: &str, arguments: &[OsString]) -> Result<PathBuf, Error> {
-        let source = format!("{name}.cpp");
+    pub fn library(&self, source: &str, arguments: &[OsString], salt: &str) -> Result<PathBuf, Error> {
         assert!(SOURCES.iter().any(|(file, _)| *file == source), "there is no {source}");
-        let folder = self.cache.join(self.hash(&source, arguments, ""));
-        let name = format!("{name}.so");
+        let folder = self.cache.join(self.hash(source, arguments, salt));
+        let name = Path::new(source).with_extension("so");
         let library = folder.join(&name);
         if !library.exists() {
-            self.compile(&source, &name, arguments, &folder)?;
+            let shared = ["-shared".into(), "-fPIC".into()];
+            self.compile(source, &name.to_string_lossy(), &[&shared, arguments].concat(), &folder)?;
         }
         Ok(library)
     }
@@ -129,7 +130,7 @@ impl Compiler {
                 "the engines are compiled on this machine: install a C compiler (Debian: apt-get install gcc libc6-dev), or name one in CC",
             ),
             true => (
-                &["-std=c++17", "-shared", "-fPIC"],
+                &["-std=c++17"],
                 "it is compiled on this machine: install a C++ compiler (Debian: apt-get install g++), or name one in CXX",
             ),
         };
@@ -266,7 +267,7 @@ mod tests {
     fn a_missing_compiler_for_cpp_says_so_too() {
         let folder = tempfile::tempdir().unwrap();
         let compiler = Compiler { cpp: "/no/such/c++".into(), ..Compiler::new("cc", folder.path()) };
-        let error = compiler.library("rocksdb_ranges", &[]).unwrap_err();
+        let error = compiler.library("rocksdb_ranges.cpp", &[], "").unwrap_err();
         assert!(matches!(error, Error::Missing { .. }));
         let text = error.to_string();
         assert!(text.contains("/no/such/c++") && text.contains("install g++"), "{text}");

@@ -96,6 +96,18 @@ pub fn driver(compiler: &Compiler, source: &str, library: Option<&Library>) -> R
     }
 }
 
+/// Compiles the shim by which `manx-mongod` uses `library`, or the machine's own WiredTiger.
+///
+/// # Errors
+/// As [`Compiler::library`].
+pub fn shim(compiler: &Compiler, library: Option<&Library>) -> Result<PathBuf, Error> {
+    const SOURCE: &str = "wiredtiger_shim.c";
+    match library {
+        Some(library) => compiler.library(SOURCE, &library.arguments(), &library.salt()),
+        None => compiler.library(SOURCE, &["-lwiredtiger".into()], ""),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

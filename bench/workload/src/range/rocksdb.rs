@@ -75,7 +75,7 @@ impl Which for Transactions {
     const NAME: &'static str = "rocksdb";
 
     fn driver() -> &'static Driver {
-        static DRIVER: Driver = Driver::of("rocksdb_ranges");
+        static DRIVER: Driver = Driver::of("rocksdb_ranges.cpp");
         &DRIVER
     }
 }
@@ -84,7 +84,7 @@ impl Which for Tree {
     const NAME: &'static str = "locktree";
 
     fn driver() -> &'static Driver {
-        static DRIVER: Driver = Driver::of("rocksdb_locktree");
+        static DRIVER: Driver = Driver::of("rocksdb_locktree.cpp");
         &DRIVER
     }
 }
@@ -120,7 +120,7 @@ impl<W: Which> Loaded<W> {
         if driver.functions.get().is_some() {
             return Ok(());
         }
-        let functions = open(&compiler.library(driver.source, &[FLAG.into()])?)?;
+        let functions = open(&compiler.library(driver.source, &[FLAG.into()], "")?)?;
         let _ = driver.functions.set(functions);
         Ok(())
     }

@@ -1,0 +1,67 @@
+//! Errors as MongoDB's clients see them.
+
+use crate::engine::Failed;
+use bson::raw::RawDocumentBuf;
+use bson::rawdoc;
+
+/// MongoDB's error codes, by MongoDB's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are MongoDB's")]
+pub enum Code {
+    InternalError = 1,
+    BadValue = 2,
+    FailedToParse = 9,
+    Unauthorized = 13,
+    TypeMismatch = 14,
+    IllegalOperation = 20,
+    InvalidBSON = 22,
+    CursorNotFound = 43,
+    CommandNotFound = 59,
+    ImmutableField = 66,
+    InvalidNamespace = 73,
+    InvalidLength = 16,
+    UnsupportedOpQueryCommand = 352,
+    BSONObjectTooLarge = 10334,
+    DuplicateKey = 11000,
+    Location40414 = 40414,
+    Location40415 = 40415,
+    Location40571 = 40571,
+}
+
+/// Why a command, or one of its writes, was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The kind of error, by which drivers decide.
+    pub code: Code,
+    /// What was wrong, and what to do.
+    pub message: String,
+}
+
+impl Fault {
+    /// An error of this kind, with its words.
+    pub fn new(code: Code, message: impl Into<String>) -> Fault {
+        Fault { code, message: message.into() }
+    }
+
+    /// The reply to the command.
+    pub fn reply(&self) -> RawDocumentBuf {
+        rawdoc! {
+            "ok": 0.0,
+            "errmsg": self.message.as_str(),
+            "code": self.code as i32,
+            "codeName": format!("{:?}", self.code),
+        }
+    }
+}
+
+impl From<bson::error::Error> for Fault {
+    fn from(error: bson::error::Error) -> Fault {
+        Fault::new(Code::InvalidBSON, format!("a document is not BSON: {error}"))
+    }
+}
+
+impl From<Failed> for Fault {
+    fn from(failed: Failed) -> Fault {
+        Fault::new(Code::InternalError, failed.to_string())
+    }
+}

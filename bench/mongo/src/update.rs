@@ -1,0 +1,114 @@
+//! What an update makes of a document: `$set` of fields, or a replacement.
+
+use crate::fault::{Code, Fault};
+use bson::raw::{CStr, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
+use std::collections::BTreeMap;
+
+/// The most bytes of a document: mongod's limit.
+pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+/// An update that is understood.
+#[derive(Debug)]
+pub enum Update<'a> {
+    /// These fields get these values. They are in the order in which mongod appends new ones.
+    Set(BTreeMap<&'a str, (&'a CStr, RawBsonRef<'a>)>),
+    /// This is the document from now on.
+    Replace(&'a RawDocument),
+}
+
+impl<'a> Update<'a> {
+    /// Reads the `u` of a statement.
+    ///
+    /// # Errors
+    /// It is an update of another kind.
+    pub fn of(update: RawBsonRef<'a>) -> Result<Update<'a>, Fault> {
+        let refused = |what: &str| {
+            let message = format!("{what} is not supported: give $set or a replacement");
+            Err(Fault::new(Code::FailedToParse, message))
+        };
+        let Some(update) = update.as_document() else { return refused("an update by a pipeline") };
+        let mut fields = BTreeMap::new();
+        let mut operators = 0;
+        for (at, element) in update.into_iter().enumerate() {
+            let (name, value) = element?;
+            match (name.as_str(), value) {
+                ("$set", RawBsonRef::Document(set)) if operators == at => {
+                    for element in set {
+                        let (name, value) = element?;
+                        if name.as_str().is_empty() || name.as_str().contains(['.', '$']) {
+                            return refused(&format!("$set of the field '{}'", name.as_str()));
+                        }
+                        fields.insert(name.as_str(), (name, value));
+                    }
+                    operators += 1;
+                }
+                (operator, _) if operator.starts_with('$') => {
+                    return refused(&format!("the update operator {operator}"));
+                }
+                _ if operators > 0 => return refused("a field beside $set"),
+                _ => (),
+            }
+        }
+        Ok(if operators > 0 { Update::Set(fields) } else { Update::Replace(update) })
+    }
+
+    /// The document afterwards. It has this `_id`, and is what `before` was, or is new.
+    ///
+    /// # Errors
+    /// It would have another `_id`, or be too long.
+    pub fn apply(&self, id: RawBsonRef<'_>, before: Option<&RawDocument>) -> Result<RawDocumentBuf, Fault> {
+        let mut after = RawDocumentBuf::new();
+        match self {
+            Update::Replace(document) => {
+                let kept = before.map(|before| before.get("_id")).transpose()?.flatten().unwrap_or(id);
+                same_id(kept, document.get("_id")?)?;
+                after.append(cstr!("_id"), kept);
+                for element in *document {
+                    let (name, value) = element?;
+                    if name.as_str() != "_id" {
+                        after.append(name, value);
+                    }
+                }
+            }
+            Update::Set(set) => {
+                let kept = before.map(|before| before.get("_id")).transpose()?.flatten().unwrap_or(id);
+                same_id(kept, set.get("_id").map(|(_, value)| *value))?;
+                let mut new = set.clone();
+                new.remove("_id");
+                if before.is_none() {
+                    after.append(cstr!("_id"), id);
+                }
+                for element in before.into_iter().flatten() {
+                    let (name, value) = element?;
+                    after.append(name, new.remove(name.as_str()).map_or(value, |(_, value)| value));
+                }
+                new.into_values().for_each(|(name, value)| after.append(name, value));
+            }
+        }
+        check_length(&after)?;
+        Ok(after)
+    }
+}
+
+/// Refuses a document that is too long.
+///
+/// # Errors
+/// It is too long.
+pub fn check_length(document: &RawDocument) -> Result<(), Fault> {
+    let bytes = document.as_bytes().len();
+    if bytes <= DOCUMENT_BYTES_MAX {
+        return Ok(());
+    }
+    let message = format!("a document of {bytes} bytes: {DOCUMENT_BYTES_MAX} may be");
+    Err(Fault::new(Code::BSONObjectTooLarge, message))
+}
+
+fn same_id(kept: RawBsonRef<'_>, given: Option<RawBsonRef<'_>>) -> Result<(), Fault> {
+    match given {
+        Some(given) if given != kept => {
+            let message = "Performing an update on the path '_id' would modify the immutable field '_id'";
+            Err(Fault::new(Code::ImmutableField, message))
+        }
+        _ => Ok(()),
+    }
+}
