@@ -17,6 +17,7 @@ use workload::constants::{self, Varied};
 use workload::mutex::{self, LOCKS};
 use workload::place::Place;
 use workload::quota::{self, Waits};
+use workload::snapshots;
 use workload::{Error, harness, jobs, schedule};
 
 /// The measured time of a run, of virtual time; and that of a smoke check.
@@ -33,6 +34,10 @@ const POOL_ROUNDS: u32 = 3;
 const QUOTA_TIME_MS: u64 = 4_000;
 const QUOTA_QUICK_TIME_MS: u64 = 200;
 const QUOTA_ROUNDS: u32 = 3;
+/// The same for paper 000's server.
+const SNAPSHOTS_TIME_MS: u64 = 3_000;
+const SNAPSHOTS_QUICK_TIME_MS: u64 = 150;
+const SNAPSHOTS_ROUNDS: u32 = 3;
 /// The seed of the first run, unless another one is asked for: a simulation is the same each time.
 const SEED: u64 = 1;
 /// How many threads, unless it is said.
@@ -68,6 +73,9 @@ enum Bench {
     Pool(PoolArgs),
     /// Programs that their quota stops, as they are and paced as `manx run` does it
     Quota(QuotaArgs),
+    /// Updates of an engine whose snapshots wait for threads that take an id, beside boosted
+    /// threads: paper 000 on its own server
+    Snapshots(SnapshotsArgs),
     /// What each constant of Manx's default mutex costs and gains, with one of them varied at a
     /// time; here the machine may also be `all`
     Constants(ConstantsArgs),
@@ -94,6 +102,30 @@ struct PoolArgs {
     #[arg(long, value_name = "US", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     job_us: u64,
     /// For how long jobs come [default: 4000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    time_ms: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+struct SnapshotsArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Clients: of the timelines, and then of each step of figure 4
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "40,20,40,60,80", value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    clients: Vec<u32>,
+    /// CPUs of a restricted server
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=256))]
+    cpus: u16,
+    /// Threads of the server that are boosted
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: u32,
+    /// Mean time between a reply and the client's next update at the server
+    #[arg(long, value_name = "US", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    think_us: u64,
+    /// Mean CPU time of an update
+    #[arg(long, value_name = "US", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    work_us: u64,
+    /// For how long is counted [default: 3000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     time_ms: Option<u64>,
 }
@@ -219,7 +251,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         None => Err(Failure::new(
             USAGE,
             format!("bench sim {name}: which bench?"),
-            "name one: `asl`, `mutex`, `pool`, `quota`, `constants` or `schedule`; `manx bench sim --help` says more",
+            "name one: `asl`, `mutex`, `pool`, `quota`, `snapshots`, `constants` or `schedule`; `manx bench sim --help` says more",
         )),
         Some(Bench::Asl(args)) => {
             let (common, seed) = seeded(&args.common);
@@ -232,6 +264,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         Some(Bench::Mutex(args)) => mutex(args, name, machine),
         Some(Bench::Pool(args)) => pool(args, name, machine),
         Some(Bench::Quota(args)) => quota(args, name, machine),
+        Some(Bench::Snapshots(args)) => snapshots(args, name, machine),
     }
 }
 
@@ -320,6 +353,23 @@ fn quota(args: &QuotaArgs, name: &str, machine: Machine) -> Result<u8, Failure> 
         time: Duration::from_millis(time_ms),
     };
     at(&setup.place, &common, |bench| quota::measure(&setup, bench), quota::conclude)
+}
+
+fn snapshots(args: &SnapshotsArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
+    let (common, seed) = seeded(&args.common);
+    let time_ms =
+        args.time_ms.unwrap_or(if common.quick { SNAPSHOTS_QUICK_TIME_MS } else { SNAPSHOTS_TIME_MS });
+    let setup = snapshots::Setup {
+        place: Place::simulated(name, machine, seed),
+        clients: args.clients.clone(),
+        cpus: usize::from(args.cpus),
+        boosted: args.threads,
+        think_ns: args.think_us * 1_000,
+        work_ns: args.work_us * 1_000,
+        rounds: common.repeats.unwrap_or(SNAPSHOTS_ROUNDS) as usize,
+        time: Duration::from_millis(time_ms),
+    };
+    at(&setup.place, &common, |bench| snapshots::measure(&setup, bench), snapshots::conclude)
 }
 
 fn schedule(args: &ScheduleArgs, name: &str, machine: Machine) -> Result<u8, Failure> {

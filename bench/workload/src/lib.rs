@@ -22,6 +22,7 @@
 //! | [`doctor`] | what `manx doctor` says of the same programs, and what its looks cost them |
 //! | [`harm`] | programs that need nothing, or wait well, under `manx run` |
 //! | [`quota`] | programs that their quota stops, as they are and paced, on a simulated machine |
+//! | [`snapshots`] | paper 000's own server, simulated |
 //! | [`place`] | where runs are made: here or on a simulated machine |
 //! | [`guard`] | what the guard costs programs that need no repair |
 //! | [`calibrate`] | the distances and costs of this machine, as a machine of the simulator |
@@ -59,6 +60,7 @@ pub mod range;
 mod running;
 pub mod schedule;
 pub mod servers;
+pub mod snapshots;
 mod turns;
 pub mod txn;
 mod verdict;

@@ -11,10 +11,9 @@
 pub mod mongodb;
 pub mod pools;
 
-use command::table::Table;
 use report::figure::interval;
 use report::sheet::number;
-use report::{Compared, Report};
+use report::{Compared, Report, Table};
 
 /// A number that a paper gives, and its counterpart here.
 pub(crate) struct Claim {

@@ -16,11 +16,12 @@
 use serde::Deserialize;
 
 /// The files that come with this package.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("here", include_str!("../machines/here.toml")),
     ("m1", include_str!("../machines/m1.toml")),
     ("epyc-16", include_str!("../machines/epyc-16.toml")),
     ("epyc-64", include_str!("../machines/epyc-64.toml")),
+    ("xeon-2x28", include_str!("../machines/xeon-2x28.toml")),
     ("xeon-2x28x2", include_str!("../machines/xeon-2x28x2.toml")),
     ("xeon-40", include_str!("../machines/xeon-40.toml")),
     ("hybrid-laptop", include_str!("../machines/hybrid-laptop.toml")),
