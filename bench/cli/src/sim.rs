@@ -119,8 +119,11 @@ struct SnapshotsArgs {
     /// Threads of the server that are boosted
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
     threads: u32,
-    /// Mean time between a reply and the client's next update at the server
-    #[arg(long, value_name = "US", default_value_t = 700, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    /// Time of the network for an update and its reply
+    #[arg(long, value_name = "US", default_value_t = 650, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    network_us: u64,
+    /// Mean time between a reply at the client and its next update
+    #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     think_us: u64,
     /// Mean CPU time of an update
     #[arg(long, value_name = "US", default_value_t = 180, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -364,6 +367,7 @@ fn snapshots(args: &SnapshotsArgs, name: &str, machine: Machine) -> Result<u8, F
         clients: args.clients.clone(),
         cpus: usize::from(args.cpus),
         boosted: args.threads,
+        network_ns: args.network_us * 1_000,
         think_ns: args.think_us * 1_000,
         work_ns: args.work_us * 1_000,
         rounds: common.repeats.unwrap_or(SNAPSHOTS_ROUNDS) as usize,
