@@ -122,7 +122,7 @@ pub fn integer(value: RawBsonRef<'_>) -> Option<i64> {
         RawBsonRef::Int32(number) => Some(number.into()),
         RawBsonRef::Int64(number) => Some(number),
         // 2^63 itself is no i64.
-        RawBsonRef::Double(number) if number.fract() == 0.0 && number >= -TWO_63 && number < TWO_63 => {
+        RawBsonRef::Double(number) if number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number) => {
             Some(number as i64)
         }
         _ => None,

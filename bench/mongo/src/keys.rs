@@ -1,7 +1,7 @@
 //! Collections and the `_id`s in them, as keys of one ordered table.
 //!
-//! A key is `database.collection`, a zero byte, and the `_id`: a byte for its type, and its bytes in
-//! the order of its values. Numbers that are equal have one key, of whatever type they are.
+//! A key is `database.collection`, a zero byte, and the `_id`: a byte for its type, and its bytes
+//! in the order of its values. Numbers that are equal have one key, of whatever type they are.
 
 use crate::fault::{Code, Fault};
 use crate::fields::integer;

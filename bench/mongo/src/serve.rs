@@ -1,5 +1,5 @@
-//! Connections: a thread for each, as mongod has them, which reads a message, does what it asks for,
-//! and writes the reply.
+//! Connections: a thread for each, as mongod has them, which reads a message, does what it asks
+//! for, and writes the reply.
 //!
 //! With a pool the threads of the connections only read and write; a worker of the pool does the
 //! rest, so that no more threads are in the engine than there are CPUs.

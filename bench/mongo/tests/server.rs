@@ -223,12 +223,14 @@ fn a_pool_serves_more_connections_than_it_has_workers() {
 fn a_wrong_command_line_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
-    let text_file = folder.path().join("no.so");
-    fs::write(&text_file, "text").unwrap();
+    let text_file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     for (arguments, says) in [
         (&["--dbpath", "/no/such/folder", "--engine", "manx"][..], "no folder"),
         (&["--dbpath", path, "--engine", "wiredtiger"], "wiredtiger_shim.c"),
-        (&["--dbpath", path, "--engine", "wiredtiger", "--library", text_file.to_str().unwrap()], "no.so"),
+        (
+            &["--dbpath", path, "--engine", "wiredtiger", "--library", text_file.to_str().unwrap()],
+            "Cargo.toml",
+        ),
         (&["--dbpath", path, "--engine", "manx", "--library", "x.so"], "choose --engine wiredtiger"),
         (
             &["--dbpath", path, "--engine", "wiredtiger", "--library", "x", "--snapshots", "spin"],
