@@ -95,14 +95,6 @@ impl<'a> Fields<'a> {
         self.typed(name, "a whole number that is not negative", |value| u64::try_from(integer(value)?).ok())
     }
 
-    /// A number.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub fn integer(&mut self, name: &str) -> Result<Option<i64>, Fault> {
-        self.typed(name, "a whole number", integer)
-    }
-
     /// Makes sure that nothing is left.
     ///
     /// # Errors

@@ -80,20 +80,11 @@ impl<'a> Update<'a> {
             }
         }
         set.into_values().for_each(|(name, value)| after.append(name, value));
-        check_length(&after)?;
+        let bytes = after.as_bytes().len();
+        if bytes > DOCUMENT_BYTES_MAX {
+            let message = format!("a document of {bytes} bytes: {DOCUMENT_BYTES_MAX} may be");
+            return Err(Fault::new(Code::BSONObjectTooLarge, message));
+        }
         Ok(after)
     }
-}
-
-/// Refuses a document that is too long.
-///
-/// # Errors
-/// It is too long.
-pub fn check_length(document: &RawDocument) -> Result<(), Fault> {
-    let bytes = document.as_bytes().len();
-    if bytes <= DOCUMENT_BYTES_MAX {
-        return Ok(());
-    }
-    let message = format!("a document of {bytes} bytes: {DOCUMENT_BYTES_MAX} may be");
-    Err(Fault::new(Code::BSONObjectTooLarge, message))
 }
