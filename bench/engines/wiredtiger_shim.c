@@ -32,7 +32,7 @@ static const char *version(void) {
 }
 
 static int close_connection(WT_CONNECTION *connection) {
-    // As mongod does: what is freed is the process's, which ends.
+    // The process ends, so its memory need not be freed piece by piece; mongod does the same.
     return connection->close(connection, "leak_memory=true");
 }
 

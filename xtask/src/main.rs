@@ -45,7 +45,8 @@ struct Arguments {
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
     Setup {
-        /// What else: the programs of `manx bench victims` or of `manx bench harm`, MongoDB's drivers
+        /// What else: the programs of `manx bench victims` or of `manx bench harm`, or MongoDB's
+        /// drivers
         #[arg(value_enum)]
         more: Option<setup::More>,
     },

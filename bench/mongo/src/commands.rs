@@ -6,10 +6,10 @@
 
 use crate::cursors::{Cursor, Cursors, Projection, stored};
 use crate::engine::{Failed, Session, Write};
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, shown};
 use crate::fields::{Fields, integer};
 use crate::keys::{Namespace, id_of_filter};
-use crate::update::{DOCUMENT_BYTES_MAX, Update, check_length};
+use crate::update::{DOCUMENT_BYTES_MAX, Update};
 use crate::wire::{Header, MESSAGE_BYTES_MAX, Request};
 use bson::oid::ObjectId;
 use bson::raw::{CStr, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
@@ -248,19 +248,18 @@ fn list_databases(client: &mut Client, mut fields: Fields<'_>) -> Result<RawDocu
 fn insert(client: &mut Client, mut writes: Writes<'_>) -> Result<RawDocumentBuf, Fault> {
     let mut inserted = 0;
     writes.each(|namespace, _, document| {
-        let document = with_id_first(document)?;
-        check_length(&document)?;
-        let id = document.get("_id")?.expect("it has one");
+        let id = document.get("_id")?.unwrap_or_else(|| ObjectId::new().into());
+        // As a replacement of nothing: the `_id` comes first.
+        let document = Update::Replace(document).apply(id, None)?;
         let mut is_there = false;
         transact(client, &namespace.key(id)?, |found| {
             is_there = found.is_some();
             if is_there { Write::Nothing } else { Write::Put(document.as_bytes().to_vec()) }
         })?;
         if is_there {
-            let message = format!(
-                "E11000 duplicate key error collection: {} index: _id_ dup key: {{ _id: {id:?} }}",
-                namespace.name
-            );
+            let (name, id) = (&namespace.name, shown(id));
+            let message =
+                format!("E11000 duplicate key error collection: {name} index: _id_ dup key: {{ _id: {id} }}");
             return Err(Fault::new(Code::DuplicateKey, message));
         }
         inserted += 1;
@@ -379,31 +378,11 @@ fn is_journaled(concern: &RawDocument) -> Result<bool, Fault> {
             return Err(Fault::new(Code::BadValue, message));
         }
     }
-    fields.integer("wtimeout")?;
+    fields.count("wtimeout")?;
     let is_journaled = fields.flag("j", false)?;
     let is_synced = fields.flag("fsync", false)?;
     fields.end()?;
     Ok(is_journaled || is_synced)
-}
-
-/// The document, with its `_id` in front, and a new one if it has none.
-fn with_id_first(document: &RawDocument) -> Result<RawDocumentBuf, Fault> {
-    let first = document.into_iter().next().transpose()?;
-    if first.is_some_and(|(name, _)| name.as_str() == "_id") {
-        return Ok(document.to_owned());
-    }
-    let mut whole = RawDocumentBuf::new();
-    match document.get("_id")? {
-        Some(id) => whole.append(cstr!("_id"), id),
-        None => whole.append(cstr!("_id"), ObjectId::new()),
-    }
-    for element in document {
-        let (name, value) = element?;
-        if name.as_str() != "_id" {
-            whole.append(name, value);
-        }
-    }
-    Ok(whole)
 }
 
 fn cursor_reply(name: &CStr, batch: RawArrayBuf, id: i64, namespace: &Namespace) -> RawDocumentBuf {

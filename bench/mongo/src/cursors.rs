@@ -1,7 +1,7 @@
 //! Results of `find` that come in several batches.
 //!
-//! Between two batches a cursor keeps no snapshot, only the key at which it goes on, as mongod's do.
-//! Any connection may ask for the next batch.
+//! Between two batches a cursor keeps no snapshot, only the key at which it goes on, as mongod's
+//! do. Any connection may ask for the next batch.
 
 use crate::engine::{Failed, Session};
 use crate::fault::{Code, Fault};

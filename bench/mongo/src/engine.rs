@@ -28,24 +28,24 @@ pub trait Engine: Send + Sync {
     fn session(&self) -> Result<Box<dyn Session>, Failed>;
 }
 
+/// Is shown what a key has, and says what becomes of it.
+pub type Decide<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Write;
+/// Is shown a key and its value, and says whether it wants more.
+pub type See<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
 /// What a connection works with. It may move between threads.
 pub trait Session: Send {
-    /// Runs one transaction: shows `decide` what the key has, and does what it says.
+    /// Runs one transaction on a key.
     ///
     /// # Errors
     /// [`Failed::Conflict`] if another transaction was first: nothing has happened.
-    fn transact(&mut self, key: &[u8], decide: &mut dyn FnMut(Option<&[u8]>) -> Write) -> Result<(), Failed>;
+    fn transact(&mut self, key: &[u8], decide: Decide<'_>) -> Result<(), Failed>;
 
     /// Shows the entries from `from` on, those below `to`, in order, as one snapshot has them.
     ///
     /// # Errors
     /// The engine's.
-    fn scan(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        see: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Failed>;
+    fn scan(&mut self, from: &[u8], to: &[u8], see: See<'_>) -> Result<(), Failed>;
 
     /// Returns when all that was committed before is on the disk.
     ///

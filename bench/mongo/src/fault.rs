@@ -1,8 +1,11 @@
 //! Errors as MongoDB's clients see them.
 
 use crate::engine::Failed;
-use bson::raw::RawDocumentBuf;
-use bson::rawdoc;
+use bson::raw::{RawBsonRef, RawDocumentBuf};
+use bson::{Bson, rawdoc};
+
+/// The most bytes of an error's words.
+const MESSAGE_BYTES_MAX: usize = 1000;
 
 /// MongoDB's error codes, by MongoDB's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,9 +41,11 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// An error of this kind, with its words.
+    /// An error of this kind, with its words. What they quote of a client may be long, and is cut.
     pub fn new(code: Code, message: impl Into<String>) -> Fault {
-        Fault { code, message: message.into() }
+        let mut message = message.into();
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+        Fault { code, message }
     }
 
     /// The reply to the command.
@@ -52,6 +57,11 @@ impl Fault {
             "codeName": format!("{:?}", self.code),
         }
     }
+}
+
+/// A value in an error's words.
+pub fn shown(value: RawBsonRef<'_>) -> String {
+    Bson::try_from(value).map_or_else(|error| error.to_string(), |value| value.to_string())
 }
 
 impl From<bson::error::Error> for Fault {

@@ -95,14 +95,6 @@ impl<'a> Fields<'a> {
         self.typed(name, "a whole number that is not negative", |value| u64::try_from(integer(value)?).ok())
     }
 
-    /// A number.
-    ///
-    /// # Errors
-    /// It is something else.
-    pub fn integer(&mut self, name: &str) -> Result<Option<i64>, Fault> {
-        self.typed(name, "a whole number", integer)
-    }
-
     /// Makes sure that nothing is left.
     ///
     /// # Errors
@@ -122,7 +114,7 @@ pub fn integer(value: RawBsonRef<'_>) -> Option<i64> {
         RawBsonRef::Int32(number) => Some(number.into()),
         RawBsonRef::Int64(number) => Some(number),
         // 2^63 itself is no i64.
-        RawBsonRef::Double(number) if number.fract() == 0.0 && number >= -TWO_63 && number < TWO_63 => {
+        RawBsonRef::Double(number) if number.fract() == 0.0 && (-TWO_63..TWO_63).contains(&number) => {
             Some(number as i64)
         }
         _ => None,

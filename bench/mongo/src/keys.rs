@@ -1,9 +1,9 @@
 //! Collections and the `_id`s in them, as keys of one ordered table.
 //!
-//! A key is `database.collection`, a zero byte, and the `_id`: a byte for its type, and its bytes in
-//! the order of its values. Numbers that are equal have one key, of whatever type they are.
+//! A key is `database.collection`, a zero byte, and the `_id`: a byte for its type, and its bytes
+//! in the order of its values. Numbers that are equal have one key, of whatever type they are.
 
-use crate::fault::{Code, Fault};
+use crate::fault::{Code, Fault, shown};
 use crate::fields::integer;
 use bson::raw::{RawBsonRef, RawDocument};
 
@@ -107,7 +107,7 @@ pub fn id_of_filter(filter: &RawDocument) -> Result<Option<RawBsonRef<'_>>, Faul
 }
 
 fn only_by_id(filter: &RawDocument) -> Fault {
-    let message =
-        format!("the filter {filter:?} is not supported: give one value of _id, or in find no filter");
+    let shown = shown(RawBsonRef::Document(filter));
+    let message = format!("the filter {shown} is not supported: give one value of _id, or in find no filter");
     Fault::new(Code::BadValue, message)
 }

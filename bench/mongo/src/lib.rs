@@ -145,9 +145,9 @@ fn open(args: &Args) -> Result<Box<dyn Engine>, Failure> {
         }
         (EngineName::Manx, None, snapshots) => {
             let snapshots = snapshots.unwrap_or(Snapshots::Help);
-            let opened = ManxStore::open(folder, snapshots, args.cache_mb).map_err(|error| {
-                usage(error.to_string(), "name a folder that is empty or has Manx's store")
-            })?;
+            // Its error says what to do.
+            let opened = ManxStore::open(folder, snapshots, args.cache_mb)
+                .map_err(|error| usage(error.to_string(), ""))?;
             Ok(Box::new(opened))
         }
         (EngineName::Wiredtiger, None, _) => Err(usage(

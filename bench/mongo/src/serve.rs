@@ -1,5 +1,5 @@
-//! Connections: a thread for each, as mongod has them, which reads a message, does what it asks for,
-//! and writes the reply.
+//! Connections: a thread for each, as mongod has them, which reads a message, does what it asks
+//! for, and writes the reply.
 //!
 //! With a pool the threads of the connections only read and write; a worker of the pool does the
 //! rest, so that no more threads are in the engine than there are CPUs.
@@ -48,18 +48,17 @@ impl Server {
     pub fn serve(&self, listener: &TcpListener, end: impl FnOnce()) -> Result<(), String> {
         let (stop, stopped) = channel();
         thread::scope(|scope| {
-            named("listener").spawn_scoped(scope, || self.accept(scope, listener))?;
             named("JournalFlusher").spawn_scoped(scope, || self.flush(stopped))?;
+            named("listener").spawn_scoped(scope, || self.accept(scope, listener))?;
             end();
             drop(stop);
+            let open = self.open().take();
             // SAFETY: it only makes `accept` return, now and later.
             unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RD) };
-            // An error: the client was faster.
-            self.open()
-                .take()
-                .into_iter()
-                .flatten()
-                .for_each(|(_, stream)| drop(stream.shutdown(Shutdown::Both)));
+            for stream in open.into_iter().flat_map(HashMap::into_values) {
+                // An error: the client was faster.
+                let _ = stream.shutdown(Shutdown::Both);
+            }
             Ok(())
         })
         .map_err(|error: io::Error| format!("a thread: {}", command::failure::reason(&error)))?;

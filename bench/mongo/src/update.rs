@@ -57,58 +57,34 @@ impl<'a> Update<'a> {
     /// # Errors
     /// It would have another `_id`, or be too long.
     pub fn apply(&self, id: RawBsonRef<'_>, before: Option<&RawDocument>) -> Result<RawDocumentBuf, Fault> {
-        let mut after = RawDocumentBuf::new();
-        match self {
-            Update::Replace(document) => {
-                let kept = before.map(|before| before.get("_id")).transpose()?.flatten().unwrap_or(id);
-                same_id(kept, document.get("_id")?)?;
-                after.append(cstr!("_id"), kept);
-                for element in *document {
-                    let (name, value) = element?;
-                    if name.as_str() != "_id" {
-                        after.append(name, value);
-                    }
-                }
-            }
-            Update::Set(set) => {
-                let kept = before.map(|before| before.get("_id")).transpose()?.flatten().unwrap_or(id);
-                same_id(kept, set.get("_id").map(|(_, value)| *value))?;
-                let mut new = set.clone();
-                new.remove("_id");
-                if before.is_none() {
-                    after.append(cstr!("_id"), id);
-                }
-                for element in before.into_iter().flatten() {
-                    let (name, value) = element?;
-                    after.append(name, new.remove(name.as_str()).map_or(value, |(_, value)| value));
-                }
-                new.into_values().for_each(|(name, value)| after.append(name, value));
-            }
-        }
-        check_length(&after)?;
-        Ok(after)
-    }
-}
-
-/// Refuses a document that is too long.
-///
-/// # Errors
-/// It is too long.
-pub fn check_length(document: &RawDocument) -> Result<(), Fault> {
-    let bytes = document.as_bytes().len();
-    if bytes <= DOCUMENT_BYTES_MAX {
-        return Ok(());
-    }
-    let message = format!("a document of {bytes} bytes: {DOCUMENT_BYTES_MAX} may be");
-    Err(Fault::new(Code::BSONObjectTooLarge, message))
-}
-
-fn same_id(kept: RawBsonRef<'_>, given: Option<RawBsonRef<'_>>) -> Result<(), Fault> {
-    match given {
-        Some(given) if given != kept => {
+        let kept = before.map(|before| before.get("_id")).transpose()?.flatten().unwrap_or(id);
+        let given = match self {
+            Update::Set(set) => set.get("_id").map(|(_, value)| *value),
+            Update::Replace(document) => document.get("_id")?,
+        };
+        if given.is_some_and(|given| given != kept) {
             let message = "Performing an update on the path '_id' would modify the immutable field '_id'";
-            Err(Fault::new(Code::ImmutableField, message))
+            return Err(Fault::new(Code::ImmutableField, message));
         }
-        _ => Ok(()),
+        let mut after = RawDocumentBuf::new();
+        after.append(cstr!("_id"), kept);
+        let (fields, mut set) = match self {
+            Update::Set(set) => (before, set.clone()),
+            Update::Replace(document) => (Some(*document), BTreeMap::new()),
+        };
+        set.remove("_id");
+        for element in fields.into_iter().flatten() {
+            let (name, value) = element?;
+            if name.as_str() != "_id" {
+                after.append(name, set.remove(name.as_str()).map_or(value, |(_, value)| value));
+            }
+        }
+        set.into_values().for_each(|(name, value)| after.append(name, value));
+        let bytes = after.as_bytes().len();
+        if bytes > DOCUMENT_BYTES_MAX {
+            let message = format!("a document of {bytes} bytes: {DOCUMENT_BYTES_MAX} may be");
+            return Err(Fault::new(Code::BSONObjectTooLarge, message));
+        }
+        Ok(after)
     }
 }

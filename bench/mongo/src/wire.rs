@@ -1,4 +1,4 @@
-//! MongoDB's wire protocol: messages as bytes, and what is in them. No file or socket is opened here.
+//! MongoDB's wire protocol: messages as bytes, and what is in them. No socket is opened here.
 //!
 //! ```text
 //! header   length i32 | request id i32 | answers i32 | opcode i32          all little-endian

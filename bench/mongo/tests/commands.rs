@@ -90,9 +90,8 @@ fn an_id_is_used_once() {
             (errors.len(), error.get_i32("index").ok(), error.get_i32("code").ok()),
             (1, Some(2), Some(11000))
         );
-        assert!(
-            error.get_str("errmsg").unwrap().starts_with("E11000 duplicate key error collection: test.c")
-        );
+        let message = "E11000 duplicate key error collection: test.c index: _id_ dup key: { _id: 1 }";
+        assert_eq!(error.get_str("errmsg").ok(), Some(message));
         assert_eq!(error.get_document("keyValue").ok(), Some(&doc! { "_id": 1 }));
 
         let reply = served.ask(&mut client, batch(false));

@@ -21,12 +21,17 @@ struct Mongod {
 
 impl Mongod {
     fn start(folder: &Path, more: &[&str]) -> Mongod {
+        Mongod::on(&["--engine", "manx"], folder, more)
+    }
+
+    fn on(engine: &[&str], folder: &Path, more: &[&str]) -> Mongod {
         let mut command = mongod();
-        command.args(["--engine", "manx", "--port", "0", "--dbpath"]).arg(folder).args(more);
+        command.args(engine).args(["--port", "0", "--dbpath"]).arg(folder).args(more);
         let mut running = Running::start(&mut command);
         let said: serde_json::Value = serde_json::from_str(&running.line().expect("it listens")).unwrap();
         assert_eq!(said["pid"], running.child.id());
-        assert!(said["engine"].as_str().unwrap().starts_with("manx "), "{said}");
+        let name = if engine[1] == "manx" { "manx " } else { "WiredTiger " };
+        assert!(said["engine"].as_str().unwrap().starts_with(name), "{said}");
         Mongod { port: u16::try_from(said["port"].as_u64().unwrap()).unwrap(), running }
     }
 
@@ -76,38 +81,50 @@ fn ping(stream: &mut TcpStream) {
     assert_eq!(ask(stream, rawdoc! { "ping": 1 }), doc! { "ok": 1.0 });
 }
 
+/// Runs a test on the command with each engine.
+fn with_each_engine(test: impl Fn(&[&str])) {
+    test(&["--engine", "manx"]);
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(shim) = common::shim(folder.path()) {
+        test(&["--engine", "wiredtiger", "--library", shim.to_str().unwrap()]);
+    }
+}
+
+fn count(stream: &mut TcpStream) -> usize {
+    let found = ask(stream, rawdoc! { "find": "c" });
+    found.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len()
+}
+
 #[test]
 fn a_signal_ends_it_with_connections_open() {
-    for (signal, serve) in [(libc::SIGTERM, "threads"), (libc::SIGINT, "pool")] {
-        let folder = tempfile::tempdir().unwrap();
-        let mongod = Mongod::start(folder.path(), &["--serve", serve]);
-        let (mut idle, mut busy) = (mongod.connect(), mongod.connect());
-        ping(&mut busy);
-        ping(&mut idle);
-        assert_eq!(
-            ask(&mut busy, rawdoc! { "insert": "c", "documents": [{ "_id": 1 }] }),
-            doc! { "n": 1, "ok": 1.0 }
-        );
-        assert_eq!(mongod.end(signal), Some(0));
-        assert_eq!(receive(&mut idle), None);
-
-        // What was acknowledged is there, without `j`.
-        let mongod = Mongod::start(folder.path(), &["--snapshots", "spin"]);
-        let found = ask(&mut mongod.connect(), rawdoc! { "find": "c", "filter": { "_id": 1 } });
-        assert_eq!(found.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len(), 1);
-    }
+    with_each_engine(|engine| {
+        for (signal, serve) in [(libc::SIGTERM, "threads"), (libc::SIGINT, "pool")] {
+            let folder = tempfile::tempdir().unwrap();
+            let mongod = Mongod::on(engine, folder.path(), &["--serve", serve]);
+            let (mut idle, mut busy) = (mongod.connect(), mongod.connect());
+            ping(&mut busy);
+            ping(&mut idle);
+            let insert = rawdoc! { "insert": "c", "documents": [{ "_id": 1 }] };
+            assert_eq!(ask(&mut busy, insert), doc! { "n": 1, "ok": 1.0 });
+            assert_eq!(mongod.end(signal), Some(0));
+            assert_eq!(receive(&mut idle), None);
+            // What was acknowledged is there, without `j`.
+            assert_eq!(count(&mut Mongod::on(engine, folder.path(), &[]).connect()), 1);
+        }
+    });
 }
 
 #[test]
 fn a_journaled_write_survives_a_kill() {
-    let folder = tempfile::tempdir().unwrap();
-    let mongod = Mongod::start(folder.path(), &[]);
-    let journaled = rawdoc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "j": true } };
-    assert_eq!(ask(&mut mongod.connect(), journaled), doc! { "n": 1, "ok": 1.0 });
-    assert_eq!(mongod.end(libc::SIGKILL), None);
-    let mongod = Mongod::start(folder.path(), &[]);
-    let found = ask(&mut mongod.connect(), rawdoc! { "find": "c" });
-    assert_eq!(found.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len(), 1);
+    with_each_engine(|engine| {
+        let folder = tempfile::tempdir().unwrap();
+        let mongod = Mongod::on(engine, folder.path(), &[]);
+        let concern = rawdoc! { "w": 1, "j": true };
+        let journaled = rawdoc! { "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": concern };
+        assert_eq!(ask(&mut mongod.connect(), journaled), doc! { "n": 1, "ok": 1.0 });
+        assert_eq!(mongod.end(libc::SIGKILL), None);
+        assert_eq!(count(&mut Mongod::on(engine, folder.path(), &[]).connect()), 1);
+    });
 }
 
 #[test]
@@ -223,12 +240,14 @@ fn a_pool_serves_more_connections_than_it_has_workers() {
 fn a_wrong_command_line_says_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap();
-    let text_file = folder.path().join("no.so");
-    fs::write(&text_file, "text").unwrap();
+    let text_file = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
     for (arguments, says) in [
         (&["--dbpath", "/no/such/folder", "--engine", "manx"][..], "no folder"),
         (&["--dbpath", path, "--engine", "wiredtiger"], "wiredtiger_shim.c"),
-        (&["--dbpath", path, "--engine", "wiredtiger", "--library", text_file.to_str().unwrap()], "no.so"),
+        (
+            &["--dbpath", path, "--engine", "wiredtiger", "--library", text_file.to_str().unwrap()],
+            "Cargo.toml",
+        ),
         (&["--dbpath", path, "--engine", "manx", "--library", "x.so"], "choose --engine wiredtiger"),
         (
             &["--dbpath", path, "--engine", "wiredtiger", "--library", "x", "--snapshots", "spin"],

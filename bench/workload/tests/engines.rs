@@ -103,6 +103,16 @@ fn wiredtiger_adds_up_where_it_is_installed() {
 }
 
 #[test]
+fn the_shim_is_a_library_with_one_name() {
+    let Some(shim) = support::installed(library::shim(&compiler(), None), "libwiredtiger-dev") else {
+        return;
+    };
+    let names = testing::process::succeed(Command::new("nm").args(["-D", "--defined-only"]).arg(&shim));
+    let names: Vec<&str> = names.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(names, ["manx_wiredtiger"]);
+}
+
+#[test]
 fn programs_that_need_no_repair_run() {
     for name in ["bounded", "plain", "spinlock"] {
         assert_eq!(measured(&Program::new(program(name)), &load(2, &[])).engine, name);

@@ -1,5 +1,5 @@
-//! `cargo xtask setup mongo`: MongoDB's own drivers, with which the server of `bench/mongo` is tried,
-//! in exact versions by hash.
+//! `cargo xtask setup mongo`: MongoDB's own drivers, with which the server of `bench/mongo` is
+//! tried, in exact versions by hash.
 //!
 //! | what | how | where |
 //! | --- | --- | --- |

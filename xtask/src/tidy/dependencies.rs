@@ -38,7 +38,7 @@ const LICENSES: [&str; 9] = [
 const EXCEPTIONS: [(&str, &str); 1] = [("cbindgen", "MPL-2.0")];
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Packages of which another dependency still needs an older version.
-const TWICE: [&str; 18] = [
+const TWICE: [&str; 19] = [
     "base64",
     "bit-vec",
     "const-oid",
@@ -50,6 +50,7 @@ const TWICE: [&str; 18] = [
     "parking_lot_core",
     "prettyplease",
     "rand",
+    "rand_chacha",
     "rand_core",
     "shlex",
     "signal-hook",

@@ -5,12 +5,12 @@
 //! it has its id, so the policies that park are signalled here, after each write: the id is taken
 //! by then, and the wait is longer by one write at most.
 
-use super::{Engine, Failed, SESSIONS_MAX, Session, Write};
+use super::{Decide, Engine, Failed, SESSIONS_MAX, See, Session, Write};
 use manx::txn::coordinator::Protocol;
 use manx::txn::durable::{Durable, DurableOptions};
 use manx::txn::{self, DataError, Isolation, Options, Store};
 use manx::wait::{Adaptive, Event, FixedSleep, Mutable, Policy as _, Yield};
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,7 +113,7 @@ struct StoreSession {
 }
 
 impl Session for StoreSession {
-    fn transact(&mut self, key: &[u8], decide: &mut dyn FnMut(Option<&[u8]>) -> Write) -> Result<(), Failed> {
+    fn transact(&mut self, key: &[u8], decide: Decide<'_>) -> Result<(), Failed> {
         let mut transaction = self.session.begin(Isolation::Snapshot)?;
         let found = transaction.get(key)?;
         let written = match decide(found.as_deref()) {
@@ -130,12 +130,7 @@ impl Session for StoreSession {
         Ok(())
     }
 
-    fn scan(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        see: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Failed> {
+    fn scan(&mut self, from: &[u8], to: &[u8], see: See<'_>) -> Result<(), Failed> {
         let mut transaction = self.session.begin(Isolation::Snapshot)?;
         let range = (Bound::Included(from), Bound::Excluded(to));
         Ok(transaction.scan::<[u8], _>(range).visit(see)?)

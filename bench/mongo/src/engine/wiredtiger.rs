@@ -9,12 +9,11 @@
 //! 3. A session is used by one thread at a time: its functions take it by a mutable reference.
 //! 4. What the engine shows of its memory is used before the next call.
 
-use super::{Engine, Failed, SESSIONS_MAX, Session, Write};
+use super::{Decide, Engine, Failed, SESSIONS_MAX, See, Session, Write};
 use libloading::Library;
 use std::error::Error as _;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
-use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::{null, null_mut};
@@ -136,7 +135,8 @@ impl WiredTiger {
     pub fn open(shim: &Path, folder: &Path, cache_mb: u32) -> Result<WiredTiger, String> {
         // The loader would look for a name without a slash elsewhere.
         let file = std::path::absolute(shim).map_err(|error| error.to_string())?;
-        // SAFETY: the initialisers are WiredTiger's, which each program that is linked with it runs.
+        // SAFETY: its initialisers are WiredTiger's, which each program that is linked with it
+        // runs.
         let library = unsafe { Library::new(&file) }.map_err(|error| {
             // The loader's own words are the source; they name the file.
             error.source().map_or_else(|| error.to_string(), ToString::to_string)
@@ -224,7 +224,7 @@ impl WiredTigerSession {
 }
 
 impl Session for WiredTigerSession {
-    fn transact(&mut self, key: &[u8], decide: &mut dyn FnMut(Option<&[u8]>) -> Write) -> Result<(), Failed> {
+    fn transact(&mut self, key: &[u8], decide: Decide<'_>) -> Result<(), Failed> {
         self.within(|it| {
             let (calls, session, mut value) = (it.calls, it.session, Bytes::NONE);
             // SAFETY: Invariant 3, here and below.
@@ -242,12 +242,7 @@ impl Session for WiredTigerSession {
         })
     }
 
-    fn scan(
-        &mut self,
-        from: &[u8],
-        to: &[u8],
-        see: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Failed> {
+    fn scan(&mut self, from: &[u8], to: &[u8], see: See<'_>) -> Result<(), Failed> {
         self.within(|it| {
             let (calls, session) = (it.calls, it.session);
             // SAFETY: Invariant 3, here and below.

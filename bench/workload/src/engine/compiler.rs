@@ -1,5 +1,5 @@
-//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and some,
-//! in C and C++, into libraries that are loaded at run time.
+//! Turning the engines' C sources into programs, on demand, with the machine's C compiler, and
+//! some, in C and C++, into libraries that are loaded at run time.
 //!
 //! The sources are part of this crate. What comes of one is kept in the user's cache, in a folder
 //! named by a hash of everything that went into it, so that a second run starts at once and a
