@@ -45,7 +45,7 @@ struct Arguments {
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
     Setup {
-        /// What else: the programs of `manx bench victims` or of `manx bench harm`
+        /// What else: the programs of `manx bench victims` or of `manx bench harm`, or WiredTiger
         #[arg(value_enum)]
         more: Option<setup::More>,
     },
@@ -100,6 +100,7 @@ fn main() -> ExitCode {
         Command::Setup { more: None } => setup::run(),
         Command::Setup { more: Some(setup::More::Victims) } => setup::victims::run(),
         Command::Setup { more: Some(setup::More::Harm) } => setup::harm::run(),
+        Command::Setup { more: Some(setup::More::Wiredtiger) } => setup::wiredtiger::run(),
         Command::Setup { more: Some(setup::More::Demo) } => demo::packages::set_up(),
         Command::Build => build::run(),
         Command::Test(options) => test::run(&options),

@@ -11,6 +11,7 @@
 mod axe;
 pub mod harm;
 pub mod victims;
+pub mod wiredtiger;
 
 use std::env;
 use std::fs::OpenOptions;
@@ -118,6 +119,8 @@ pub enum More {
     Victims,
     /// The programs of `manx bench harm`: OpenMP, Java, stress-ng, servers and their clients
     Harm,
+    /// WiredTiger 11.3.1 from its source, as it is and with the paper's repairs
+    Wiredtiger,
     /// What `cargo xtask demo` needs, which sets it up by itself
     Demo,
 }
