@@ -17,14 +17,15 @@
 //!    text that stands in it and in no other line of the function.
 //! 3. Either all files are changed or, if one of them is not as expected, none.
 //!
-//! *Block.* Each session's shared state gets a word. Its upper bits count the session's allocations,
-//! and its thread alone changes them; its lowest bit says that threads sleep. A waiter sets the bit,
-//! looks again at the flag `is_allocating`, and sleeps only while the word is as it left it. The
-//! session's thread clears the flag, then exchanges the word for the next count without the bit,
-//! and wakes all sleepers if the bit was set. Both change the word by one atomic operation with
-//! acquire and release. If the waiter's is the later one, it sees the cleared flag, or that of a
-//! later allocation, whose end changes the word once more. If it is the earlier one, the exchange
-//! finds the bit, and a waiter that is not asleep yet finds another word. So no wake-up is lost.
+//! *Block.* Each session's shared state gets a word. Its upper bits count the session's
+//! allocations, and its thread alone changes them; its lowest bit says that threads sleep. A
+//! waiter sets the bit, looks again at the flag `is_allocating`, and sleeps only while the word
+//! is as it left it. The session's thread clears the flag, then exchanges the word for the next
+//! count without the bit, and wakes all sleepers if the bit was set. Both change the word by one
+//! atomic operation with acquire and release. If the waiter's is the later one, it sees the
+//! cleared flag, or that of a later allocation, whose end changes the word once more. If it is
+//! the earlier one, the exchange finds the bit, and a waiter that is not asleep yet finds another
+//! word. So no wake-up is lost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
