@@ -45,8 +45,8 @@ struct Arguments {
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
     Setup {
-        /// What else: the programs of `manx bench victims` or of `manx bench harm`, or MongoDB's
-        /// drivers
+        /// What else: the programs of `manx bench victims` or of `manx bench harm`, WiredTiger with
+        /// the paper's repairs, or all that `manx bench paper 000` needs
         #[arg(value_enum)]
         more: Option<setup::More>,
     },
@@ -102,6 +102,7 @@ fn main() -> ExitCode {
         Command::Setup { more: Some(setup::More::Victims) } => setup::victims::run(),
         Command::Setup { more: Some(setup::More::Harm) } => setup::harm::run(),
         Command::Setup { more: Some(setup::More::Mongo) } => setup::mongo::run(),
+        Command::Setup { more: Some(setup::More::Wiredtiger) } => setup::wiredtiger::run(),
         Command::Setup { more: Some(setup::More::Demo) } => demo::packages::set_up(),
         Command::Build => build::run(),
         Command::Test(options) => test::run(&options),

@@ -12,6 +12,7 @@ mod axe;
 pub mod harm;
 pub mod mongo;
 pub mod victims;
+pub mod wiredtiger;
 
 use std::env;
 use std::fs::OpenOptions;
@@ -121,6 +122,8 @@ pub enum More {
     Harm,
     /// MongoDB's drivers, with which bench/mongo is tried
     Mongo,
+    /// WiredTiger 11.3.1 from its source, as it is and with the paper's repairs
+    Wiredtiger,
     /// What `cargo xtask demo` needs, which sets it up by itself
     Demo,
 }

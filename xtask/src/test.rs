@@ -10,6 +10,7 @@ mod advisories;
 mod beside;
 mod failures;
 mod features;
+mod go;
 mod package;
 mod programs;
 mod public;
@@ -74,6 +75,7 @@ const QUIET: [(&str, &str); 2] = [("doctor", "diseases"), ("manx", "pool_control
 /// builds in others stands beside it.
 const BESIDE: &[(&str, &str)] = &[
     ("clippy", "fmt"),
+    ("go", "fmt"),
     ("soak", "build"),
     ("test-build-loom", "build"),
     ("test-baselines-loom", "build"),
@@ -285,6 +287,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     }
     tests.for_each(|(name, work)| add(&name, work));
     add("clippy", Box::new(clippy));
+    add("go", Box::new(|| go::check(STEP)));
     add("soak", Box::new(soak::smoke));
     of_set("-loom", loom, true).into_iter().for_each(|(name, work)| add(&name, work));
     add("tsan", Box::new(|| sanitizer::run(workspace, skips, STEP)));
@@ -355,7 +358,7 @@ fn format() -> Verdict {
     if let Some(missing) = lacks("fmt", "rustfmt") {
         return Verdict::Skipped(missing);
     }
-    let files = match tidy::rust_files() {
+    let files = match tidy::files("rs") {
         Ok(files) => files,
         Err(why) => return Verdict::Failed(why),
     };

@@ -40,13 +40,13 @@ const FILE_CHECKS: [fn(&File) -> Vec<Finding>; 8] = [
     manifests::check,
 ];
 
-/// The paths of all Rust files, from the root.
+/// The paths of all files with an extension, from the root.
 ///
 /// # Errors
 /// If the tree cannot be read.
-pub fn rust_files() -> Result<Vec<String>> {
+pub fn files(extension: &str) -> Result<Vec<String>> {
     let files = Tree::load(root())?.files.into_iter();
-    Ok(files.filter(|file| file.extension() == "rs").map(|file| file.path).collect())
+    Ok(files.filter(|file| file.extension() == extension).map(|file| file.path).collect())
 }
 
 /// Runs every check and prints what it finds.

@@ -31,7 +31,7 @@ use command::failure::Failure;
 use command::sigpipe::print;
 use conduct::{Common, conduct};
 use std::path::PathBuf;
-use workload::engine::{Choice, Compiler, Engines, Kind};
+use workload::engine::{Choice, Compiler, Engines, Kind, Libraries};
 use workload::{guard, inversion, machine, waiting};
 
 /// Run one of Manx's experiments on this machine
@@ -111,7 +111,8 @@ struct InversionArgs {
     common: Common,
     #[command(flatten)]
     engine: EngineArgs,
-    /// Compare with this libwiredtiger.so, whose source was repaired
+    /// Compare with this libwiredtiger.so, whose source was repaired [default: the one that
+    /// `cargo xtask setup wiredtiger` built, and its original]
     #[arg(long, value_name = "LIB")]
     fixed: Option<PathBuf>,
 }
@@ -186,8 +187,10 @@ fn inversion(args: &InversionArgs) -> Result<u8, Failure> {
         common,
         |bench| {
             let compiler = Compiler::from_environment()?;
-            let engines = Engines::prepare(&choice(&args.engine, args.fixed.as_ref()), &compiler)?;
             let (manx, cpus) = (conduct::manx_path()?, machine::cpu_list(2));
+            let built = Libraries::built_beside(&manx);
+            let choice = choice(&args.engine, args.fixed.clone(), built);
+            let engines = Engines::prepare(&choice, &compiler)?;
             let setup = inversion::Setup { engines, manx, quick: common.quick, cpus };
             inversion::measure(&setup, bench)
         },
@@ -202,7 +205,7 @@ fn guard(args: &GuardArgs) -> Result<u8, Failure> {
         common,
         |bench| {
             let compiler = Compiler::from_environment()?;
-            let engines = Engines::prepare(&choice(&args.engine, None), &compiler)?;
+            let engines = Engines::prepare(&choice(&args.engine, None, None), &compiler)?;
             let setup = guard::Setup {
                 engines,
                 compiler,
@@ -222,10 +225,11 @@ fn wait(args: &WaitArgs) -> Result<u8, Failure> {
     conduct("wait", common, |bench| waiting::measure(setup, bench), waiting::conclude)
 }
 
-fn choice(engine: &EngineArgs, fixed: Option<&PathBuf>) -> Choice {
+fn choice(engine: &EngineArgs, fixed: Option<PathBuf>, built: Option<PathBuf>) -> Choice {
     let kind = engine.engine.map(|name| match name {
         EngineName::Wiredtiger => Kind::WiredTiger,
         EngineName::Snapshot => Kind::Snapshot,
     });
-    Choice { kind, library: engine.library.clone(), fixed: fixed.cloned(), include: engine.include.clone() }
+    let (library, include) = (engine.library.clone(), engine.include.clone());
+    Choice { kind, libraries: Libraries { library, fixed, include, built } }
 }

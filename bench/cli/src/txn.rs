@@ -6,10 +6,10 @@ use clap::builder::PossibleValuesParser;
 use command::failure::Failure;
 use command::sigpipe::print;
 use std::path::PathBuf;
-use workload::engine::Compiler;
+use workload::engine::{Compiler, Libraries};
 use workload::machine;
 use workload::txn::records::{Kind, VALUE_MIN};
-use workload::txn::{self, Libraries, Part, Setup, THREADS, YCSB_THREADS, peers};
+use workload::txn::{self, Part, Setup, THREADS, YCSB_THREADS, peers};
 
 /// The measured time of a run in seconds, and that of a smoke check.
 const SECONDS: f64 = 3.0;
@@ -46,7 +46,8 @@ pub(super) struct TxnArgs {
     /// Measure this libwiredtiger.so instead of the machine's own
     #[arg(long, value_name = "LIB")]
     library: Option<PathBuf>,
-    /// Compare with this libwiredtiger.so, whose source was repaired
+    /// Compare with this libwiredtiger.so, whose source was repaired [default: the one that
+    /// `cargo xtask setup wiredtiger` built, and its original]
     #[arg(long, value_name = "LIB")]
     fixed: Option<PathBuf>,
     /// The folder of wiredtiger.h, if it does not lie near the library
@@ -84,6 +85,7 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
         common,
         args.plots.as_deref(),
         |bench| {
+            let manx = conduct::manx_path()?;
             let setup = Setup {
                 parts: Part::named(&args.part),
                 compiler: Compiler::from_environment()?,
@@ -91,8 +93,9 @@ pub(super) fn txn(args: &TxnArgs) -> Result<u8, Failure> {
                     library: args.library.clone(),
                     fixed: args.fixed.clone(),
                     include: args.include.clone(),
+                    built: Libraries::built_beside(&manx),
                 },
-                manx: conduct::manx_path()?,
+                manx,
                 own: conduct::own_path()?,
                 quick: common.quick,
                 seconds: args.time.unwrap_or(if common.quick { QUICK_SECONDS } else { SECONDS }),

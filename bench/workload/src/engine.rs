@@ -6,7 +6,7 @@ pub mod output;
 pub mod package;
 
 pub use compiler::Compiler;
-pub use library::Library;
+pub use library::{Libraries, Library};
 pub use output::Output;
 pub use package::Package;
 
@@ -263,12 +263,8 @@ pub enum Kind {
 pub struct Choice {
     /// The engine; `None`: WiredTiger, or the built-in one where that is missing
     pub kind: Option<Kind>,
-    /// Another `libwiredtiger.so` than the machine's own
-    pub library: Option<PathBuf>,
-    /// A library whose source was repaired
-    pub fixed: Option<PathBuf>,
-    /// The folder of the header that belongs to both
-    pub include: Option<PathBuf>,
+    /// Its libraries, if it is WiredTiger
+    pub libraries: Libraries,
 }
 
 /// The programs that are compared.
@@ -278,8 +274,8 @@ pub struct Engines {
     pub kind: Kind,
     /// With the busy wait
     pub as_is: Program,
-    /// With the source repaired, if there is one
-    pub fixed: Option<Program>,
+    /// With the source repaired, or the reason why there is none
+    pub fixed: Result<Program, String>,
     /// What the reader must know
     pub notes: Vec<String>,
 }
@@ -290,7 +286,7 @@ impl Engines {
     /// # Errors
     /// If something named cannot be found or compiled.
     pub fn prepare(choice: &Choice, compiler: &Compiler) -> Result<Engines, Error> {
-        let named = choice.library.is_some() || choice.fixed.is_some();
+        let named = choice.libraries.are_named();
         match choice.kind {
             Some(Kind::Snapshot) if named => Err(Error::request(
                 "--engine snapshot: --library and --fixed name WiredTiger libraries",
@@ -310,18 +306,14 @@ impl Engines {
     }
 
     fn wiredtiger(choice: &Choice, compiler: &Compiler) -> Result<Engines, Error> {
-        let include = choice.include.as_deref();
-        let open = |path: &PathBuf| Library::new(path, include);
-        let library = choice.library.as_ref().map(open).transpose()?;
-        let fixed = choice.fixed.as_ref().map(open).transpose()?;
+        let pair = choice.libraries.pair()?;
         let program = |library| Ok(Program { home: true, ..Program::new(wiredtiger(compiler, library)?) });
-        let fixed = fixed.as_ref().map(|library| program(Some(library))).transpose()?;
-        let as_is = program(library.as_ref())?;
-        let mut notes = Vec::new();
-        if fixed.is_some() && library.is_none() {
-            notes.push("--fixed without --library: the two are compared with the machine's own WiredTiger, which may be of another version".into());
-        }
-        Ok(Engines { kind: Kind::WiredTiger, as_is, fixed, notes })
+        let fixed = match &pair.fixed {
+            Ok(library) => Ok(program(Some(library))?),
+            Err(why) => Err(why.clone()),
+        };
+        let as_is = program(pair.as_is.as_ref())?;
+        Ok(Engines { kind: Kind::WiredTiger, as_is, fixed, notes: pair.note.into_iter().collect() })
     }
 
     fn snapshot(compiler: &Compiler, why: Option<&str>) -> Result<Engines, Error> {
@@ -329,7 +321,7 @@ impl Engines {
         let fixed = Program { arguments: vec!["--fixed".into()], ..as_is.clone() };
         let reason = why.map_or(String::new(), |why| format!(": {why}"));
         let notes = vec![format!("a small built-in engine with the paper's protocol is measured{reason}")];
-        Ok(Engines { kind: Kind::Snapshot, as_is, fixed: Some(fixed), notes })
+        Ok(Engines { kind: Kind::Snapshot, as_is, fixed: Ok(fixed), notes })
     }
 
     /// Makes loading quick, for smoke checks.

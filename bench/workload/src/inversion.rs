@@ -83,7 +83,7 @@ impl Setup {
         } else if name.starts_with(GUARDED) {
             (&self.engines.as_is, Start::Guarded(&self.manx))
         } else {
-            (self.engines.fixed.as_ref()?, Start::AsIs)
+            (self.engines.fixed.as_ref().ok()?, Start::AsIs)
         };
         Some(Variant { name, program, start, boost })
     }
@@ -105,6 +105,9 @@ impl Setup {
 /// The first error of a run.
 pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     setup.engines.notes.iter().for_each(|note| bench.note(note.as_str()));
+    if let Err(why) = &setup.engines.fixed {
+        bench.note(format!("{FIXED}: left out: {why}"));
+    }
     bench.note(format!("CPUs {}, a closed loop with service latencies", setup.cpus));
     boosted::describe(bench);
     let boost = BOOST_THREADS;

@@ -38,7 +38,6 @@ mod ycsb;
 pub use conclude::conclude;
 pub use draw::draw;
 pub use part::Part;
-pub use peers::Libraries;
 pub use plan::{Setup, THREADS};
 pub use ycsb::THREADS as YCSB_THREADS;
 

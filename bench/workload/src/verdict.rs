@@ -87,7 +87,7 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
         let mut over_ns = f64::NAN;
         let found = of_file(report, &target).map_or_else(|| figure(report, &target.id), Ok);
         let measured = found.and_then(|figure| {
-            let mut reason = "there are too few runs";
+            let mut reason = "there are too few runs".to_owned();
             let measured = match figure {
                 Figure::Plain(figure) => figure.is_finite().then_some(Measured::Plain(figure)),
                 Figure::Ratio(compared) => {
@@ -95,13 +95,15 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
                     over_ns = report.middle(case, version, figure);
                     let cases = report.cases();
                     if !cases.contains(case) && !cases.contains(&compared.under.case) {
-                        reason = target::NO_RUN;
+                        reason = target::NO_RUN.into();
+                    } else if let Some(missing) = unmeasured(report, &compared) {
+                        reason = format!("'{missing}' was left out");
                     }
                     report.ratio(&compared).map(Measured::Ratio)
                 }
                 Figure::Known(ratio) => Some(Measured::Ratio(ratio)),
             };
-            measured.ok_or_else(|| reason.to_owned())
+            measured.ok_or(reason)
         });
         let verdict = match &measured {
             Ok(measured) => target.or_by_time(target.judge(measured), over_ns),
@@ -114,6 +116,12 @@ pub fn judge_or(report: &mut Report, mut figure: impl FnMut(&Report, &str) -> Re
             report.ratios.push(ratio);
         }
     }
+}
+
+/// The version of a ratio that was never run in its case, though others were.
+fn unmeasured<'a>(report: &Report, compared: &'a Compared) -> Option<&'a str> {
+    let is_missing = |samples: &&Samples| !report.variants(&samples.case).contains(&samples.version);
+    [&compared.over, &compared.under].into_iter().find(is_missing).map(|samples| &*samples.version)
 }
 
 /// Checks that each target of a bench has a figure, by the file of one of these cases, and that no

@@ -6,7 +6,9 @@ mod support;
 use std::path::PathBuf;
 use std::process::{Command, Output as Ended};
 use support::compiler;
-use workload::engine::{self, Choice, Compiler, Engines, Kind, Load, Output, Program, Start, library};
+use workload::engine::{
+    self, Choice, Compiler, Engines, Kind, Libraries, Load, Output, Program, Start, library,
+};
 use workload::{Error, machine};
 
 fn program(name: &str) -> PathBuf {
@@ -175,12 +177,13 @@ fn bad_options_are_refused_with_a_reason() {
 
 #[test]
 fn a_library_cannot_be_named_for_the_built_in_engine() {
-    let choice = Choice { kind: Some(Kind::Snapshot), library: Some("x.so".into()), ..Choice::default() };
+    let libraries = Libraries { library: Some("x.so".into()), ..Libraries::default() };
+    let choice = Choice { kind: Some(Kind::Snapshot), libraries };
     let error = Engines::prepare(&choice, &compiler()).unwrap_err();
     assert!(matches!(error, Error::Request { .. }), "{error}");
     let choice = Choice { kind: Some(Kind::Snapshot), ..Choice::default() };
     let engines = Engines::prepare(&choice, &compiler()).unwrap();
-    assert!(engines.fixed.is_some() && engines.notes[0].contains("built-in"));
+    assert!(engines.fixed.is_ok() && engines.notes[0].contains("built-in"));
 }
 
 #[test]

@@ -1,25 +1,30 @@
-//! `cargo xtask setup mongo`: MongoDB's own drivers, with which the server of `bench/mongo` is
-//! tried, in exact versions by hash.
+//! `cargo xtask setup mongo`: all that `manx bench paper 000` needs, and MongoDB's own drivers, with
+//! which its server is tried, in exact versions by hash.
 //!
 //! | what | how | where |
 //! | --- | --- | --- |
+//! | the server of `bench/mongo` | cargo | `target/release/manx-mongod` |
+//! | the client of `bench/ycsb` | go (`go.sum`) | `target/ycsb/ycsb` |
+//! | WiredTiger | `wiredtiger.rs` | `target/wiredtiger` |
 //! | pymongo | pip (`bench/mongo/tests/drivers/requirements.txt`) | `target/mongo/env` |
 //! | mongodb | `npm ci` (`package-lock.json` beside it) | `target/mongo/node` |
 //!
-//! A test whose driver is not there says so.
+//! A test whose driver is not there says so, and so does the bench.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::{find, victims};
+use super::{find, victims, wiredtiger};
 use crate::outcome::Result;
 use crate::process::run as run_command;
 use crate::workspace::{Workspace, root};
 
 /// For a download of some 5 MB.
 const LIMIT: Duration = Duration::from_secs(300);
+/// For a build of the server or the client.
+const BUILD_LIMIT: Duration = Duration::from_secs(1200);
 
 /// Sets up what can be.
 ///
@@ -35,7 +40,36 @@ pub fn run() -> Result {
         println!("setup: left out: mongodb of npm: {why}");
     }
     println!("setup: MongoDB's drivers are in {}", target.display());
+    for (what, built) in
+        [("the server", server()), ("the client", client()), ("WiredTiger", wiredtiger::run())]
+    {
+        if let Err(why) = built {
+            println!("setup: left out: {what}: {why}");
+        }
+    }
     Ok(())
+}
+
+/// Builds the server.
+///
+/// # Errors
+/// It cannot be built.
+fn server() -> Result {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--release", "--locked", "-p", "mongo", "--bin", "manx-mongod"]).current_dir(root());
+    run_command(&mut build, BUILD_LIMIT)
+}
+
+/// Builds the client.
+///
+/// # Errors
+/// Go is not there, or the client cannot be built.
+fn client() -> Result {
+    let go = find("go").ok_or("go is not installed")?;
+    let path = Workspace::load()?.target.join("ycsb/ycsb");
+    let mut build = Command::new(go);
+    build.args(["build", "-o"]).arg(path).arg(".").current_dir(root().join("bench/ycsb"));
+    run_command(&mut build, BUILD_LIMIT)
 }
 
 fn node(folder: &Path, source: &Path) -> Result {

@@ -79,7 +79,7 @@ pub fn run() -> Result {
 }
 
 /// The requirements of this name.
-fn requirements(name: &str) -> PathBuf {
+pub(super) fn requirements(name: &str) -> PathBuf {
     root().join("bench/workload/victims").join(name)
 }
 
@@ -213,17 +213,22 @@ fn ggml(folder: &Path, python: &Path) -> Result {
     })
 }
 
-/// Downloads the source package and takes ggml out of it.
-fn unpack(ggml: &Path, python: &Path, list: &Path) -> Result<PathBuf> {
-    let (download, source) = (ggml.join("download"), ggml.join("source"));
+/// Downloads the one source package of a list into a folder, and returns its archive.
+pub(super) fn download(into: &Path, python: &Path, list: &Path) -> Result<PathBuf> {
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]);
     // Without isolation nothing is fetched but the package: pip asks it for its name and version
     // with what is installed.
     pip.args(["--no-binary", ":all:", "--no-build-isolation", "--require-hashes", "-r"]).arg(list);
-    run_command(pip.arg("--dest").arg(&download), LIMIT)?;
-    let entries = fs::read_dir(&download).map_err(|why| format!("{}: {why}", download.display()))?;
-    let package = entries.flatten().map(|entry| entry.path()).next().ok_or("pip brought no package")?;
+    run_command(pip.arg("--dest").arg(into), LIMIT)?;
+    let entries = fs::read_dir(into).map_err(|why| format!("{}: {why}", into.display()))?;
+    Ok(entries.flatten().map(|entry| entry.path()).next().ok_or("pip brought no package")?)
+}
+
+/// Downloads the source package and takes ggml out of it.
+fn unpack(ggml: &Path, python: &Path, list: &Path) -> Result<PathBuf> {
+    let (folder, source) = (ggml.join("download"), ggml.join("source"));
+    let package = download(&folder, python, list)?;
     fs::create_dir_all(&source).map_err(|why| format!("{}: {why}", source.display()))?;
     let mut tar = Command::new("tar");
     tar.arg("-xzf").arg(&package).arg("-C").arg(&source);
@@ -236,7 +241,7 @@ fn unpack(ggml: &Path, python: &Path, list: &Path) -> Result<PathBuf> {
         fs::write(&template, "").map_err(|why| format!("{}: {why}", template.display()))?;
     }
     // Its work is done, and it is large.
-    let _ = fs::remove_dir_all(&download);
+    let _ = fs::remove_dir_all(&folder);
     Ok(source)
 }
 
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn every_package_has_an_exact_version_and_a_hash() {
-        for name in ["requirements.txt", "ggml.txt"] {
+        for name in ["requirements.txt", "ggml.txt", "wiredtiger.txt", "setuptools.txt"] {
             let text = text(&requirements(name)).unwrap();
             let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
             assert!(lines.len() >= 2 && lines.len().is_multiple_of(2), "{name}");

@@ -24,7 +24,7 @@ const NAMED: [&str; 15] = [
 
 /// Folders and the kinds of files that may lie in or anywhere below them. `*` stands for one
 /// folder.
-const KINDS: [(&str, &[&str]); 22] = [
+const KINDS: [(&str, &[&str]); 23] = [
     ("crates/*/src", &["rs", "toml", "md"]),
     (
         "crates/*/tests",
@@ -39,6 +39,7 @@ const KINDS: [(&str, &[&str]); 22] = [
     ("crates/*/examples", &["rs", "c", "cpp"]),
     ("bench/engines", &["c", "cpp", "go", "h", "md"]),
     ("bench/mongo/tests/drivers", &["js", "json", "py", "txt"]),
+    ("bench/ycsb", &["go", "mod", "sum"]),
     ("bench/workload/harm", &["c", "cpp", "go", "h", "java", "js", "py", "rs", "toml", "txt"]),
     ("bench/workload/victims", &["c", "erl", "h", "py", "txt"]),
     ("crates/capi/include", &["h", "hpp"]),

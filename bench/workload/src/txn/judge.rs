@@ -1,7 +1,7 @@
 //! Which figure each target is about.
 
 use super::arguments::Way;
-use super::cases::{FIXED, GUARDED, LMDB, MANX, ROCKSDB, allocation, boosted, idle, ycsb};
+use super::cases::{LMDB, MANX, ROCKSDB, idle, ycsb};
 use crate::verdict::Figure;
 use report::{Compared, Report, Samples};
 
@@ -13,19 +13,10 @@ const READ: &str = "empty_ns";
 pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
     let over = Figure::ratio;
     let help = Way::Help.name();
-    // The repaired one: in its source if there is such a library, or else by the guard.
-    let repaired = |case: &str| {
-        let fixed = boosted(FIXED);
-        if report.variants(case).contains(&fixed) { fixed } else { boosted(GUARDED) }
-    };
     let count = |text: &str| text.parse::<usize>().ok();
     // txn-PART-WHICH…
     let words: Vec<&str> = id.split('-').collect();
     Some(match words[..] {
-        ["txn", figure @ ("p999" | "max"), threads, "wiredtiger"] => {
-            let case = allocation(count(threads)?);
-            over(&case, &boosted(help), &repaired(&case), &format!("{figure}_ns"))
-        }
         ["txn", "ycsb", workload, threads, "best"] => {
             let case = ycsb(workload, None, count(threads)?);
             let of = |peer: &str| report.middle(&case, peer, RATE);
@@ -44,7 +35,7 @@ pub(super) fn figure(report: &Report, id: &str) -> Option<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::txn::cases::DURABLE;
+    use crate::txn::cases::{DURABLE, allocation};
     use report::Machine;
 
     fn report(runs: &[(String, String, &str, f64)]) -> Report {
@@ -57,10 +48,8 @@ mod tests {
 
     #[test]
     fn figures_are_over_the_versions_that_the_target_names() {
-        let (forty, a) = (allocation(40), ycsb("a", None, 8));
-        let mut runs = vec![
-            (forty.clone(), boosted("help"), "max_ns", 3e6),
-            (forty.clone(), boosted(GUARDED), "max_ns", 6e6),
+        let a = ycsb("a", None, 8);
+        let runs = vec![
             (a.clone(), MANX.into(), RATE, 3e6),
             (a.clone(), LMDB.into(), RATE, 2e6),
             (a, ROCKSDB.into(), RATE, 1e6),
@@ -69,13 +58,9 @@ mod tests {
         ];
         let value = |report: &Report, id: &str| figure(report, id).unwrap().value(report);
         let first = report(&runs);
-        for (id, expected) in
-            [("txn-max-40-wiredtiger", 0.5), ("txn-ycsb-a-8-best", 1.5), ("txn-read-sessions-1000", 1.05)]
-        {
+        for (id, expected) in [("txn-ycsb-a-8-best", 1.5), ("txn-read-sessions-1000", 1.05)] {
             assert!((value(&first, id) - expected).abs() < 1e-9, "{id}: {}", value(&first, id));
         }
-        runs.push((forty, boosted(FIXED), "max_ns", 3e6));
-        assert_eq!(value(&report(&runs), "txn-max-40-wiredtiger"), 1.0, "a repaired source comes first");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use super::arguments::{Way, What};
 use crate::child;
 use crate::engine::library::{self, Library};
-use crate::engine::{self, Compiler, Load, Program, Start, run_within};
+use crate::engine::{self, Compiler, Libraries, Load, Program, Start, run_within};
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// The hidden option of `manx bench txn`: be a measured process with the arguments that follow.
@@ -77,17 +77,6 @@ impl Variant {
     }
 }
 
-/// Which WiredTiger is measured.
-#[derive(Clone, Debug, Default)]
-pub struct Libraries {
-    /// Another `libwiredtiger.so` than the machine's own
-    pub library: Option<PathBuf>,
-    /// A library whose source was repaired
-    pub fixed: Option<PathBuf>,
-    /// The folder of the header that belongs to both
-    pub include: Option<PathBuf>,
-}
-
 /// The engines that are on this machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Peers {
@@ -106,8 +95,8 @@ const OTHERS: [(&str, &str, &str, bool); 3] = [
 ];
 
 impl Peers {
-    /// WiredTiger, if it is asked for or there, and a repaired one if it is named. What is missing
-    /// is noted.
+    /// WiredTiger, if it is asked for or there, and a repaired one if it is named or built. What is
+    /// missing is noted.
     ///
     /// # Errors
     /// If something named cannot be found or compiled.
@@ -118,18 +107,19 @@ impl Peers {
         bench: &mut Bench,
     ) -> Result<(), Error> {
         const SOURCE: &str = "ycsb_wiredtiger";
-        let open = |path: &PathBuf| Library::new(path, libraries.include.as_deref());
         let program = |library: Option<&Library>| {
             library::driver(compiler, SOURCE, library)
                 .map(|path| Program { home: true, ..Program::new(path) })
         };
-        if let Some(fixed) = &libraries.fixed {
-            self.fixed = Some(program(Some(&open(fixed)?))?);
+        let pair = libraries.pair()?;
+        pair.note.into_iter().for_each(|note| bench.note(note));
+        match &pair.fixed {
+            Ok(fixed) => self.fixed = Some(program(Some(fixed))?),
+            Err(why) => bench.note(format!("{}: left out: {why}", super::cases::FIXED)),
         }
-        let named = libraries.library.as_ref().map(open).transpose()?;
-        match program(named.as_ref()) {
+        match program(pair.as_is.as_ref()) {
             Ok(found) => self.wiredtiger = Some(found),
-            Err(missing @ Error::Missing { .. }) if named.is_none() => {
+            Err(missing @ Error::Missing { .. }) if pair.as_is.is_none() => {
                 note(bench, super::cases::WIREDTIGER, &missing)
             }
             Err(error) => return Err(error),

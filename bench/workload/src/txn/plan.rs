@@ -2,10 +2,10 @@
 
 use super::judge;
 use super::part::Part;
-use super::peers::{Libraries, Peers, Variant};
+use super::peers::{Peers, Variant};
 use super::records::Kind;
 use crate::child;
-use crate::engine::{Compiler, Load};
+use crate::engine::{Compiler, Libraries, Load};
 use crate::error::Error;
 use crate::harness::{Bench, Case};
 use report::Report;

@@ -1,11 +1,10 @@
-//! The programs of the experiment: the server beside `manx`, and what `cargo xtask setup` has built
-//! below the target folder.
+//! The programs of the experiment, which `cargo xtask setup mongo` puts below the target folder.
 //!
-//! | file | made by |
+//! | file | what it is |
 //! | --- | --- |
-//! | `release/manx-mongod` | `cargo build --release -p mongo` |
-//! | `ycsb/ycsb` | `cargo xtask setup ycsb` |
-//! | `wiredtiger/original/libwiredtiger.so`, … | `cargo xtask setup wiredtiger` |
+//! | `release/manx-mongod` | the server, beside `manx` |
+//! | `ycsb/ycsb` | the client |
+//! | `wiredtiger/original/libwiredtiger.so`, … | WiredTiger, as it is and with each repair |
 
 use super::{GUARDED, ORIGINAL, REPAIRED};
 use crate::engine::Compiler;
@@ -67,6 +66,9 @@ impl Binary {
     }
 }
 
+/// What brings the programs.
+const SETUP: &str = "`cargo xtask setup mongo` makes it";
+
 /// Where the programs are.
 #[derive(Debug)]
 pub struct Place {
@@ -85,24 +87,17 @@ impl Place {
     /// [`Error::Missing`] if the server, the client, the original or the repaired WiredTiger is not
     /// there.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let built = [
-            (self.server(), "cargo build --release -p mongo"),
-            (self.client(), "cargo xtask setup ycsb"),
-            (self.file(ORIGINAL_FOLDER), "cargo xtask setup wiredtiger"),
-            (self.file(REPAIRED_FOLDER), "cargo xtask setup wiredtiger"),
-        ];
-        match built.into_iter().find(|(file, _)| !file.is_file()) {
+        let needed = [self.server(), self.client(), self.file(ORIGINAL_FOLDER), self.file(REPAIRED_FOLDER)];
+        match needed.into_iter().find(|file| !file.is_file()) {
             None => Ok(()),
-            Some((file, by)) => {
-                Err(Error::missing(format!("{}: not there", file.display()), format!("`{by}` makes it")))
-            }
+            Some(file) => Err(Error::missing(format!("{}: not there", file.display()), SETUP)),
         }
     }
 
     /// The versions that are left out.
     pub(super) fn notes(&self) -> Vec<String> {
         let left_out = Binary::REPAIRS.into_iter().filter(|(_, binary)| !self.has(*binary));
-        left_out.map(|(name, _)| format!("{name}: left out: run cargo xtask setup wiredtiger")).collect()
+        left_out.map(|(name, _)| format!("{name}: left out: {SETUP}")).collect()
     }
 
     /// Whether it was built.
