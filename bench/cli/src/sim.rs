@@ -44,6 +44,8 @@ const SEED: u64 = 1;
 const THREADS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// The most threads: each has a stack.
 const THREADS_MAX: i64 = 1024;
+/// The most processes of a run.
+const PROCESSES_MAX: i64 = 64;
 /// All machines.
 const ALL: &str = "all";
 /// The rounds and the measured time of a run that varies a constant, and those of a smoke check.
@@ -69,7 +71,8 @@ enum Bench {
     Asl(AslArgs),
     /// One critical section and more and more threads: throughput, latency and fairness of locks
     Mutex(MutexArgs),
-    /// Pools of threads that have jobs to do: how many, and how long jobs take
+    /// Pools of threads that have jobs to do, in one process or in several: how many jobs they do,
+    /// and how long these take
     Pool(PoolArgs),
     /// Programs that their quota stops, as they are and paced as `manx run` does it
     Quota(QuotaArgs),
@@ -88,11 +91,14 @@ enum Bench {
 struct PoolArgs {
     #[command(flatten)]
     common: Common,
+    /// How many processes have a pool each; several with commas between
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=PROCESSES_MAX))]
+    processes: Vec<u32>,
     /// How many workers a pool has; several with commas between [default: as many as CPUs]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
     threads: Vec<u32>,
-    /// How much there is to do, of what the CPUs or the quota could do alone; several with commas
-    /// between
+    /// How much there is to do for all processes together, of what the CPUs or the quota could do
+    /// alone; several with commas between
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.6,1.2", value_parser = number("times", 0.01, 100.0))]
     load: Vec<f64>,
     /// The pools; several with commas between [default: all]
@@ -104,6 +110,9 @@ struct PoolArgs {
     /// For how long jobs come [default: 4000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     time_ms: Option<u64>,
+    /// Write the pictures to this folder, as SVG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -332,6 +341,7 @@ fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
     let time_ms = args.time_ms.unwrap_or(if common.quick { POOL_QUICK_TIME_MS } else { POOL_TIME_MS });
     let setup = jobs::Setup {
         place: Place::simulated(name, machine, seed),
+        processes: args.processes.iter().map(|processes| *processes as usize).collect(),
         workers: args.threads.iter().map(|threads| *threads as usize).collect(),
         loads: args.load.clone(),
         rules: if named.is_empty() { Rules::ALL.to_vec() } else { named },
@@ -339,7 +349,19 @@ fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
         job_ns: args.job_us * 1_000,
         time: Duration::from_millis(time_ms),
     };
-    at(&setup.place, &common, |bench| jobs::measure(&setup, bench), jobs::conclude)
+    plots::drawn(
+        "sim",
+        &common,
+        args.plots.as_deref(),
+        |bench| {
+            setup.place.describe(bench);
+            jobs::measure(&setup, bench)
+        },
+        |report| {
+            jobs::conclude(report);
+            plots::texts(jobs::draw(report))
+        },
+    )
 }
 
 fn quota(args: &QuotaArgs, name: &str, machine: Machine) -> Result<u8, Failure> {

@@ -1,7 +1,8 @@
-//! What a pool of threads has to do, and what comes of it.
+//! What a pool of threads has to do, beside other pools or not, and what comes of it.
 
 use crate::run::Burn;
 use report::Histogram;
+use std::path::PathBuf;
 use std::time::Duration;
 
 crate::named! {
@@ -9,10 +10,15 @@ crate::named! {
     pub enum Rules {
         /// Nothing: all are.
         All = "ignorant",
+        /// Nothing, in a pool that has its part of the CPUs as threads: the choice of a user who knew
+        /// the number of processes.
+        Optimal = "optimal",
         /// The rules of the paper on friendly pools.
         Paper = "friendlypool",
         /// Manx's.
         Manx = "manx",
+        /// Manx's, in processes that divide the CPUs by a registry.
+        Registry = "registry",
     }
 }
 
@@ -28,12 +34,16 @@ impl Rules {
 pub struct Jobs {
     /// How many workers are active
     pub rules: Rules,
+    /// The file of the registry, for [`Rules::Registry`]
+    pub registry: PathBuf,
     /// How many there are
     pub workers: usize,
     /// How long a job takes, in nanoseconds on the fastest CPU
     pub job_ns: u64,
     /// The time from one job to the next
     pub every_ns: u64,
+    /// The time until the first job
+    pub phase_ns: u64,
     /// How jobs spend their time
     pub burn: Burn,
     /// For how long jobs come
@@ -49,10 +59,27 @@ pub struct Served {
     pub service: Histogram,
     /// Both together
     pub total: Histogram,
-    /// Jobs a second that ended in time
-    pub jobs_per_s: f64,
-    /// Of all jobs, the part that had not ended in time
-    pub left: f64,
+    /// Jobs that came; those that ended in time are in the histograms
+    pub offered: u64,
+    /// How many jobs had begun and not ended, on average: those on a CPU, and those that waited for
+    /// one
+    pub begun: f64,
     /// How many workers were to be active at the end
     pub active: u32,
+}
+
+impl Served {
+    /// What came of several pools at the same time, together.
+    pub fn together(pools: &[Served]) -> Served {
+        let mut sum = Served::default();
+        for pool in pools {
+            sum.queue.merge(&pool.queue);
+            sum.service.merge(&pool.service);
+            sum.total.merge(&pool.total);
+            sum.offered += pool.offered;
+            sum.begun += pool.begun;
+            sum.active += pool.active;
+        }
+        sum
+    }
 }

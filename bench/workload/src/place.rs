@@ -9,9 +9,10 @@ use contention::lock::Lock;
 use contention::run::Measurement;
 use contention::run::Run;
 use contention::schedule::Pattern;
+use platform_sim::chance::Chance;
 use platform_sim::machine::{Machine, Quota};
-use platform_sim::simulation;
 use platform_sim::trace::Waits;
+use platform_sim::{simulation, thread};
 use report::Histogram;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -98,14 +99,23 @@ impl Place {
         outcome.value.map(|times| (times, timeline.waits()))
     }
 
-    /// Lets a pool do jobs.
+    /// Lets pools do jobs on the simulated machine: one pool in each of this number of processes,
+    /// each with these jobs. The seed draws when the first job comes to each.
     ///
     /// # Errors
-    /// As [`contend::jobs::serve`].
-    pub fn serve(&self, jobs: &Jobs) -> Result<Served, String> {
-        let Some(machine) = &self.machine else { return contend::jobs::serve(jobs) };
-        let jobs = jobs.clone();
-        simulation::run(machine, self.next_seed(), move || contend_sim::jobs::serve(&jobs)).value
+    /// As [`contend::jobs::serve`], or there is no simulated machine.
+    pub fn serve(&self, jobs: &Jobs, processes: usize) -> Result<Vec<Served>, String> {
+        let machine = self.machine.as_ref().ok_or("no simulated machine")?;
+        let (jobs, seed) = (jobs.clone(), self.next_seed());
+        let run = move || {
+            let mut chance = Chance::new(seed);
+            let mut phase_ns = || (chance.unit() * jobs.every_ns as f64) as u64;
+            let each = (0..processes).map(|_| Jobs { phase_ns: phase_ns(), ..jobs.clone() });
+            let started: Vec<_> =
+                each.map(|jobs| thread::spawn_process(move || contend_sim::jobs::serve(&jobs))).collect();
+            started.into_iter().map(|process| process.join().map_err(|_| "a thread panicked")?).collect()
+        };
+        simulation::run(machine, seed, run).value
     }
 
     /// Makes a run.

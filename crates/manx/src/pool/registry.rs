@@ -39,18 +39,13 @@ mod error;
 // For the tests of the twins, which check this module alone.
 #[doc(hidden)]
 pub mod slots;
-platform::os_only! {
+platform::timed! {
     mod division;
     mod file;
     mod member;
 
     pub use division::Share;
     pub use member::{Member, SILENCE_MS};
-}
-platform::twins_only! {
-    mod alone;
-
-    pub use alone::Member;
 }
 
 pub use error::{MembershipError, RegistryError};
@@ -74,8 +69,8 @@ pub struct Entry {
     pub silent: bool,
 }
 
-platform::os_only! {
-    use crate::cpu::CpuSet;
+platform::timed! {
+    use crate::cpu::{CpuBudget, CpuSet};
     use platform::atomic::Ordering;
     use slots::hundredths;
     use std::path::{Path, PathBuf};
@@ -105,29 +100,6 @@ platform::os_only! {
     }
 
     impl Registry {
-        /// Returns where a user's registry is, unless another file is named:
-        /// `/dev/shm/manx-cpus-UID`, or below `$XDG_RUNTIME_DIR` if there is no `/dev/shm`.
-        pub fn usual_path() -> Option<PathBuf> {
-            let name = format!("manx-cpus-{}", platform::file::this_user());
-            let shared = Path::new("/dev/shm");
-            if shared.is_dir() {
-                return Some(shared.join(name));
-            }
-            std::env::var_os("XDG_RUNTIME_DIR").map(|folder| Path::new(&folder).join(name))
-        }
-
-        /// Opens the user's registry, and makes it if there is none.
-        ///
-        /// # Errors
-        /// As [`Registry::at`]; `NotFound` for a system without a place for it.
-        pub fn open() -> Result<Registry, RegistryError> {
-            match Registry::usual_path() {
-                Some(path) => Registry::at(path),
-                // ENOENT.
-                None => Err(RegistryError::Io { path: "/dev/shm".into(), number: 2 }),
-            }
-        }
-
         /// Opens the registry in this file, and makes it if there is none. It divides the CPUs that
         /// are online, unless another number is set: see [`set_cpus`](Registry::set_cpus).
         ///
@@ -200,8 +172,32 @@ platform::os_only! {
 
     /// How many CPUs the machine has now; as many as this thread may use, if it does not tell.
     fn online() -> f64 {
-        let list = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
-        let set = list.and_then(|list| list.trim().parse::<CpuSet>().ok()).filter(|set| !set.is_empty());
-        set.map_or_else(platform::cpu::count, |set| set.len()) as f64
+        CpuBudget::now().online().map_or_else(platform::cpu::count, CpuSet::len) as f64
+    }
+}
+platform::os_only! {
+    impl Registry {
+        /// Returns where a user's registry is, unless another file is named:
+        /// `/dev/shm/manx-cpus-UID`, or below `$XDG_RUNTIME_DIR` if there is no `/dev/shm`.
+        pub fn usual_path() -> Option<PathBuf> {
+            let name = format!("manx-cpus-{}", platform::file::this_user());
+            let shared = Path::new("/dev/shm");
+            if shared.is_dir() {
+                return Some(shared.join(name));
+            }
+            std::env::var_os("XDG_RUNTIME_DIR").map(|folder| Path::new(&folder).join(name))
+        }
+
+        /// Opens the user's registry, and makes it if there is none.
+        ///
+        /// # Errors
+        /// As [`Registry::at`]; `NotFound` for a system without a place for it.
+        pub fn open() -> Result<Registry, RegistryError> {
+            match Registry::usual_path() {
+                Some(path) => Registry::at(path),
+                // ENOENT.
+                None => Err(RegistryError::Io { path: "/dev/shm".into(), number: 2 }),
+            }
+        }
     }
 }

@@ -33,13 +33,13 @@ pub fn thread_cpu_ns() -> u64 {
     })
 }
 
-/// The CPU time that all threads have used.
+/// The CPU time that all threads of the calling one's process have used.
 pub fn process_cpu_ns() -> u64 {
     if !simulation::is_inside() {
         return 0;
     }
     simulation::make(|kernel| {
         kernel.call();
-        (0..kernel.threads()).map(|id| kernel.times(id).run_ns).sum()
+        kernel.process_ns(kernel.process()).unwrap_or(0)
     })
 }

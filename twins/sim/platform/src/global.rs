@@ -3,7 +3,7 @@
 use crate::simulation;
 use std::any::Any;
 
-/// A static that begins anew with each run; [`crate::global!`] makes it.
+/// A static of each process, which begins anew with each run; [`crate::global!`] makes it.
 #[derive(Debug)]
 pub struct Global<T: 'static> {
     initial: fn() -> T,

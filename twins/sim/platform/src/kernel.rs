@@ -15,7 +15,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `schedule.rs` | which thread runs on which CPU |
-//! | `processor.rs`, `task.rs` | a CPU, a thread |
+//! | `processor.rs`, `task.rs`, `processes.rs` | a CPU, a thread, the threads of a process |
 //! | `queue.rs`: `realtime.rs`, `fair.rs` (`eevdf.rs`, `cfs.rs`) | which thread of a CPU runs next |
 //! | `placement.rs` | on which CPU a thread runs |
 //! | `bandwidth.rs` | how much CPU time the program may use |
@@ -27,7 +27,9 @@ use crate::chance::Chance;
 use crate::fair::{Class, Id};
 use crate::lines::{Access, Lines};
 use crate::machine::Machine;
+use crate::processes::FIRST_PROCESS;
 use crate::schedule::Schedule;
+use crate::shared_files::SharedFiles;
 use crate::task::{Awake, NEIGHBOUR, State, Times};
 use crate::timers::{NEVER, Timers};
 use crate::trace::{Does, Trace};
@@ -51,6 +53,8 @@ pub struct Kernel {
     timers: Timers,
     waiters: Waiters,
     lines: Lines,
+    /// Files that the program makes
+    pub files: SharedFiles,
     chance: Chance,
     steps: u64,
     /// The CPU whose thread makes steps, or did last.
@@ -67,6 +71,7 @@ impl Kernel {
             timers: Timers::default(),
             waiters: Waiters::default(),
             lines: Lines::new(machine),
+            files: SharedFiles::default(),
             chance: Chance::new(seed),
             steps: 0,
             running: 0,
@@ -135,12 +140,43 @@ impl Kernel {
         self.steps
     }
 
-    /// A new thread, which may run on these CPUs; on all if there are none. It is treated as the
-    /// thread is that starts it.
+    /// A new thread of the running one's process, which may run on these CPUs; on all if there are
+    /// none. It is treated as the thread is that starts it.
     pub fn start(&mut self, cpus: &[usize]) -> Id {
+        self.start_in(self.process(), cpus)
+    }
+
+    /// The same, in a process of its own.
+    pub fn start_process(&mut self) -> Id {
+        let process = self.schedule.tasks.processes.begin();
+        self.start_in(process, &[])
+    }
+
+    fn start_in(&mut self, process: u32, cpus: &[usize]) -> Id {
         let class = if self.is_stepping { self.class(self.current()) } else { Class::default() };
         let allowed = self.schedule.allowed(cpus);
-        self.schedule.start(class, self.running, allowed, self.now_ns())
+        self.schedule.start(process, class, self.running, allowed, self.now_ns())
+    }
+
+    /// The number of the running thread's process.
+    pub fn process(&self) -> u32 {
+        if self.is_stepping { self.schedule.tasks[self.current()].process } else { FIRST_PROCESS }
+    }
+
+    /// The threads of a process, those that have ended included; `None` if it has ended.
+    pub fn threads_of(&self, process: u32) -> Option<&[Id]> {
+        let threads = self.schedule.tasks.processes.threads(process);
+        threads.iter().any(|id| self.state(*id) != State::Ended).then_some(threads)
+    }
+
+    /// The numbers of the processes that have not ended.
+    pub fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.schedule.tasks.processes.numbers().filter(|process| self.threads_of(*process).is_some())
+    }
+
+    /// The CPU time that all threads of a process have used; `None` if it has ended.
+    pub fn process_ns(&self, process: u32) -> Option<u64> {
+        Some(self.threads_of(process)?.iter().map(|id| self.times(*id).run_ns).sum())
     }
 
     /// How the scheduler treats a thread.

@@ -13,10 +13,14 @@
 //! | [`kernel`] | virtual time; threads that run, wait and sleep on CPUs; its table has the files of its parts |
 //! | [`simulation`] | runs a program: threads are coroutines |
 //! | `procfs.rs`, [`mod@file`], [`folder`], [`usage`] | what the kernel says in `/proc` and `/sys` |
+//! | `processes.rs`, `shared_files.rs` | processes, and files by which they share memory |
 //! | [`atomic`], [`cell`], [`clock`], [`cpu`], [`futex`], [`thread`], [`mod@global`] and the macros | the interface |
 //!
 //! What is not modelled: weak memory orders (loom checks these), the depth of caches, memory
-//! bandwidth, groups of threads with a weight of their own.
+//! bandwidth, groups of threads with a weight of their own. A program may start processes
+//! ([`thread::spawn_process`]). Each has a number, statics and a CPU clock of its own, and sees the
+//! others in `/proc`. All have one address space: what one gives another, they pass in memory.
+//! Starting one takes as long as starting a thread.
 //!
 //! The lines of objects follow from their addresses. So that these are the same in each run, a
 //! program that measures sets [`memory::Allocator`] as its allocator.
@@ -50,7 +54,9 @@ pub mod machine;
 #[path = "../../../loom/platform/src/macros.rs"]
 mod macros;
 pub mod memory;
+pub mod own_file;
 mod placement;
+mod processes;
 mod processor;
 mod procfs;
 mod queue;
@@ -59,6 +65,7 @@ mod schedule;
 #[path = "../../../../crates/platform/src/scheduling_class.rs"]
 mod scheduling_class;
 mod scope;
+mod shared_files;
 pub mod simulation;
 mod start;
 pub mod task;

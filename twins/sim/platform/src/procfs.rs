@@ -7,24 +7,21 @@
 //! | `/proc/self/task/N/schedstat`, `/proc/thread-self/schedstat` | what a thread has got and lost |
 //! | `/proc/self/mountinfo`, `/proc/*/cgroup`, `/sys/fs/cgroup/all/cpu.max` | the quota |
 //! | `/sys/devices/system/cpu/online` | the CPUs |
-//! | `/proc/N`, `/proc/N/task/N/stat` | neighbours: processes, and the states of their threads |
+//! | `/proc/N`, `/proc/N/task/N/stat` | processes (`processes.rs`), and the states of their threads |
 //!
-//! The program is process 1, and each `[[neighbour]]` of the machine's file is a process.
+//! `self` is the process of the thread that opens the file.
 //!
-//! **Groups.** The program and its neighbours are in one group, because the scheduler of this
-//! machine divides a CPU among threads and knows no groups. The limit of the group is that of the
-//! program alone.
+//! **Groups.** The program's processes and its neighbours are in one group, because the scheduler
+//! of this machine divides a CPU among threads and knows no groups. The limit of the group is that
+//! of the program alone: all its processes together.
 
 use crate::fair::Id;
 use crate::kernel::Kernel;
 use crate::machine::Quota;
+use crate::shared_files::Opening;
 use crate::task::{NEIGHBOUR, State};
 use std::fmt::Write;
 
-/// The number of the program's process.
-pub const OWN_PROCESS: u32 = 1;
-/// That of the first neighbour.
-const FIRST_PROCESS: u32 = 2;
 /// The number of the first thread of a neighbour. Those of the program begin with 1.
 const FIRST_THREAD: u32 = 1 << 16;
 /// The time that a tick of `/proc/stat` stands for.
@@ -43,12 +40,14 @@ pub enum Content {
     Group,
     /// The times of a thread of the program
     Times(Id),
-    /// The state of a thread of a neighbour
+    /// The state of a thread
     State(Id),
     /// The CPUs
     Online,
     /// How much CPU time the program may use
     Quota(Quota),
+    /// Memory: a file that the program has made
+    Shared(Opening),
 }
 
 /// The file with this path, if there is one.
@@ -61,17 +60,11 @@ pub fn find(kernel: &Kernel, path: &[u8]) -> Option<Content> {
         ["proc", "self" | "thread-self", "cgroup"] => Some(Content::Group),
         ["proc", "thread-self", "schedstat"] => Some(Content::Times(kernel.current())),
         ["proc", "self", "task", thread, "schedstat"] => {
-            let id = thread.parse::<usize>().ok()?.checked_sub(1)?;
-            (id < kernel.threads()).then_some(Content::Times(id))
+            thread_of(kernel, kernel.process(), thread).map(Content::Times)
         }
-        ["proc", process, "cgroup"] => {
-            let process: u32 = process.parse().ok()?;
-            (process == OWN_PROCESS || threads_of(kernel, process).is_some()).then_some(Content::Group)
-        }
+        ["proc", process, "cgroup"] => kernel.threads_of(process.parse().ok()?).map(|_| Content::Group),
         ["proc", process, "task", thread, "stat"] => {
-            let at = thread.parse::<u32>().ok()?.checked_sub(FIRST_THREAD)?;
-            let id = NEIGHBOUR + at as usize;
-            threads_of(kernel, process.parse().ok()?)?.contains(&id).then_some(Content::State(id))
+            thread_of(kernel, process.parse().ok()?, thread).map(Content::State)
         }
         ["sys", "devices", "system", "cpu", "online"] => Some(Content::Online),
         ["sys", "fs", "cgroup", "all", "cpu.max"] => kernel.machine().quota.map(Content::Quota),
@@ -79,7 +72,7 @@ pub fn find(kernel: &Kernel, path: &[u8]) -> Option<Content> {
     }
 }
 
-/// The text of a file; `None` if what it is about has ended.
+/// The text of a file; `None` if what it is about has ended, or if it is memory.
 pub fn text(kernel: &Kernel, content: &Content) -> Option<String> {
     Some(match *content {
         Content::LoadAverage => {
@@ -94,14 +87,15 @@ pub fn text(kernel: &Kernel, content: &Content) -> Option<String> {
         }
         Content::Mounts => "20 1 0:20 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n".into(),
         Content::Group => "0::/all\n".into(),
-        Content::Times(id) if kernel.state(id) == State::Ended => return None,
+        Content::Shared(_) => return None,
+        Content::Times(id) | Content::State(id) if kernel.state(id) == State::Ended => return None,
         Content::Times(id) => {
             let times = kernel.times(id);
             format!("{} {} {}\n", times.run_ns, times.wait_ns, times.voluntary + times.involuntary + 1)
         }
         Content::State(id) => {
             let state = if kernel.state(id) == State::Runnable { 'R' } else { 'S' };
-            format!("{} (neighbour) {state} 1\n", thread_number(id))
+            format!("{} (thread) {state} 1\n", thread_number(id))
         }
         Content::Online => format!("0-{}\n", kernel.busy_ns().count() - 1),
         Content::Quota(quota) => format!("{} {}\n", quota.quota_ns / 1_000, quota.period_ns / 1_000),
@@ -112,31 +106,28 @@ pub fn text(kernel: &Kernel, content: &Content) -> Option<String> {
 pub fn folders(kernel: &Kernel, path: &[u8]) -> Option<Vec<String>> {
     let parts: Vec<&str> = std::str::from_utf8(path).ok()?.split('/').skip(1).collect();
     match parts[..] {
-        ["proc"] => {
-            let neighbours = FIRST_PROCESS..FIRST_PROCESS + kernel.machine().neighbour.len() as u32;
-            Some([OWN_PROCESS].into_iter().chain(neighbours).map(|process| process.to_string()).collect())
-        }
+        ["proc"] => Some(kernel.processes().map(|process| process.to_string()).collect()),
         ["proc", process, "task"] => {
-            let threads = threads_of(kernel, process.parse().ok()?)?;
-            Some(threads.map(|id| thread_number(id).to_string()).collect())
+            let threads = kernel.threads_of(process.parse().ok()?)?.iter();
+            let live = threads.filter(|id| kernel.state(**id) != State::Ended);
+            Some(live.map(|id| thread_number(*id).to_string()).collect())
         }
         _ => None,
     }
 }
 
-/// The CPU time that a neighbour has used, if there is such a process.
-pub fn process_ns(kernel: &Kernel, process: u32) -> Option<u64> {
-    Some(threads_of(kernel, process)?.map(|id| kernel.times(id).run_ns).sum())
-}
-
+/// The number of a thread in `/proc`.
 fn thread_number(id: Id) -> u32 {
-    FIRST_THREAD + (id - NEIGHBOUR) as u32
+    if id < NEIGHBOUR { id as u32 + 1 } else { FIRST_THREAD + (id - NEIGHBOUR) as u32 }
 }
 
-/// The threads of a neighbour.
-fn threads_of(kernel: &Kernel, process: u32) -> Option<std::ops::Range<Id>> {
-    let (before, from) =
-        kernel.machine().neighbour.split_at_checked(process.checked_sub(FIRST_PROCESS)? as usize)?;
-    let first = NEIGHBOUR + before.iter().map(|neighbour| neighbour.count as usize).sum::<usize>();
-    Some(first..first + from.first()?.count as usize)
+/// The thread of a process with this number in `/proc`, if it has not ended.
+fn thread_of(kernel: &Kernel, process: u32, number: &str) -> Option<Id> {
+    let number: u32 = number.parse().ok()?;
+    let id = match number.checked_sub(FIRST_THREAD) {
+        Some(at) => NEIGHBOUR + at as usize,
+        None => (number as usize).checked_sub(1)?,
+    };
+    let is_there = kernel.threads_of(process)?.contains(&id) && kernel.state(id) != State::Ended;
+    is_there.then_some(id)
 }

@@ -78,10 +78,13 @@ impl Schedule {
             moved: 0,
         };
         for neighbour in &machine.neighbour {
+            let process = schedule.tasks.processes.begin();
             for _ in 0..neighbour.count {
                 let id = NEIGHBOUR + schedule.tasks.neighbours.len();
                 let allowed = schedule.allowed(&neighbour.cpus);
-                schedule.tasks.neighbours.push(Task::of_neighbour(id, neighbour, allowed));
+                let task = Task { process, ..Task::of_neighbour(id, neighbour, allowed) };
+                schedule.tasks.neighbours.push(task);
+                schedule.tasks.processes.add(process, id);
                 let cpu = placement::of_new(&schedule.processors, &schedule.tasks[id]);
                 schedule.place(id, cpu, 0);
             }
@@ -119,10 +122,13 @@ impl Schedule {
         self.processors[cpu].tick_at.min(self.interruptions.next_ns(cpu))
     }
 
-    /// A new thread of the program, started from the CPU `from` by a thread of this class.
-    pub fn start(&mut self, class: Class, from: usize, allowed: Vec<bool>, now: u64) -> Id {
+    /// A new thread of this process of the program, started from the CPU `from` by a thread of this
+    /// class.
+    pub fn start(&mut self, process: u32, class: Class, from: usize, allowed: Vec<bool>, now: u64) -> Id {
         let id = self.tasks.program.len();
-        self.tasks.program.push(Task::new(id, class, from, allowed, self.machine.cost.slack_ns));
+        let task = Task::new(id, class, from, allowed, self.machine.cost.slack_ns);
+        self.tasks.program.push(Task { process, ..task });
+        self.tasks.processes.add(process, id);
         self.live += 1;
         let cpu = placement::of_new(&self.processors, &self.tasks[id]);
         self.place(id, cpu, now);

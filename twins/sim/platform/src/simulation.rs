@@ -12,13 +12,14 @@
 //! 3. A coroutine is suspended in `suspend` only, and resumed when the kernel says that its
 //!    thread makes the next step.
 //!
-//! What threads of the program have for themselves, and the statics of the program, are kept here
+//! What threads of the program have for themselves, and the statics of its processes, are kept here
 //! for the run, and begin anew with each run.
 
 use crate::arena::{self, Inside};
 use crate::eevdf::Id;
 use crate::kernel::{Kernel, Next};
 use crate::machine::Machine;
+use crate::processes::FIRST_PROCESS;
 use crate::task::Times;
 use crate::trace::Trace;
 use corosensei::stack::DefaultStack;
@@ -44,8 +45,8 @@ struct Run {
     /// Threads that were started and have not begun.
     bodies: HashMap<Id, Body>,
     locals: HashMap<Id, Locals>,
-    /// By the address of the static's key.
-    statics: HashMap<usize, &'static (dyn Any + Send + Sync)>,
+    /// By the process, and the address of the static's key.
+    statics: HashMap<(u32, usize), &'static (dyn Any + Send + Sync)>,
 }
 
 thread_local! {
@@ -201,6 +202,13 @@ pub(crate) fn start(cpus: &[usize], body: Body) -> Id {
     id
 }
 
+/// Starts a process, whose first thread runs this.
+pub(crate) fn start_process(body: Body) -> Id {
+    let id = kernel(Kernel::start_process);
+    RUN.with_borrow_mut(|run| run.bodies.insert(id, body));
+    id
+}
+
 /// Whether the calling code is a thread of a program that is run.
 pub fn is_inside() -> bool {
     !YIELDER.get().is_null()
@@ -300,8 +308,14 @@ fn drop_locals() {
     }
 }
 
-/// The value of a static in this run.
+/// The number of the calling code's process. Code outside of a run belongs to the first one.
+pub(crate) fn process() -> u32 {
+    if is_inside() { kernel(|kernel| kernel.process()) } else { FIRST_PROCESS }
+}
+
+/// The value of a static in this run, in the calling thread's process.
 pub(crate) fn global<T: Any + Send + Sync>(key: usize, initial: fn() -> T) -> &'static T {
+    let key = (process(), key);
     let known = RUN.with_borrow(|run| run.statics.get(&key).copied());
     let value = known.unwrap_or_else(|| {
         // It may be referred to for as long as the process lives, as any static.

@@ -1,4 +1,4 @@
-//! Starting threads of the program, and waiting for their ends.
+//! Starting threads and processes of the program, and waiting for their ends.
 
 use crate::simulation;
 use crate::task::State;
@@ -58,6 +58,29 @@ where
     unsafe { spawn_unchecked(cpus, run) }
 }
 
+/// Starts a process: a number, statics and a CPU clock of its own, and one thread, which runs this.
+/// It ends with the last of its threads.
+pub fn spawn_process<F, T>(run: F) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let (body, value) = returning(run);
+    simulation::make(|kernel| kernel.call());
+    JoinHandle { id: simulation::start_process(Box::new(body)), value }
+}
+
+/// What a thread runs that is to leave its value, and where that is then.
+fn returning<'a, T: 'a>(run: impl FnOnce() -> T + 'a) -> (impl FnOnce() + 'a, Arc<Mutex<Option<T>>>) {
+    let value = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&value);
+    let body = move || {
+        let value = run();
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    };
+    (body, value)
+}
+
 /// As [`spawn_on`], for what borrows.
 ///
 /// # Safety
@@ -67,12 +90,7 @@ where
     F: FnOnce() -> T + Send + 'a,
     T: Send + 'a,
 {
-    let value = Arc::new(Mutex::new(None));
-    let place = Arc::clone(&value);
-    let body = move || {
-        let value = run();
-        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-    };
+    let (body, value) = returning(run);
     let body: Box<dyn FnOnce() + 'a> = Box::new(body);
     // SAFETY: by the caller's promise, the body is not used after what it borrows has ended.
     let body = unsafe { std::mem::transmute::<Box<dyn FnOnce() + 'a>, Box<dyn FnOnce()>>(body) };

@@ -2,6 +2,7 @@
 
 use crate::fair::{Class, Entity, Id};
 use crate::machine::Neighbour;
+use crate::processes::{FIRST_PROCESS, Processes};
 use std::ops::{Index, IndexMut};
 
 /// Neighbours have numbers from this one on; threads of the program have 0, 1, 2, …
@@ -48,6 +49,8 @@ pub struct Times {
 /// A thread.
 #[derive(Debug)]
 pub struct Task {
+    /// The number of its process
+    pub process: u32,
     /// What it does
     pub state: State,
     /// The CPU on which it is or was last
@@ -81,13 +84,14 @@ pub struct Task {
 }
 
 impl Task {
-    /// A thread that has not begun.
+    /// A thread of the program's first process that has not begun.
     ///
     /// # Panics
     /// If it may run on no CPU.
     pub fn new(id: Id, class: Class, cpu: usize, allowed: Vec<bool>, slack_ns: u64) -> Task {
         assert!(allowed.contains(&true), "a thread may run on a CPU of the machine");
         Task {
+            process: FIRST_PROCESS,
             state: State::Asleep,
             cpu,
             allowed,
@@ -127,6 +131,8 @@ pub struct Tasks {
     pub program: Vec<Task>,
     /// Those of neighbours
     pub neighbours: Vec<Task>,
+    /// The processes whose threads these are
+    pub processes: Processes,
 }
 
 impl Index<Id> for Tasks {

@@ -1,10 +1,9 @@
 //! Threads of the program that is run.
 
-use crate::procfs::OWN_PROCESS;
 pub use crate::scheduling_class::SchedulingClass;
 pub use crate::scope::{Scope, ScopedJoinHandle, scope};
 use crate::simulation;
-pub use crate::start::{JoinHandle, spawn, spawn_on};
+pub use crate::start::{JoinHandle, spawn, spawn_on, spawn_process};
 use std::rc::Rc;
 
 /// The timer slack of threads started by [`spawn_punctual`].
@@ -39,9 +38,9 @@ pub fn is_current<T>(handle: &JoinHandle<T>) -> bool {
     simulation::kernel(|kernel| kernel.current() == handle.id())
 }
 
-/// The number of the process.
+/// The number of the calling thread's process.
 pub fn process_id() -> u32 {
-    OWN_PROCESS
+    simulation::process()
 }
 
 /// Lets other threads go first, as far as the scheduler thinks that it is their turn.

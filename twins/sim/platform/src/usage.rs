@@ -1,16 +1,13 @@
 //! What the kernel counts of processes.
 
-use crate::procfs::{self, OWN_PROCESS, TICK_NS};
+use crate::procfs::TICK_NS;
 use crate::simulation;
 
 /// The CPU time that all threads of a process have used; `None` if there is no such process.
 pub fn process_cpu_ns_of(process: u32) -> Option<u64> {
-    if process == OWN_PROCESS {
-        return Some(crate::clock::process_cpu_ns());
-    }
     simulation::make(|kernel| {
         kernel.call();
-        procfs::process_ns(kernel, process)
+        kernel.process_ns(process)
     })
 }
 

@@ -47,7 +47,7 @@ impl Member {
         // was not seen yet is one whose `seen_ms` is old, and it wants nothing before it has asked
         // for something.
         table.seen_ms[place.index].store(now_ms(), Ordering::Relaxed);
-        table.processes[place.index].store(std::process::id(), Ordering::Relaxed);
+        table.processes[place.index].store(platform::thread::process_id(), Ordering::Relaxed);
         table.reached.fetch_max(place.index as u32 + 1, Ordering::Relaxed);
         let generation = fork::generation();
         let (demand, cap) = (AtomicU32::new(0), AtomicU32::new(cap));
