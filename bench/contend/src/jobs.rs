@@ -33,7 +33,7 @@ pub fn serve(jobs: &Jobs) -> Result<Served, String> {
     platform::clock::init();
     let control = match jobs.rules {
         Rules::All => Control::Fixed,
-        Rules::Paper => Control::SHARE,
+        Rules::Paper => Control::Share,
         Rules::Manx => Control::Pressure,
     };
     let time_ns = duration_ns(jobs.time);
