@@ -35,7 +35,7 @@ pub fn serve(jobs: &Jobs) -> Result<Served, String> {
     platform::clock::init();
     let control = match jobs.rules {
         Rules::All | Rules::Optimal => Control::Fixed,
-        Rules::Paper => Control::SHARE,
+        Rules::Paper => Control::Share,
         Rules::Manx | Rules::Registry => Control::Pressure,
     };
     let time_ns = duration_ns(jobs.time);

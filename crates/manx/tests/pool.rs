@@ -44,7 +44,7 @@ fn threads_named(name: &str) -> usize {
 
 #[test]
 fn every_job_runs_once_whichever_thread_queues_it() {
-    for control in [Control::Pressure, Control::SHARE, Control::Fixed] {
+    for control in [Control::Pressure, Control::Share, Control::Fixed] {
         let pool = FriendlyPool::builder().num_threads(4).control(control).build().expect("a pool");
         let done = Arc::new(AtomicU32::new(0));
         thread::scope(|scope| {
@@ -379,8 +379,7 @@ fn invalid_numbers_are_refused_with_a_reason() {
     let error = build().num_threads(0).build().expect_err("no threads");
     assert_eq!(error.to_string(), "a pool needs 1 to 4096 threads, not 0");
     for overcommit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        let share = Control::Share { overcommit, tick: manx::pool::DEFAULT_TICK };
-        let error = build().control(share).build().expect_err("no number of workers");
+        let error = build().overcommit(overcommit).build().expect_err("no number of workers");
         assert!(error.to_string().contains("overcommitment"), "{error}");
     }
 }

@@ -154,7 +154,7 @@ fn the_papers_rules_shrink_the_pool_too() {
     if !in_a_process_of_its_own("the_papers_rules_shrink_the_pool_too", &[]) || !has_two_cpus() {
         return;
     }
-    let flooded = flooded(FriendlyPool::builder().control(Control::SHARE));
+    let flooded = flooded(FriendlyPool::builder().control(Control::Share));
     let hogs = Hogs::new(4 * platform::cpu::count());
     until("it shrinks", || flooded.pool.stats().target < platform::cpu::count() as u32);
     let why = flooded.pool.stats().last.expect("it has decided").why;

@@ -55,8 +55,8 @@ pub fn run() -> Result {
 /// # Errors
 /// It cannot be built.
 fn server() -> Result {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--locked", "-p", "mongo", "--bin", "manx-mongod"]).current_dir(root());
+    let mut build = crate::workspace::cargo();
+    build.args(["build", "--release", "--locked", "-p", "mongo", "--bin", "manx-mongod"]);
     run_command(&mut build, BUILD_LIMIT)
 }
 

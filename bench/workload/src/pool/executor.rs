@@ -37,9 +37,9 @@ pub fn with<U: Use>(kind: Kind, shape: &Shape, what: U) -> Result<U::Output, Str
     Ok(match kind {
         Kind::Ignorant | Kind::Optimal => what.with(Channel::new(shape.threads)?),
         Kind::FriendlyPool => {
-            what.with(friendly(shape, Control::Share { overcommit: shape.overcommit, tick: shape.tick })?)
+            what.with(friendly(shape, Control::Share)?)
         }
-        Kind::Manx => what.with(friendly(shape, Control::default())?),
+        Kind::Manx => what.with(friendly(shape, Control::Pressure)?),
         Kind::Rayon => what.with(rayon(shape.threads).build().map_err(no_thread)?),
         Kind::Tokio => what.with(tokio(shape.threads)?),
         Kind::RayonGate => what.with(GatedRayon::new(shape.threads)?),
@@ -79,7 +79,8 @@ impl Executor for Channel {
 /// friendlypool.
 fn friendly(shape: &Shape, control: Control) -> Result<FriendlyPool, String> {
     let builder = FriendlyPool::builder().name("manx").num_threads(shape.threads);
-    builder.queue_capacity(QUEUE_CAPACITY).control(control).build().map_err(no_thread)
+    let builder = builder.queue_capacity(QUEUE_CAPACITY).control(control);
+    builder.overcommit(shape.overcommit).tick(shape.tick).build().map_err(no_thread)
 }
 
 impl Executor for FriendlyPool {

@@ -29,7 +29,7 @@ pub const DEFAULT_DROP_TIMEOUT: Duration = Duration::from_secs(30);
 ///     .name("http")
 ///     .num_threads(8)
 ///     .queue_capacity(1_000)
-///     .control(Control::SHARE)
+///     .control(Control::Share)
 ///     .panic_handler(|message| eprintln!("a request failed: {message}"))
 ///     .build()?;
 /// assert_eq!(pool.name(), "http");
@@ -44,6 +44,7 @@ pub struct FriendlyPoolBuilder {
     /// 0: that of the standard library.
     stack_size: usize,
     control: Control,
+    overcommit: f64,
     tick: Duration,
     hooks: Hooks,
     on_drop: (Shutdown, Duration),
@@ -72,6 +73,7 @@ impl FriendlyPoolBuilder {
             queue_capacity: DEFAULT_QUEUE_CAPACITY,
             stack_size: 0,
             control: Control::default(),
+            overcommit: 1.0,
             tick: DEFAULT_TICK,
             hooks: Hooks::default(),
             on_drop: (Shutdown::Drain, DEFAULT_DROP_TIMEOUT),
@@ -105,7 +107,7 @@ impl FriendlyPoolBuilder {
 
     /// Sets the maximum number of workers that are active at a time, from 1 to [`MAX_THREADS`]. The
     /// default is the number of CPUs that the process may ever run on, by its affinity, times the
-    /// overcommitment of [`Control::Share`].
+    /// factor of [`overcommit`](FriendlyPoolBuilder::overcommit).
     ///
     /// ```
     /// let pool = manx::pool::FriendlyPool::builder().num_threads(4).build()?;
@@ -153,8 +155,29 @@ impl FriendlyPoolBuilder {
         FriendlyPoolBuilder { control, ..self }
     }
 
-    /// Sets the tick of the control thread of [`Control::Pressure`] while jobs are queued. The
-    /// default is [`DEFAULT_TICK`], the least 100 µs.
+    /// Sets the factor of overcommitment: the number of workers for each CPU that the pool may use.
+    /// It is above 0 and at most 1024; the default is 1. It is the factor *O* of Jeffery and others
+    /// ("Reducing tail latencies through environment- and neighbour-aware thread management",
+    /// section 5.2). The higher it is, the more jobs a second, and the longer each job takes (their
+    /// figure 8). It counts for [`Control::Share`] and [`Control::Pressure`]; with
+    /// [`Control::Fixed`], only for the default of
+    /// [`num_threads`](FriendlyPoolBuilder::num_threads).
+    ///
+    /// ```
+    /// use manx::pool::{BuildError, FriendlyPool};
+    ///
+    /// let pool = FriendlyPool::builder().overcommit(2.0).build()?;
+    /// # drop(pool);
+    /// let error = FriendlyPool::builder().overcommit(0.0).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "an overcommitment is above 0 and at most 1024, not 0");
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn overcommit(self, factor: f64) -> FriendlyPoolBuilder {
+        FriendlyPoolBuilder { overcommit: factor, ..self }
+    }
+
+    /// Sets the tick of the control thread while jobs are queued. The default is [`DEFAULT_TICK`],
+    /// the least 100 µs.
     ///
     /// ```
     /// use std::time::Duration;
@@ -296,7 +319,7 @@ impl FriendlyPoolBuilder {
     /// A number is out of its range, or the system cannot start the first worker.
     pub fn build(self) -> Result<FriendlyPool, BuildError> {
         let workers = self.check()?;
-        let steering = Steering::new(self.control, self.tick, workers as u32, self.bounds);
+        let steering = Steering::new(self.control, self.overcommit, self.tick, workers as u32, self.bounds);
         let shared = Shared::new(Parts {
             name: self.name,
             slots: workers.saturating_add(self.max_blocking_threads).min(MAX_THREADS),
@@ -313,16 +336,12 @@ impl FriendlyPoolBuilder {
 
     /// Checks the ranges of all numbers. Returns the number of workers.
     fn check(&self) -> Result<usize, BuildError> {
-        let mut tick = self.tick;
-        let mut overcommit = 1.0;
-        if let Control::Share { overcommit: factor, tick: own } = self.control {
-            if !(factor > 0.0 && factor <= OVERCOMMIT_MAX) {
-                return Err(BuildError::Overcommit(factor));
-            }
-            (tick, overcommit) = (own, factor);
+        let overcommit = self.overcommit;
+        if !(overcommit > 0.0 && overcommit <= OVERCOMMIT_MAX) {
+            return Err(BuildError::Overcommit(overcommit));
         }
-        if tick < Duration::from_micros(100) {
-            return Err(BuildError::Tick(tick));
+        if self.tick < Duration::from_micros(100) {
+            return Err(BuildError::Tick(self.tick));
         }
         if self.queue_capacity == 0 {
             return Err(BuildError::QueueCapacity);

@@ -45,8 +45,8 @@ struct Controller<'a> {
 pub(super) fn run(shared: &Arc<Shared>) {
     let steering = &shared.steering;
     let rules = match steering.control {
-        Control::Share { overcommit, .. } => Rules::Share(Box::new(share::Share::new(overcommit))),
-        Control::Pressure | Control::Fixed => Rules::Pressure(pressure::Pressure::default()),
+        Control::Share => Rules::Share(Box::new(share::Share::new(steering.overcommit))),
+        Control::Pressure | Control::Fixed => Rules::Pressure(pressure::Pressure::new(steering.overcommit)),
     };
     let watch = BudgetWatch::new();
     let (fair, times) = (fair::Fair::default(), Vec::new());
@@ -181,7 +181,9 @@ impl Controller<'_> {
         };
         let is_calm = match &self.rules {
             Rules::Pressure(pressure) if !steering.has_bounds() => {
-                steering.firm.store(pressure.is_firm(), Ordering::Relaxed);
+                let is_firm = pressure.is_firm() && !self.fair.is_content();
+                steering.firm.store(is_firm, Ordering::Relaxed);
+                steering.may_rest.store(self.fair.is_rich(), Ordering::Relaxed);
                 pressure.is_calm(&seen)
             }
             _ => false,

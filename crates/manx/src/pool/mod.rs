@@ -31,6 +31,7 @@
 //! | `control/` | the rules: how many workers are to be active |
 //! | `workers.rs` | which workers are active, and which are parked |
 //! | `queue.rs`, `job.rs` | the queued jobs, and their order |
+//! | `places.rs` | on which CPUs workers run |
 //! | `pace.rs` | jobs begin as fast as a quota pays for them |
 //! | `jobserver.rs` | tokens of `make -j`: one for each worker but the first |
 //! | `registry.rs` | processes of one host that divide its CPUs |
@@ -52,6 +53,7 @@ platform::timed! {
     mod job;
     pub mod jobserver;
     mod pace;
+    mod places;
     #[expect(clippy::module_inception, reason = "the pool itself")]
     mod pool;
     mod queue;

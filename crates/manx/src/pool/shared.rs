@@ -15,13 +15,14 @@ use super::error::{ExecuteError, drop_quietly};
 use super::hooks::Hooks;
 use super::job::{Job, Priority};
 use super::pace::Pace;
+use super::places::Places;
 use super::queue::Queue;
 use super::stats::{self, Latencies, Record, Stats};
 use super::workers::{Call, Workers};
 use crate::cpu::{ShortageKeeper, ThreadPressure, keep_shortage};
 use crate::lock::Mutex;
 use platform::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
-use platform::clock::ticks;
+use platform::clock::{duration_ns, ticks};
 use platform::futex::{self, Deadline};
 use platform::thread::JoinHandle;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -79,6 +80,7 @@ pub(super) struct Shared {
     pub(super) workers: Workers,
     pub(super) queue: Queue,
     pub(super) pace: Pace,
+    pub(super) places: Places,
     pub(super) steering: Steering,
     pub(super) hooks: Hooks,
     stack_size: usize,
@@ -114,12 +116,14 @@ impl Shared {
         platform::clock::init();
         platform::fork::watch();
         let Parts { name, slots, queue_capacity, stack_size, steering, hooks, entries } = parts;
+        let built_where = platform::cpu::allowed();
         let keeper = steering.is_by_pressure().then(keep_shortage);
         Arc::new(Shared {
             name,
             workers: Workers::new(slots, steering.limit()),
             queue: Queue::new(slots, queue_capacity),
             pace: Pace::default(),
+            places: Places::new(&built_where),
             steering,
             hooks,
             stack_size,
@@ -128,7 +132,7 @@ impl Shared {
             slots: (0..slots).map(|_| Slot::default()).collect(),
             stage: AtomicU8::new(OPEN),
             alive: AtomicU32::new(0),
-            built_where: platform::cpu::allowed(),
+            built_where,
             first_thread: AtomicU32::new(0),
             threads: Mutex::new(Vec::new()),
             threads_refused: AtomicU64::new(0),
@@ -371,6 +375,11 @@ impl Shared {
     /// for a CPU.
     pub(super) fn show_pressure(&self, slot: usize) {
         self.slots[slot].pressure.get_or_init(ThreadPressure::of_this_thread);
+    }
+
+    /// For how long the worker of this slot has waited for a CPU, as far as the kernel says.
+    pub(super) fn waited_ns(&self, slot: usize) -> Option<u64> {
+        Some(duration_ns(self.slots[slot].pressure.get()?.as_ref()?.times()?.wait_time))
     }
 
     /// By slot, what the scheduler did for the workers that are started.

@@ -16,10 +16,12 @@
 
 use super::error::drop_quietly;
 use super::job::{Job, Priority};
+use super::places::Place;
 use super::queue::Local;
 use super::shared::Shared;
 use super::stats::Record;
 use super::workers::Signal;
+use platform::atomic::Ordering;
 use platform::clock::{ns_to_ticks, ticks, ticks_to_ns};
 use platform::{cpu, spin_bound, thread};
 use std::cell::{Cell, RefCell};
@@ -33,6 +35,12 @@ const YIELDS: u32 = 24;
 
 /// For this time a slice counts as fresh: half of the shortest slice of the kernel.
 const FRESH_NS: u64 = 500_000;
+/// A yield that takes longer has let another thread run, with which the worker shares its CPU.
+const SHARED_NS: u64 = 200_000;
+/// The sleep of a worker after such a yield. At the end of the yield it is owed little time, and
+/// would be interrupted as soon as it has got that. A sleeping thread keeps what it is owed, and the
+/// other one gets ahead.
+const REST_NS: u64 = 500_000;
 
 /// The worker that runs on this thread, as its jobs see it.
 pub(super) struct Current {
@@ -45,6 +53,7 @@ pub(super) struct Current {
     depth: Cell<u32>,
     /// When the worker last began a job on a fresh slice.
     fresh_ticks: Cell<u64>,
+    place: Place,
 }
 
 platform::thread_local! {
@@ -103,21 +112,36 @@ impl Current {
     }
 
     /// Prepares for a job. Where threads outnumber CPUs, another thread will take this thread's CPU
-    /// when its slice ends. If the slice is old, the worker yields now, between two jobs, and not
-    /// in the middle of the next job. Returns the time at which the job begins.
+    /// when its slice ends. If the slice is old, the worker moves to another CPU or yields now,
+    /// between two jobs, and not in the middle of the next job. Returns the time at which the job
+    /// begins.
     fn begin(&self) -> u64 {
         let now_ticks = ticks();
         if now_ticks.saturating_sub(self.fresh_ticks.get()) < ns_to_ticks(FRESH_NS) {
             return now_ticks;
         }
-        self.fresh_ticks.set(now_ticks);
-        if !self.shared.steering.should_yield(now_ticks) {
-            return now_ticks;
-        }
-        thread::yield_now();
-        let now_ticks = ticks();
+        let now_ticks = self.begin_afresh(now_ticks);
         self.fresh_ticks.set(now_ticks);
         now_ticks
+    }
+
+    fn begin_afresh(&self, now_ticks: u64) -> u64 {
+        let (shared, places) = (&self.shared, &self.shared.places);
+        if !shared.steering.should_yield(now_ticks) {
+            self.place.note(places);
+            self.place.begin(None);
+            return now_ticks;
+        }
+        let waited_ns = || shared.waited_ns(self.slot);
+        self.place.settle(places, shared.workers.active() > 1, waited_ns, now_ticks);
+        let yielded_ticks = ticks();
+        thread::yield_now();
+        let is_shared = ticks().saturating_sub(yielded_ticks) > ns_to_ticks(SHARED_NS);
+        if is_shared && shared.steering.may_rest.load(Ordering::Relaxed) {
+            thread::sleep_ns(REST_NS);
+        }
+        self.place.begin(waited_ns());
+        ticks()
     }
 
     /// Runs a job inside another job, which perhaps waits for this one.
@@ -169,6 +193,7 @@ pub(super) fn run(shared: Arc<Shared>, slot: usize) {
         is_blocked: Cell::new(false),
         depth: Cell::new(0),
         fresh_ticks: Cell::new(0),
+        place: Place::default(),
     };
     let guard = CurrentGuard::new(&raw const current);
     let shared = &current.shared;
@@ -238,6 +263,7 @@ fn park(current: &Current) -> Signal {
 /// Looks for jobs a last time (Invariant 3 of `workers.rs`), and then sleeps.
 fn park_now(current: &Current) -> Signal {
     let shared = &current.shared;
+    current.place.leave(&shared.places);
     if !shared.queue.is_empty() {
         shared.offer();
     }

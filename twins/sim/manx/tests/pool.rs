@@ -1,7 +1,7 @@
 //! The pool on simulated machines: its workers, its queue, its control thread, and what these read
 //! of the kernel: the budget, how long workers waited for CPUs, neighbours' clocks.
 
-use manx_sim::pool::{Control, FriendlyPool, Stats};
+use manx_sim::pool::{Control, FriendlyPool, FriendlyPoolBuilder, Stats};
 use platform::machine::{Machine, Neighbour};
 use platform::memory::Allocator;
 use platform::simulation::{self, Outcome};
@@ -15,16 +15,23 @@ const JOB_NS: u64 = 2_000_000;
 /// Long enough for the first looks at neighbours.
 const TIME_NS: u64 = 4_000_000_000;
 
+fn builder(workers: usize, control: Control) -> FriendlyPoolBuilder {
+    FriendlyPool::builder().num_threads(workers).queue_capacity(2 * workers).control(control)
+}
+
 fn pool(workers: usize, control: Control) -> FriendlyPool {
-    let pool = FriendlyPool::builder().num_threads(workers).queue_capacity(2 * workers).control(control);
-    pool.build().expect("a pool")
+    builder(workers, control).build().expect("a pool")
 }
 
 /// What came of a pool that has always jobs queued: at the end, and for how long its threads waited
 /// for a CPU of the time in which they wished to run.
 fn busy(machine: &Machine, workers: usize, control: Control) -> (Stats, f64) {
+    busy_with(machine, move || builder(workers, control))
+}
+
+fn busy_with(machine: &Machine, builder: impl FnOnce() -> FriendlyPoolBuilder + 'static) -> (Stats, f64) {
     let outcome = simulation::run(machine, 1, move || {
-        let pool = pool(workers, control);
+        let pool = builder().build().expect("a pool");
         while clock::now_ns() < TIME_NS {
             pool.execute(|| cpu::work(JOB_NS)).expect("it is open");
         }
@@ -62,12 +69,34 @@ fn a_pool_takes_its_part_beside_a_process_of_more_threads() {
     // Three threads of one process have three of four CPUs; 1.5 are allowed.
     let container = beside(&known("container"), 1, 3);
     let (manx, _) = busy(&container, 4, Control::default());
-    let (share, _) = busy(&container, 4, Control::SHARE);
+    let (share, _) = busy(&container, 4, Control::Share);
     assert!(manx.completed * 2 > share.completed * 5 / 2, "{manx:?}, {share:?}");
     // A process of as many threads as there are CPUs; half of them would be fair.
     let epyc = beside(&known("epyc-64"), 1, 64);
     let (manx, _) = busy(&epyc, 32, Control::default());
     assert!(manx.target == 32 && manx.completed > 20_000, "{manx:?}");
+}
+
+#[test]
+fn a_worker_that_shares_its_cpu_is_hardly_ever_interrupted() {
+    // Five threads on four CPUs: the paper's rules leave the fourth CPU's half to the neighbours.
+    let container = known("container");
+    let (manx, _) = busy(&container, 4, Control::default());
+    let (share, _) = busy(&container, 4, Control::Share);
+    assert!(manx.completed * 10 > share.completed * 11, "{manx:?}, {share:?}");
+    assert!(manx.service.p99.as_secs_f64() < 1.6 * share.service.p99.as_secs_f64(), "{manx:?}, {share:?}");
+}
+
+#[test]
+fn a_factor_of_overcommitment_makes_more_workers_and_longer_jobs() {
+    let alone = known("m1");
+    for control in [Control::Pressure, Control::Share] {
+        let with = |factor| busy_with(&alone, move || builder(16, control).overcommit(factor)).0;
+        let [half, one, two] = [0.5, 1.0, 2.0].map(with);
+        assert_eq!([half.target, one.target, two.target], [4, 8, 16], "{control:?}");
+        assert!(half.completed < one.completed, "{control:?}: {half:?}, {one:?}");
+        assert!(one.service.p99 < two.service.p99, "{control:?}: {one:?}, {two:?}");
+    }
 }
 
 #[test]
@@ -80,7 +109,7 @@ fn a_pool_gives_way_to_many_processes() {
 
 #[test]
 fn a_pool_alone_has_all_its_workers() {
-    for control in [Control::default(), Control::SHARE] {
+    for control in [Control::default(), Control::Share] {
         let (stats, _) = busy(&known("xeon-2x28x2"), 16, control);
         assert_eq!((stats.target, stats.active, stats.limit), (16, 16, 16), "{control:?}");
     }

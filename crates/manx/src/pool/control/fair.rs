@@ -45,6 +45,13 @@ const UNFAIR: f64 = 0.8;
 /// that give way do so earlier; and of three threads on two CPUs the kernel lets two share one for
 /// a while, which get 0.75 of what is fair.
 const OWED_NS: f64 = 40e6;
+/// With this part of the fair CPU time a pool has enough to let others run between its jobs, also if
+/// they do not: a yield costs less time than the interruption of a job.
+const CONTENT: f64 = 0.7;
+/// With this part it can spare some time: its workers may rest.
+const RICH: f64 = 0.9;
+/// The moving average is of about this number of looks.
+const LOOKS_AVERAGED: f64 = 4.0;
 /// A process that used less than this of a CPU is no neighbour that counts.
 const BUSY_CPUS: f64 = 0.03;
 
@@ -69,6 +76,8 @@ pub(in crate::pool) struct Fair {
     suspended_looks: u32,
     /// CPU time that was not received.
     owed_ns: f64,
+    /// The part of the fair CPU time that is missing, by a moving average of some looks.
+    missing: f64,
 }
 
 /// A correction that is not judged yet.
@@ -108,6 +117,16 @@ impl Fair {
         verdict
     }
 
+    /// Whether the process got nearly as much as is fair, as far as it has looked.
+    pub(in crate::pool) fn is_content(&self) -> bool {
+        self.missing <= 1.0 - CONTENT
+    }
+
+    /// Whether the process could do with a little less.
+    pub(in crate::pool) fn is_rich(&self) -> bool {
+        self.missing <= 1.0 - RICH
+    }
+
     fn compare(&mut self, now: u64, workers: u32, limit_cpus: f64, may_correct: bool) -> Option<Verdict> {
         let (own_before_ns, at_before_ns, next_ns) = (self.own_ns, self.at_ns, self.next_ns);
         let before = std::mem::replace(&mut self.used_ns, used_by_others());
@@ -125,6 +144,7 @@ impl Fair {
         let others: Vec<(u32, f64)> = self.used_ns.iter().filter_map(used).collect();
         let received_cpus = cpus(self.own_ns.saturating_sub(own_before_ns));
         let fair_cpus = fair_part(received_cpus, others.iter().map(|&(_, cpus)| cpus).collect(), limit_cpus);
+        self.missing += (1.0 - received_cpus / fair_cpus.max(1e-9) - self.missing) / LOOKS_AVERAGED;
         let is_greedy = |&(pid, cpus): &(u32, f64)| cpus > fair_cpus && has_more_that_run(pid, workers);
         if received_cpus < fair_cpus && !others.iter().any(is_greedy) {
             return None;

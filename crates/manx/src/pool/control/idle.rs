@@ -17,7 +17,9 @@ const FRESH_NS: u64 = 200_000;
 
 pub(in crate::pool) struct Idle {
     runnable: Runnable,
-    cpus: u32,
+    /// Up to this number of threads there is room for one more: the CPUs that are online, times the
+    /// factor of overcommitment.
+    room: u32,
     asked_ticks: AtomicU64,
     answer: AtomicBool,
     /// When a worker was called because of an answer.
@@ -25,8 +27,9 @@ pub(in crate::pool) struct Idle {
 }
 
 impl Idle {
-    /// For a process of this budget; `None` if it cannot be known.
-    pub(in crate::pool) fn of(budget: &CpuBudget) -> Option<Idle> {
+    /// For a process of this budget, and `overcommit` threads for each CPU; `None` if it cannot be
+    /// known.
+    pub(in crate::pool) fn of(budget: &CpuBudget, overcommit: f64) -> Option<Idle> {
         let online = budget.online()?.len();
         let sets = budget.limits().iter().filter_map(|limit| limit.kind.cpus());
         if sets.into_iter().any(|set| set.len() < online) {
@@ -34,7 +37,8 @@ impl Idle {
         }
         let runnable = Runnable::open()?;
         let (asked_ticks, taken_ticks) = (AtomicU64::new(0), AtomicU64::new(0));
-        Some(Idle { runnable, cpus: online as u32, asked_ticks, answer: AtomicBool::new(false), taken_ticks })
+        let room = (online as f64 * overcommit).max(1.0) as u32;
+        Some(Idle { runnable, room, asked_ticks, answer: AtomicBool::new(false), taken_ticks })
     }
 
     /// Asked by a thread that runs, about another that would run with it, or about itself. A thread
@@ -54,7 +58,7 @@ impl Idle {
         {
             return self.answer.load(Ordering::Relaxed);
         }
-        let idle = self.runnable.threads().is_some_and(|threads| threads <= self.cpus);
+        let idle = self.runnable.threads().is_some_and(|threads| threads <= self.room);
         self.answer.store(idle, Ordering::Relaxed);
         idle
     }
@@ -72,6 +76,6 @@ impl Idle {
 
     /// The same, asked by a thread that would not be there if it did not ask.
     pub(in crate::pool) fn is_idle_for_observer(&self) -> bool {
-        self.runnable.threads().is_some_and(|threads| threads <= self.cpus)
+        self.runnable.threads().is_some_and(|threads| threads <= self.room)
     }
 }

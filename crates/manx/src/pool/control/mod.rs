@@ -39,11 +39,13 @@ platform::timed! {
     pub(super) mod share;
     mod steering;
 
-    pub(super) use share::OVERCOMMIT_MAX;
     pub(super) use steering::{ASLEEP, AWAKE, Bounds, STOPPED, Steering};
 }
 
 use std::time::Duration;
+
+/// The highest factor of overcommitment that makes sense: this number of workers for each CPU.
+pub(super) const OVERCOMMIT_MAX: f64 = 1024.0;
 
 pub use decision::{Decision, Why};
 
@@ -61,7 +63,7 @@ pub const DEFAULT_TICK: Duration = Duration::from_millis(10);
 /// assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Control {
     /// By how long the workers wait for a CPU, which CPUs are idle, and the CPU budget: the
@@ -71,19 +73,9 @@ pub enum Control {
     /// By the part of all busy CPU time that is the process's, as in the paper (section 5.2):
     /// `ceil(overcommit · own / all · CPUs)`. What the CPUs are is the process's budget, not the
     /// machine's.
-    Share {
-        /// How many workers for each CPU that the process has; the paper's factor O, 1 by default.
-        overcommit: f64,
-        /// How often it is computed; 10 ms by default.
-        tick: Duration,
-    },
+    Share,
     /// By no rule: all workers are active while there are jobs, as in most pools.
     Fixed,
-}
-
-impl Control {
-    /// [`Control::Share`] with the paper's numbers.
-    pub const SHARE: Control = Control::Share { overcommit: 1.0, tick: DEFAULT_TICK };
 }
 
 /// What was seen between two ticks.

@@ -18,7 +18,8 @@
 
 use super::{Seen, Why};
 
-/// Waiting more than this, of the time in which workers wished to run, is too much.
+/// Waiting more than this, of the time in which workers wished to run, is too much, if there is to
+/// be a worker for each CPU.
 const WAITING_MAX: f64 = 0.25;
 /// Waiting less is none.
 const WAITING_NONE: f64 = 0.05;
@@ -49,6 +50,7 @@ pub struct Unfair {
 /// What the rules remember from tick to tick.
 #[derive(Debug)]
 pub struct Pressure {
+    overcommit: f64,
     run_ns: f64,
     wait_ns: f64,
     elapsed_ns: f64,
@@ -64,7 +66,15 @@ pub struct Pressure {
 
 impl Default for Pressure {
     fn default() -> Pressure {
+        Pressure::new(1.0)
+    }
+}
+
+impl Pressure {
+    /// Returns the rules for `overcommit` workers for each CPU.
+    pub fn new(overcommit: f64) -> Pressure {
         Pressure {
+            overcommit,
             run_ns: 0.0,
             wait_ns: 0.0,
             elapsed_ns: 0.0,
@@ -76,9 +86,7 @@ impl Default for Pressure {
             floor_ticks_left: 0,
         }
     }
-}
 
-impl Pressure {
     /// The part of the time in which workers wished to run and waited.
     fn waiting(&self) -> f64 {
         let wished_ns = self.run_ns + self.wait_ns;
@@ -102,7 +110,13 @@ impl Pressure {
 
     /// Whether workers wait.
     pub fn is_waiting(&self) -> bool {
-        self.waiting() > WAITING_NONE
+        self.waiting() > self.expected(WAITING_NONE)
+    }
+
+    /// The part of the time that workers wait if it is `part` with one for each CPU. Several workers
+    /// for each CPU also wait for one another.
+    fn expected(&self, part: f64) -> f64 {
+        1.0 - (1.0 - part) / self.overcommit.max(1.0)
     }
 
     /// Whether the pool does less than it could for the sake of others, so that it is worth asking
@@ -136,8 +150,8 @@ impl Pressure {
         self.lower_floor(seen.ticks);
         let (waiting, received_cpus) = (self.waiting(), self.received_cpus());
         let floor = self.floor.min(seen.limit);
-        if waiting > WAITING_MAX && seen.target > floor {
-            let to = (received_cpus.round() as u32).clamp(floor, (seen.target - 1).max(floor));
+        if waiting > self.expected(WAITING_MAX) && seen.target > floor {
+            let to = ((self.overcommit * received_cpus).round() as u32).clamp(floor, (seen.target - 1).max(floor));
             if self.since_trial < TRIAL_TICKS {
                 self.patience = (self.patience * 2).min(PATIENCE_MAX);
                 self.since_trial = TRIAL_TICKS;
@@ -145,7 +159,7 @@ impl Pressure {
             self.forget();
             return Some((to, Why::Waited { waiting, received_cpus }));
         }
-        if waiting > WAITING_NONE {
+        if self.is_waiting() {
             self.quiet = 0;
             return None;
         }
@@ -188,7 +202,7 @@ impl Pressure {
     /// The process gets less than is fair: as many workers as would be, one more than there are at
     /// least, and no fewer for a while.
     pub fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
-        self.floor = (unfair.fair_cpus.round() as u32).max(seen.target + 1).min(seen.limit);
+        self.floor = ((self.overcommit * unfair.fair_cpus).round() as u32).max(seen.target + 1).min(seen.limit);
         self.floor_ticks = (self.floor_ticks * 2).min(FLOOR_TICKS_MAX);
         self.floor_ticks_left = self.floor_ticks;
         self.forget();
@@ -241,6 +255,23 @@ mod tests {
             1,
             "one less at least"
         );
+    }
+
+    #[test]
+    fn several_workers_for_each_cpu_wait_for_one_another() {
+        // Eight workers get four CPUs. With two for each CPU that is as it should be.
+        let mut rules = Pressure::new(2.0);
+        for _ in 0..1_000 {
+            assert_eq!(rules.decide(&seen(8, 8, 0.5, Some(false))), None);
+        }
+        let (_, to, _) = until_decided(&mut rules, seen(8, 8, 0.7, Some(false)));
+        assert_eq!(to, 5, "2 · 8 · 0.3 CPUs");
+        let unfair = Unfair { received_cpus: 1.0, fair_cpus: 2.0 };
+        let corrected = Pressure::new(2.0).correct(&seen(2, 8, 0.5, Some(false)), unfair);
+        assert_eq!(corrected.map(|(to, _)| to), Some(4));
+        // Half as many as CPUs are received.
+        let (_, to, _) = until_decided(&mut Pressure::new(0.5), seen(8, 8, 0.5, Some(false)));
+        assert_eq!(to, 2);
     }
 
     #[test]

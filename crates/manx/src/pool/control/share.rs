@@ -13,9 +13,6 @@ use crate::cpu::{CpuSet, TicksWatch};
 use platform::clock::process_cpu_ns;
 use platform::usage;
 
-/// The highest factor that makes sense: this number of threads for each CPU.
-pub(in crate::pool) const OVERCOMMIT_MAX: f64 = 1024.0;
-
 #[derive(Debug)]
 pub(in crate::pool) struct Share {
     overcommit: f64,

@@ -26,6 +26,8 @@ const BUDGET_NS_MAX: u64 = 1_000_000_000;
 /// What the threads of a pool have of its control.
 pub(in crate::pool) struct Steering {
     pub(in crate::pool) control: Control,
+    /// The number of workers for each CPU: the paper's factor O.
+    pub(in crate::pool) overcommit: f64,
     pub(in crate::pool) tick_ns: u64,
     pub(in crate::pool) workers_max: u32,
     pub(in crate::pool) limit: AtomicU32,
@@ -40,6 +42,8 @@ pub(in crate::pool) struct Steering {
     pub(in crate::pool) waited: AtomicBool,
     /// Whether the pool gives way to no neighbour, since its neighbours do not give way.
     pub(in crate::pool) firm: AtomicBool,
+    /// Whether a worker that shares its CPU may rest.
+    pub(in crate::pool) may_rest: AtomicBool,
     /// When it was read.
     pub(in crate::pool) budget_ticks: AtomicU64,
     pub(in crate::pool) allowance: Option<Mutex<Allowance>>,
@@ -56,18 +60,19 @@ pub(in crate::pool) struct Bounds {
 impl Steering {
     pub(in crate::pool) fn new(
         control: Control,
+        overcommit: f64,
         tick: Duration,
         workers_max: u32,
         bounds: Bounds,
     ) -> Steering {
-        let tick = if let Control::Share { tick, .. } = control { tick } else { tick };
         let budget = CpuBudget::now();
         let steering = Steering {
             control,
+            overcommit,
             tick_ns: duration_ns(tick),
             workers_max,
             limit: AtomicU32::new(workers_max),
-            idle: if control == Control::Pressure { Idle::of(&budget) } else { None },
+            idle: if control == Control::Pressure { Idle::of(&budget, overcommit) } else { None },
             state: AtomicU32::new(ASLEEP),
             is_started: AtomicU32::new(0),
             decisions: AtomicU64::new(0),
@@ -75,6 +80,7 @@ impl Steering {
             budget: AtomicU64::new(0),
             waited: AtomicBool::new(false),
             firm: AtomicBool::new(false),
+            may_rest: AtomicBool::new(true),
             budget_ticks: AtomicU64::new(ticks()),
             allowance: bounds.tokens.map(|tokens| Mutex::new(Allowance::new(tokens))),
             member: bounds.member,
@@ -109,7 +115,7 @@ impl Steering {
         (self.control == Control::Pressure && quota).then(|| budget.cpus())
     }
 
-    /// Notes that the budget is `cpus` CPUs. The paper's factor makes more workers of them.
+    /// Notes that the budget is `cpus` CPUs. The factor of overcommitment makes more workers of them.
     pub(in crate::pool) fn note_budget(&self, cpus: f64) {
         self.budget.store((cpus * 1000.0) as u64, Ordering::Relaxed);
         if self.allowance.is_none() {
@@ -122,13 +128,11 @@ impl Steering {
 
     /// Returns the most workers that can be of use with `cpus` CPUs.
     pub(in crate::pool) fn workers_for(&self, cpus: f64) -> u32 {
-        let factor = match self.control {
-            Control::Fixed => return self.workers_max,
-            Control::Share { overcommit, .. } => overcommit,
-            Control::Pressure => 1.0,
-        };
+        if self.control == Control::Fixed {
+            return self.workers_max;
+        }
         // A hundredth more than a whole number is no reason for a worker more.
-        (cpus * factor - 0.01).ceil().clamp(1.0, f64::from(self.workers_max)) as u32
+        (cpus * self.overcommit - 0.01).ceil().clamp(1.0, f64::from(self.workers_max)) as u32
     }
 
     /// As many workers as there are tokens for, of make's, and no more than have something to do.
@@ -162,7 +166,8 @@ impl Steering {
     }
 
     /// Whether a worker between two jobs is to let others run: threads outnumber the CPUs (now, or
-    /// if that cannot be known, at the last tick), and the neighbours give way, too.
+    /// if that cannot be known, at the last tick), and the neighbours give way, too, or leave the
+    /// pool enough.
     #[inline]
     pub(in crate::pool) fn should_yield(&self, now_ticks: u64) -> bool {
         if self.firm.load(Ordering::Relaxed) {
