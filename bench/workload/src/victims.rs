@@ -166,18 +166,37 @@ impl Case<'_> {
 
     /// One round of one version.
     fn run(&self, version: Version) -> Result<Outcome, Error> {
+        self.run_beside(version, |_| Ok(()), |()| Ok(())).map(|(outcome, ())| outcome)
+    }
+
+    /// One round of the program as it is; `begin` and `end` are those of [`copies::run_beside`].
+    pub(crate) fn as_it_is<B, E>(
+        &self,
+        begin: impl FnOnce(i32) -> Result<B, Error>,
+        end: impl FnOnce(B) -> Result<E, Error>,
+    ) -> Result<(Outcome, E), Error> {
+        self.run_beside(Version::AsIs, begin, end)
+    }
+
+    fn run_beside<B, E>(
+        &self,
+        version: Version,
+        begin: impl FnOnce(i32) -> Result<B, Error>,
+        end: impl FnOnce(B) -> Result<E, Error>,
+    ) -> Result<(Outcome, E), Error> {
         let mut commands = self.commands(version);
         let group = self.group()?;
         if let Some(group) = &group {
             commands.iter_mut().try_for_each(|command| group.hold(command)).map_err(Error::failed)?;
         }
-        let begin = |_| (0..self.load.neighbours).map(|_| self.busy_loop()).collect();
-        let end = |neighbours: Vec<Running>| {
-            drop(neighbours);
-            Ok(())
+        let begin = |leader| {
+            let neighbours = (0..self.load.neighbours).map(|_| self.busy_loop());
+            let neighbours: Vec<Running> = neighbours.collect::<Result<_, _>>()?;
+            Ok((begin(leader)?, neighbours))
         };
-        let (outcome, ()) = copies::run_beside(commands, &self.setup.cpus, self.setup.limit, begin, end)?;
-        Ok(outcome)
+        // The neighbours end after that.
+        let end = |(begun, _neighbours)| end(begun);
+        copies::run_beside(commands, &self.setup.cpus, self.setup.limit, begin, end)
     }
 
     /// A neighbour that uses all the time that it gets.
@@ -189,18 +208,13 @@ impl Case<'_> {
     }
 
     /// A control group with the quota of the load.
-    fn group(&self) -> Result<Option<Group>, Error> {
+    pub(crate) fn group(&self) -> Result<Option<Group>, Error> {
         let Some(percent) = self.load.quota_percent else { return Ok(None) };
         let cpus = f64::from(percent) / 100.0;
         let made = Hierarchy::find(cpus)
             .and_then(|found| found.make("victim", Limits { quota_cpus: Some(cpus), weight: None }));
         let missing = |why| Error::missing(format!("there can be no quota: {why}"), "it needs root");
         made.map(Some).map_err(missing)
-    }
-
-    /// The commands of all copies as they are.
-    pub(crate) fn as_it_is(&self) -> Vec<Command> {
-        self.commands(Version::AsIs)
     }
 
     fn commands(&self, version: Version) -> Vec<Command> {

@@ -5,6 +5,7 @@
 //! | `crowd.rs` | more runnable threads than CPUs |
 //! | `quota.rs` | throttled by a quota |
 //! | `busy_waiting.rs` | busy waiting |
+//! | `page_faults.rs` | page faults under a spin lock |
 //! | `lock.rs` | a contended lock, priority inversion |
 //! | `pools.rs` | no cause: the pools of threads in a process, and their variables |
 //! | `outside.rs` | what is not Manx's business: neighbours, steal, memory, disks |
@@ -13,6 +14,7 @@ mod busy_waiting;
 mod crowd;
 mod lock;
 mod outside;
+mod page_faults;
 mod pools;
 mod quota;
 
@@ -31,9 +33,10 @@ pub fn diagnose(evidence: &Evidence) -> Vec<Verdict> {
         return Vec::new();
     }
     let shares = Shares::of(evidence);
-    let judges: [fn(&Evidence, &Shares) -> Option<Verdict>; 9] = [
+    let judges: [fn(&Evidence, &Shares) -> Option<Verdict>; 10] = [
         crowd::judge,
         quota::judge,
+        page_faults::judge,
         busy_waiting::judge,
         lock::contention,
         lock::inversion,

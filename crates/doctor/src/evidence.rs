@@ -8,6 +8,7 @@
 //! | `others.rs` | whether other processes wait in loops |
 //! | `sampler.rs` | at which instructions threads are when they run |
 //! | `modules.rs`, `loops.rs`, `code.rs` | what these instructions do: file, function, a loop that waits |
+//! | `faults.rs` | functions in which threads wait and have page faults |
 //! | `futex.rs`, `locks.rs`, `memory.rs` | the locks that threads wait for, and their holders |
 //! | `waits.rs` | how long each wait for a lock lasts, and in which function |
 //! | `timeline.rs` | what each thread did at each look |
@@ -15,6 +16,7 @@
 //! | `unseen.rs` | what could not be seen, and why |
 
 pub mod code;
+pub mod faults;
 pub mod futex;
 pub mod group;
 pub mod locks;
@@ -31,6 +33,7 @@ pub mod unseen;
 pub mod waits;
 
 use code::Place;
+use faults::FaultSite;
 use group::GroupEvidence;
 use locks::LockEvidence;
 use machine::MachineEvidence;
@@ -74,6 +77,8 @@ pub struct Evidence {
     pub machine: MachineEvidence,
     /// Where threads were seen running
     pub places: Vec<Place>,
+    /// The functions in which they wait and have page faults
+    pub fault_sites: Vec<FaultSite>,
     /// The locks that they waited for
     pub locks: Vec<LockEvidence>,
     /// What the threads did at each look

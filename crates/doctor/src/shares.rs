@@ -18,13 +18,17 @@
 //!
 //! Then comes busy waiting. `spinning` is the part of the run time that threads spent in loops that
 //! wait. Without these loops this part of the run time would not be needed, and the same part of
-//! the throttled time, the crowd and the waits for neighbours would not occur: the CPU time that
-//! loops burn is missing elsewhere. And a thread that waits for a CPU only to look again loses
-//! nothing. What a thread would have done with the CPU is known by what it does with the CPU that
-//! it gets: `waiting_to_spin` is the part of the waits after which threads spent their run time in
-//! loops. All waits of a thread that yields in a loop belong to it. Busy waiting gets the greater
-//! of the two parts of each cause, and the other causes keep the rest. The usual case are two
-//! copies of a program that spin beside each other.
+//! the crowd and the waits for neighbours would not occur: the CPU time that loops burn is missing
+//! elsewhere. And a thread that waits for a CPU only to look again loses nothing. What a thread
+//! would have done with the CPU is known by what it does with the CPU that it gets:
+//! `waiting_to_spin` is the part of the waits after which threads spent their run time in loops. All
+//! waits of a thread that yields in a loop belong to it. Of a crowd, busy waiting gets both parts:
+//! the waits of threads that would have looked again, and of the other waits those for threads that
+//! spun. So it comes before the crowd if loops take about a quarter of the CPU time. Of waits for
+//! neighbours, whose loops are another matter, it gets the greater part. The usual case are two
+//! copies of a program that spin beside each other. The time that loops burn counts as far as
+//! threads waited for a CPU: while CPUs are enough, nobody needs it. Throttled time is the quota's:
+//! it would not be without the quota, whatever the threads do.
 //!
 //! The neighbours of a program that spins may spin, too. The part of their run time that they spend
 //! in loops is no work that this program has to wait for. So busy waiting also gets this part of
@@ -34,6 +38,7 @@
 //! Threads that sleep for locks or disks are not in these numbers. They are counted at each look.
 
 use crate::evidence::Evidence;
+use crate::evidence::faults::worst;
 use crate::evidence::thread::ThreadEvidence;
 use crate::verdict::PART_MIN;
 
@@ -69,6 +74,8 @@ pub struct Shares {
     pub waiting_to_spin: f64,
     /// Which part of their run time the neighbours of a program that spins spent in loops that wait
     pub others_spinning: f64,
+    /// Which part of the waits in loops is for a thread that has page faults, from 0 to 1
+    pub faulting: f64,
     /// Threads that slept for a lock
     pub locked: f64,
     /// Of them: those that waited for a holder of worse priority that was kept from running
@@ -130,6 +137,7 @@ impl Shares {
             spinning,
             waiting_to_spin,
             others_spinning: evidence.machine.others_spinning.filter(|_| spins).unwrap_or(0.0),
+            faulting: worst(&evidence.fault_sites, evidence.in_loops().1).map_or(0.0, |(_, part)| part),
             locked,
             inverted,
             blocked: sum(|thread| thread.blocked),
@@ -141,26 +149,39 @@ impl Shares {
         self.running + self.waiting + self.locked + self.blocked
     }
 
-    /// What busy waiting costs: the CPU time that it burns, and the waits for a CPU that it causes.
+    /// What busy waiting costs, but for what it costs because a holder has page faults: the CPU time
+    /// that it burns while CPUs are short, and the waits for a CPU that it causes.
     pub fn busy_waiting(&self) -> f64 {
-        let neighbours = self.neighbours - self.neighbours_without_busy_waiting();
-        self.spinning * self.running + self.blamed() * (self.throttled + self.crowd) + neighbours
+        (1.0 - self.faulting) * (self.burned().min(self.waiting) + self.waits_to_spin())
+    }
+
+    /// What it costs that threads spin for a thread that has page faults. They would not wait
+    /// without the faults, so what they burn counts also where CPUs are enough.
+    pub fn behind_faults(&self) -> f64 {
+        self.faulting * (self.burned() + self.waits_to_spin())
+    }
+
+    /// How many CPUs loops that wait burn.
+    pub fn burned(&self) -> f64 {
+        self.spinning * self.running
+    }
+
+    /// The waits for a CPU that busy waiting causes.
+    pub fn waits_to_spin(&self) -> f64 {
+        self.crowd - self.crowd_without_busy_waiting() + self.neighbours
+            - self.neighbours_without_busy_waiting()
+    }
+
+    /// The crowd without the part that busy waiting has of it: the waits after which threads work,
+    /// as far as threads that worked had the CPUs meanwhile.
+    pub fn crowd_without_busy_waiting(&self) -> f64 {
+        (1.0 - self.waiting_to_spin) * (1.0 - self.spinning) * self.crowd
     }
 
     /// The waits for neighbours without the part that busy waiting has of them, this program's and
     /// the neighbours'.
     pub fn neighbours_without_busy_waiting(&self) -> f64 {
-        (1.0 - self.others_spinning) * self.without_busy_waiting(self.neighbours)
-    }
-
-    /// A cause's share without the part that busy waiting has of it.
-    pub fn without_busy_waiting(&self, share: f64) -> f64 {
-        (1.0 - self.blamed()) * share
-    }
-
-    /// The part of the waits for a CPU that busy waiting causes.
-    fn blamed(&self) -> f64 {
-        self.spinning.max(self.waiting_to_spin)
+        (1.0 - self.others_spinning) * (1.0 - self.spinning.max(self.waiting_to_spin)) * self.neighbours
     }
 }
 
@@ -281,7 +302,7 @@ mod tests {
         }
         let shares = Shares::of(&evidence);
         assert!(near(shares.waiting_to_spin, 1.0) && near(shares.busy_waiting(), 6.0), "{shares:?}");
-        assert!(near(shares.without_busy_waiting(shares.crowd), 0.0));
+        assert!(near(shares.crowd_without_busy_waiting(), 0.0));
     }
 
     #[test]
@@ -308,7 +329,7 @@ mod tests {
         }
         let shares = Shares::of(&evidence);
         assert!(near(shares.spinning, 0.5) && near(shares.crowd, 2.0), "{shares:?}");
-        assert!(near(shares.busy_waiting(), 2.0) && near(shares.without_busy_waiting(shares.crowd), 1.0));
+        assert!(near(shares.busy_waiting(), 2.5) && near(shares.crowd_without_busy_waiting(), 0.5));
     }
 
     #[test]
@@ -319,7 +340,7 @@ mod tests {
         }
         let shares = Shares::of(&evidence);
         assert!(near(shares.neighbours, 1.0) && near(shares.busy_waiting(), 1.8), "{shares:?}");
-        assert!(near(shares.without_busy_waiting(shares.neighbours), 0.1));
+        assert!(near(shares.neighbours_without_busy_waiting(), 0.1));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Cause {
     PriorityInversion,
     /// Threads sleep for a lock that others hold.
     ContendedLock,
+    /// Threads spin for a lock whose holder has page faults.
+    PageFaults,
     /// Threads burn CPU in loops until another thread has done something.
     BusyWaiting,
     /// A control group has used up its quota.
@@ -50,6 +52,7 @@ impl Cause {
         match self {
             Cause::PriorityInversion => "priority inversion",
             Cause::ContendedLock => "a contended lock",
+            Cause::PageFaults => "page faults under a spin lock",
             Cause::BusyWaiting => "busy waiting",
             Cause::Quota => "throttled by a quota",
             Cause::TooManyThreads => "more runnable threads than CPUs",
@@ -124,9 +127,21 @@ impl Verdict {
 
 /// Drops what is too little, adds the doubts that hold for all, and puts the worst first. `all` is
 /// what all threads did, in threads.
+///
+/// A quota that stopped the program comes before what makes the program use it up: busy waiting and
+/// too many threads. To remove it costs nothing, and its verdict has the remedies for these too.
 pub fn order(mut verdicts: Vec<Verdict>, evidence: &Evidence, all: f64) -> Vec<Verdict> {
     verdicts.retain(|verdict| verdict.severity >= SEVERITY_MIN.max(PART_MIN * all));
-    verdicts.sort_by(|one, other| other.severity.total_cmp(&one.severity).then(one.cause.cmp(&other.cause)));
+    let uses_quota = |verdict: &&Verdict| {
+        matches!(verdict.cause, Cause::Quota | Cause::BusyWaiting | Cause::PageFaults | Cause::TooManyThreads)
+    };
+    let most = verdicts.iter().filter(uses_quota).map(|verdict| verdict.severity).fold(0.0, f64::max);
+    let is_quota = |verdict: &Verdict| verdict.cause == Cause::Quota;
+    let rank = |verdict: &Verdict| if is_quota(verdict) { most } else { verdict.severity };
+    verdicts.sort_by(|one, other| {
+        let by_severity = rank(other).total_cmp(&rank(one));
+        by_severity.then(is_quota(other).cmp(&is_quota(one))).then(one.cause.cmp(&other.cause))
+    });
     if evidence.looks < LOOKS_MIN {
         let doubt = format!("it rests on {} looks only: watch for longer", evidence.looks);
         verdicts.iter_mut().for_each(|verdict| verdict.doubts.push(doubt.clone()));
@@ -217,6 +232,21 @@ mod tests {
         };
         assert_eq!(causes(3.5), [Cause::ContendedLock, Cause::Quota]);
         assert_eq!(causes(10.0), [Cause::ContendedLock]);
+    }
+
+    #[test]
+    fn a_quota_comes_before_what_uses_it_up() {
+        let of = |cause, severity| Verdict::new(cause, severity, "it");
+        let verdicts = vec![
+            of(Cause::BusyWaiting, 2.0),
+            of(Cause::Quota, 0.5),
+            of(Cause::TooManyThreads, 1.0),
+            of(Cause::ContendedLock, 3.0),
+        ];
+        let evidence = Evidence { looks: 100, ..Evidence::default() };
+        let causes = order(verdicts, &evidence, 6.5).into_iter().map(|verdict| verdict.cause);
+        let expected = [Cause::ContendedLock, Cause::Quota, Cause::BusyWaiting, Cause::TooManyThreads];
+        assert_eq!(causes.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -42,6 +42,8 @@ const SAMPLED_MIN: usize = 4;
 const LOCKS_MAX: usize = 26;
 /// How many functions are kept as evidence.
 const PLACES_MAX: usize = 32;
+/// … in which threads wait and have page faults.
+const FAULT_SITES_MAX: usize = 8;
 /// Of how many threads the affinity is asked, those that ran most first.
 const AFFINITIES_MAX: usize = 256;
 /// A process with more threads is not asked how often each of them lost its CPU.
@@ -339,6 +341,8 @@ impl Watch {
         let budget = self.groups.budget(self.affinity.as_ref());
         let mut book = CodeBook::new(std::mem::take(&mut self.modules));
         let places = book.places(self.samplers.samples());
+        let mut fault_sites = book.fault_sites();
+        fault_sites.truncate(FAULT_SITES_MAX);
         let threads = self.thread_evidence(&places);
         let mut locks = std::mem::replace(&mut self.locks, Locks::of(self.pid)).evidence();
         let addresses: Vec<u64> = locks.iter().map(|(lock, _)| lock.address).collect();
@@ -377,6 +381,7 @@ impl Watch {
             groups: self.groups.evidence(),
             machine: Default::default(),
             places: places.into_iter().take(PLACES_MAX).collect(),
+            fault_sites,
             locks,
             timeline,
             modules,

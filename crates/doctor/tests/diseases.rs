@@ -147,6 +147,22 @@ fn pairs_that_spin() {
 }
 
 #[test]
+fn a_spin_lock_that_is_held_across_page_faults() {
+    let _alone = alone();
+    let start = || Patient::start("faults", None);
+    let judged = trials("faults", start, |evidence, verdicts| {
+        if !evidence.threads.iter().any(|thread| thread.kernel_is_sampled) {
+            testing::skip("samples inside the kernel need CAP_PERFMON, or kernel.perf_event_paranoid of 0");
+            return None;
+        }
+        Some(curable(verdicts).map(|verdict| verdict.cause) == Some(Cause::PageFaults))
+    });
+    let Some((_, verdicts)) = judged else { return };
+    let verdict = curable(&verdicts).expect("the verdict");
+    assert!(verdict.headline.contains("spin in insert (faults"), "{verdict:?}");
+}
+
+#[test]
 fn one_hot_mutex() {
     let _alone = alone();
     let Some((evidence, verdict)) = worst("mutex", None, Some(Cause::ContendedLock)) else { return };

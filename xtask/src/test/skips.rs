@@ -44,6 +44,7 @@ const ACCEPTED: &[Accepted] = &[
     accepted("doctor/diseases ", "the folder for tests is not on a disk", "a disk may be in memory"),
     accepted("doctor/diseases ", "Some(", "a setting of the host's kernel"),
     accepted("doctor/diseases ", "the lengths of waits", "a setting of the host's kernel"),
+    accepted("doctor/diseases ", "samples inside the kernel", "a setting of the host's kernel"),
     accepted("cli/exporter ", "a pid namespace cannot be made", "a container may not allow it"),
     accepted("manx/pool_control ", "the machine is busy", "a neighbour on the host, and no idle CPU"),
     accepted("page/browser ", "axe-core is not set up", "it comes from npm, which may not be there"),

@@ -60,19 +60,13 @@ struct Copy {
     stderr: Option<JoinHandle<Vec<u8>>>,
 }
 
-/// Runs a copy of each command on `cpus`, measured for at most `limit`.
+/// Runs a copy of each command on `cpus`, measured for at most `limit`. `begin` gets the process of
+/// the first copy when all are warm, and `end` what `begin` returned when all have measured enough,
+/// while they still run.
 ///
 /// # Errors
-/// If one cannot be started or fails (Invariant 4), or the user interrupts.
-pub fn run(commands: Vec<Command>, cpus: &[usize], limit: Duration) -> Result<Outcome, Error> {
-    run_beside(commands, cpus, limit, |_| Ok(()), |()| Ok(())).map(|(outcome, ())| outcome)
-}
-
-/// The same. `begin` gets the process of the first copy when all are warm, and `end` what `begin`
-/// returned when all have measured enough, while they still run.
-///
-/// # Errors
-/// As [`run`], and those of `begin` and `end`.
+/// If one cannot be started or fails (Invariant 4), if the user interrupts, and those of `begin` and
+/// `end`.
 pub fn run_beside<B, E>(
     commands: Vec<Command>,
     cpus: &[usize],
@@ -330,7 +324,8 @@ mod tests {
 
     fn run(scripts: &[&str], limit_ms: u64) -> Result<Outcome, Error> {
         let commands = scripts.iter().map(|script| shell(script)).collect();
-        super::run(commands, &crate::machine::cpus(), Duration::from_millis(limit_ms))
+        let (cpus, limit) = (crate::machine::cpus(), Duration::from_millis(limit_ms));
+        run_beside(commands, &cpus, limit, |_| Ok(()), |()| Ok(())).map(|(outcome, ())| outcome)
     }
 
     const LIMIT: u64 = 30_000;

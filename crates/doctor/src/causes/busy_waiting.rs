@@ -2,8 +2,10 @@
 //! first.
 //!
 //! It costs twice: the CPU time of the loops, and the waits of the threads that would have used it.
-//! The thread that is waited for may be among them.
+//! The thread that is waited for may be among them. While there are CPUs enough it costs power only,
+//! and to sleep instead may cost more time: that is no finding.
 
+use super::pools;
 use crate::evidence::Evidence;
 use crate::evidence::code::Place;
 use crate::evidence::others::WORTH_A_WORD;
@@ -23,7 +25,7 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
     if shares.spinning.max(shares.waiting_to_spin) == 0.0 {
         return None;
     }
-    let burned = shares.spinning * shares.running;
+    let burned = shares.burned();
     let yielders: Vec<_> = evidence.threads.iter().filter(|thread| thread.yields()).collect();
     let spins = |it: &&ThreadEvidence| it.yields() || it.spinning().is_some_and(|part| part > 0.5);
     let spinners: Vec<&ThreadEvidence> = evidence.threads.iter().filter(spins).collect();
@@ -61,19 +63,23 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
             100.0 * shares.others_spinning
         ));
     }
-    let caused = verdict.severity - burned;
-    verdict.evidence.push(if caused > 0.05 {
-        format!(
+    let caused = shares.waits_to_spin();
+    if caused > 0.05 {
+        verdict.evidence.push(format!(
             "because of that {caused:.1} threads waited for a CPU; the waiting threads lost theirs {:.0} times \
              per second, yields included",
             evidence.per_time(switches) * 1e9
-        )
-    } else {
-        "there were CPUs enough meanwhile: it costs power, and time only when CPUs are short".to_owned()
-    });
+        ));
+    }
     let what = "lets these threads yield and sleep while CPUs are short";
     verdict.remedies.push(Remedy::manx_run(evidence, "", what));
     verdict.remedies.push(Remedy::advice("`manx run --dry-run` says beforehand which loops it repairs"));
+    let pools = pools::of(evidence);
+    if shares.crowd > 0.05 && !pools.is_empty() {
+        let threads = (evidence.budget.floor() as usize).max(1);
+        let advice = pools::advice(&pools, threads);
+        verdict.remedies.push(Remedy::advice(format!("or fewer threads: {advice}")));
+    }
     if waiting < SAMPLES_MIN && yielders.is_empty() {
         verdict.doubts.push(format!("it rests on {waiting} samples only: watch for longer"));
     }
@@ -96,7 +102,7 @@ mod tests {
         let works = Place { function: "work".into(), waits: None, samples: 10, ..place.clone() };
         let thread = ThreadEvidence { samples: 40, waiting_samples: 30, ..ThreadEvidence::default() };
         let evidence = Evidence { places: vec![place, works], threads: vec![thread], ..Evidence::default() };
-        let shares = Shares { running: 2.0, crowd: 2.0, spinning: 0.75, ..Shares::default() };
+        let shares = Shares { running: 2.0, waiting: 2.0, crowd: 2.0, spinning: 0.75, ..Shares::default() };
         let verdict = judge(&evidence, &shares).unwrap();
         assert_eq!((verdict.severity, verdict.doubts.len()), (3.0, 1));
         assert_eq!(
@@ -110,6 +116,7 @@ mod tests {
     fn threads_that_yield_in_a_loop_are_a_finding_without_samples() {
         let thread = ThreadEvidence {
             run_ns: 500_000_000,
+            wait_ns: 500_000_000,
             kernel_ns: 400_000_000,
             involuntary: 40_000,
             ..ThreadEvidence::default()
@@ -119,6 +126,12 @@ mod tests {
         assert!((verdict.severity - 0.4).abs() < 0.001, "{verdict:?}");
         assert_eq!(verdict.evidence[0], "1 thread in a loop of sched_yield, 40000 times per second");
         assert!(verdict.doubts.is_empty());
+    }
+
+    #[test]
+    fn loops_cost_nothing_while_there_are_cpus_enough() {
+        let shares = Shares { running: 2.0, spinning: 0.9, ..Shares::default() };
+        assert_eq!(judge(&Evidence::default(), &shares).map(|verdict| verdict.severity), Some(0.0));
     }
 
     #[test]

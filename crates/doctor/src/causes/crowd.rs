@@ -26,7 +26,7 @@ fn polled(places: &[Place]) -> Option<String> {
 }
 
 pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
-    let severity = shares.without_busy_waiting(shares.crowd);
+    let severity = shares.crowd_without_busy_waiting();
     let runnable = shares.running + shares.waiting - shares.throttled - shares.behind_holders;
     let headline = format!(
         "{runnable:.1} threads wished to run at the same time on {} {}, about {:.0} too many",

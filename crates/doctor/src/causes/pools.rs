@@ -1,35 +1,35 @@
 //! The thread pools of known runtimes in a process, and what sets how many threads each starts.
 
 use crate::evidence::Evidence;
+use crate::evidence::modules::RUNTIMES;
 use std::collections::BTreeSet;
-
-/// How the names of the runtimes' libraries begin, and the variable that each reads.
-const VARIABLES: [(&str, &str); 8] = [
-    ("libgomp", "OMP_NUM_THREADS"),
-    ("libiomp", "OMP_NUM_THREADS"),
-    ("libomp", "OMP_NUM_THREADS"),
-    ("libopenblas", "OPENBLAS_NUM_THREADS"),
-    ("libscipy_openblas", "OPENBLAS_NUM_THREADS"),
-    ("libmkl", "MKL_NUM_THREADS"),
-    ("libjvm", "JDK_JAVA_OPTIONS=-XX:ActiveProcessorCount"),
-    ("libnode", "UV_THREADPOOL_SIZE"),
-];
 
 /// A runtime that starts threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// The library's file name
+    /// The file's name
     pub(super) library: String,
+    /// What sets its number of threads, which stands behind it
     pub(super) variable: &'static str,
     /// How many threads were seen running in it
     pub(super) threads: usize,
+}
+
+impl Pool {
+    /// What sets this number of threads. A value of several words is quoted, as for a shell.
+    fn setting(&self, threads: usize) -> String {
+        match self.variable.split_once('=') {
+            Some((name, start)) if start.contains(' ') => format!("{name}='{start}{threads}'"),
+            _ => format!("{}{threads}", self.variable),
+        }
+    }
 }
 
 /// The pools of a process; one for each variable, of the library in which most threads were seen.
 pub(super) fn of(evidence: &Evidence) -> Vec<Pool> {
     let mut found: Vec<Pool> = Vec::new();
     for library in &evidence.modules {
-        let Some((_, variable)) = VARIABLES.iter().find(|(name, _)| library.starts_with(name)) else {
+        let Some((_, variable)) = RUNTIMES.iter().find(|(name, _)| library.starts_with(name)) else {
             continue;
         };
         let places = evidence.places.iter().filter(|place| place.module == *library);
@@ -48,9 +48,9 @@ pub(super) fn of(evidence: &Evidence) -> Vec<Pool> {
 pub(super) fn advice(pools: &[Pool], threads: usize) -> String {
     match pools {
         [] => format!("set the program's own number of threads to {threads}; `manx cpus` lists variables"),
-        [one] => format!("{} starts the threads: set {}={threads}", one.library, one.variable),
+        [one] => format!("{} starts the threads: set {}", one.library, one.setting(threads)),
         more => {
-            let set: Vec<String> = more.iter().map(|pool| format!("{}={threads}", pool.variable)).collect();
+            let set: Vec<String> = more.iter().map(|pool| pool.setting(threads)).collect();
             format!("set {}: each is of another pool of threads", set.join(" "))
         }
     }
@@ -58,9 +58,12 @@ pub(super) fn advice(pools: &[Pool], threads: usize) -> String {
 
 /// What is said of several pools in one process.
 pub(super) fn words(pools: &[Pool]) -> Option<String> {
-    let each = |pool: &Pool| match pool.threads {
-        0 => format!("{} ({})", pool.library, pool.variable),
-        threads => format!("{} ({}; {threads} threads were seen in it)", pool.library, pool.variable),
+    let each = |pool: &Pool| {
+        let variable = pool.variable.trim_end_matches(['=', ' ']);
+        match pool.threads {
+            0 => format!("{} ({variable})", pool.library),
+            threads => format!("{} ({variable}; {threads} threads were seen in it)", pool.library),
+        }
     };
     let several = pools.len() > 1;
     several.then(|| {
@@ -97,5 +100,8 @@ mod tests {
         assert_eq!((words(&pools[..1]), words(&[])), (None, None));
         assert_eq!(advice(&pools[..1], 1), "libgomp.so.1 starts the threads: set OMP_NUM_THREADS=1");
         assert!(advice(&[], 1).contains("manx cpus"));
+        let of = |name: &str| of(&Evidence { modules: vec![name.into()], ..Evidence::default() });
+        assert!(advice(&of("beam.smp"), 1).ends_with("set ERL_FLAGS='+S 1'"));
+        assert!(advice(&of("redis-server"), 2).ends_with("set --io-threads 2"));
     }
 }

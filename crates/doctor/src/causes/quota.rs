@@ -21,7 +21,7 @@ pub(super) fn judge(evidence: &Evidence, shares: &Shares) -> Option<Verdict> {
         worst.group,
         100.0 * shares.stopped
     );
-    let mut verdict = Verdict::new(Cause::Quota, shares.without_busy_waiting(shares.throttled), headline);
+    let mut verdict = Verdict::new(Cause::Quota, shares.throttled, headline);
     let at_once = shares.cpus.min((shares.running + shares.waiting).max(1.0));
     for group in evidence.groups.iter().filter(|group| group.throttled > 0) {
         let each_ms = group.throttled_ns as f64 / group.throttled as f64 / at_once / 1e6;

@@ -15,6 +15,7 @@
 //! for what a loop around a PAUSE calls in every round, but there only the first two return
 //! addresses count: the loop's function may call its work, too.
 
+use super::faults::FaultSite;
 use super::loops::{WaitingCode, wait_at, waits_around, waits_near};
 use super::modules::{Mapping, Modules};
 use super::sampler::Seen;
@@ -53,6 +54,10 @@ pub struct Place {
 /// How many return addresses of a sample may belong to a loop around a PAUSE.
 const CALLERS_OF_LOOP: usize = 2;
 
+/// How many return addresses of a sample, beside its own function, are looked at for a function in
+/// which threads wait and have page faults: the lock's function, and memset, are called from there.
+const CALLERS_OF_SITE: usize = 2;
+
 /// Module, function, and how its wait ends if it waits.
 type Fact = (String, String, Option<&'static str>);
 
@@ -85,6 +90,8 @@ pub struct CodeBook {
     waits: HashMap<PathBuf, Vec<WaitingCode>>,
     /// The addresses of samples whose code waits.
     waiting: HashSet<u64>,
+    /// The functions of samples, by module and name.
+    sites: HashMap<(String, String), FaultSite>,
 }
 
 impl CodeBook {
@@ -98,6 +105,7 @@ impl CodeBook {
             returns: HashMap::new(),
             waits: HashMap::new(),
             waiting: HashSet::new(),
+            sites: HashMap::new(),
         }
     }
 
@@ -115,6 +123,15 @@ impl CodeBook {
     /// addresses of its samples.
     pub fn waits_at(&self, address: u64) -> bool {
         self.waiting.contains(&address)
+    }
+
+    /// The functions in which threads wait and have page faults, those with the most faults first.
+    /// Known only after [`CodeBook::places`].
+    pub fn fault_sites(&mut self) -> Vec<FaultSite> {
+        let sites = self.sites.drain().map(|(_, site)| site);
+        let mut sites: Vec<FaultSite> = sites.filter(|site| site.waiting > 0 && site.faults > 0).collect();
+        sites.sort_by_key(|site| (std::cmp::Reverse(site.faults), site.function.clone()));
+        sites
     }
 
     /// The places of samples; those with the most samples first. A sample in a function that a
@@ -153,6 +170,7 @@ impl CodeBook {
             if fact.2.is_some() {
                 *waiting.entry(seen.address).or_default() += count;
             }
+            self.add_to_sites(seen, &fact, count);
             let place = places.entry(fact.clone()).or_insert_with(|| Place {
                 module: fact.0,
                 function: fact.1,
@@ -170,6 +188,35 @@ impl CodeBook {
             key(one).cmp(&key(other))
         });
         places
+    }
+
+    /// Counts samples for their own function and for those that have called it.
+    fn add_to_sites(&mut self, seen: &Seen, own: &Fact, count: u32) {
+        let is_fault = own.2.is_none() && seen.in_kernel && self.faults_at(seen.address);
+        let mut functions = BTreeSet::from([(own.0.clone(), own.1.clone())]);
+        let mut number = 0;
+        for &word in &seen.callers {
+            if number == CALLERS_OF_SITE {
+                break;
+            }
+            let Some(at) = self.returns_to(word) else { continue };
+            number += 1;
+            functions.extend(at.function.clone().map(|function| (at.module.clone(), function)));
+        }
+        for (module, function) in functions {
+            let key = (module.clone(), function.clone());
+            let site = self.sites.entry(key).or_insert_with(|| FaultSite::new(module, function));
+            site.add(own.2.is_some(), is_fault, count);
+        }
+    }
+
+    /// Whether a thread that has entered the kernel there did so by a page fault: the instruction
+    /// before is no system call.
+    fn faults_at(&self, address: u64) -> bool {
+        let Some(mapping) = self.modules.at(address) else { return false };
+        let module = mapping.file.as_ref().and_then(|file| self.files.get(file)?.as_ref());
+        let offset = (address - mapping.start + mapping.offset) as usize;
+        module.is_some_and(|module| !is_behind_system_call(&module.data, offset))
     }
 
     /// The caller that waits by calls, of these words of a stack: a polling function, or a loop
@@ -353,6 +400,17 @@ fn is_behind_yield(code: &[u8], offset: usize) -> bool {
     offset.checked_sub(call.len()).and_then(|at| code.get(at..offset)) == Some(call)
 }
 
+/// Whether a system call ends at this offset of the code.
+fn is_behind_system_call(code: &[u8], offset: usize) -> bool {
+    // SYSCALL, SYSENTER and INT 80h; SVC 0.
+    let calls: &[&[u8]] = if cfg!(target_arch = "aarch64") {
+        &[&[0x01, 0x00, 0x00, 0xd4]]
+    } else {
+        &[&[0x0f, 0x05], &[0x0f, 0x34], &[0xcd, 0x80]]
+    };
+    calls.iter().any(|call| offset.checked_sub(call.len()).and_then(|at| code.get(at..offset)) == Some(call))
+}
+
 /// Whether a call ends at this offset of the code.
 fn is_behind_call(code: &[u8], offset: usize) -> bool {
     let back = |bytes: usize| offset.checked_sub(bytes).and_then(|at| code.get(at..offset));
@@ -421,7 +479,8 @@ mod tests {
         let entry = (opal_progress as extern "C" fn()) as usize as u64;
         let returns = (entry..entry + 256).find(|&at| book.called(&[at]).is_some()).expect("a call");
         let here = (is_behind_call as fn(&[u8], usize) -> bool) as usize as u64;
-        let seen = |callers: &[u64]| Seen { address: here, thread: 1, callers: callers.into() };
+        let seen =
+            |callers: &[u64]| Seen { address: here, thread: 1, callers: callers.into(), ..Seen::default() };
         // No stack; a word that returns nowhere; the polling function, behind another one.
         let samples = HashMap::from([(seen(&[]), 1), (seen(&[entry]), 1), (seen(&[here, returns]), 5)]);
         let places = book.places(&samples);
@@ -480,7 +539,7 @@ mod tests {
         let looks = looks as fn(&std::sync::atomic::AtomicUsize) -> usize as usize;
         for (callee, count) in [(relax as fn() as usize, 2), (looks, 3), (works as fn() as usize, 4)] {
             let callers = [returns_from(callee)].into();
-            samples.insert(Seen { address: callee as u64, thread: 1, callers }, count);
+            samples.insert(Seen { address: callee as u64, thread: 1, callers, ..Seen::default() }, count);
         }
         let places = book.places(&samples);
         let of = |waits: bool| -> Vec<u32> {

@@ -9,6 +9,8 @@ use procfs::process::all_processes;
 use serde::Serialize;
 use std::collections::HashMap;
 
+/// The setting of transparent huge pages.
+pub const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// How many names of other processes are kept.
 const NAMED: usize = 3;
 /// Processes are named if they used so much of a CPU together.
@@ -42,6 +44,9 @@ pub struct MachineEvidence {
     pub memory_stalled: Option<f64>,
     /// … for a disk
     pub io_stalled: Option<f64>,
+    /// Where the kernel uses huge pages for memory that a program has not asked for: `always`,
+    /// `madvise` or `never`; `None` if it does not say
+    pub huge_pages: Option<String>,
     /// The other processes that ran most
     pub neighbours: Vec<Neighbour>,
     /// Which part of their run time all other processes spent in loops that wait; `None` if they
@@ -137,10 +142,17 @@ impl MachineLook {
             cpu_stalled: delta.stalled,
             memory_stalled: part(self.memory_us, earlier.memory_us),
             io_stalled: part(self.io_us, earlier.io_us),
+            huge_pages: huge_pages(&std::fs::read_to_string(HUGE_PAGES).unwrap_or_default()),
             neighbours,
             others_spinning: None,
         }
     }
+}
+
+/// The word in brackets, which is the setting.
+fn huge_pages(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
 }
 
 /// For how long some thread waited, in µs, as a file of pressure says it.
@@ -169,6 +181,12 @@ mod tests {
         assert_eq!(stalled_us("some avg10=1.0 avg60=0 avg300=0 total=77\nfull total=3\n"), Some(77));
         assert_eq!(stalled_us("full total=3\n"), None);
         assert_eq!(stalled_us("some total=x\n"), None);
+    }
+
+    #[test]
+    fn the_setting_of_huge_pages_is_the_word_in_brackets() {
+        assert_eq!(huge_pages("always [madvise] never\n").as_deref(), Some("madvise"));
+        assert_eq!(huge_pages(""), None);
     }
 
     #[test]

@@ -68,6 +68,22 @@ pub struct Modules {
     mappings: Vec<Mapping>,
 }
 
+/// The beginnings of the names of the files that start threads, and what sets how many: the number
+/// stands behind it.
+pub const RUNTIMES: [(&str, &str); 11] = [
+    ("libgomp", "OMP_NUM_THREADS="),
+    ("libiomp", "OMP_NUM_THREADS="),
+    ("libomp", "OMP_NUM_THREADS="),
+    ("libopenblas", "OPENBLAS_NUM_THREADS="),
+    ("libscipy_openblas", "OPENBLAS_NUM_THREADS="),
+    ("libblis", "BLIS_NUM_THREADS="),
+    ("libmkl", "MKL_NUM_THREADS="),
+    ("libjvm", "JDK_JAVA_OPTIONS=-XX:ActiveProcessorCount="),
+    ("libnode", "UV_THREADPOOL_SIZE="),
+    ("redis-server", "--io-threads "),
+    ("beam.smp", "ERL_FLAGS=+S "),
+];
+
 impl Modules {
     /// Reads the mappings of a process; none if this process may not read them.
     pub fn of(process: &Process) -> Modules {

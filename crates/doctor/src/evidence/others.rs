@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn on_many_cpus_some_samples_are_kept_and_none_of_the_doctor() {
         let mut others = Others::new(2 * CPUS_OF_ALL);
-        let sample = |process| Sample { address: 8, process, thread: 1, stack: &[] };
+        let sample = |process| Sample { address: 8, process, thread: 1, in_kernel: false, stack: &[] };
         for _ in 0..10 {
             others.add(sample(u32::MAX));
         }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn no_more_processes_are_told_apart_than_there_is_room_for() {
         let mut others = Others::new(1);
-        let sample = |process| Sample { address: 8, process, thread: 1, stack: &[] };
+        let sample = |process| Sample { address: 8, process, thread: 1, in_kernel: false, stack: &[] };
         (0..=PROCESSES_MAX as u32).for_each(|at| others.add(sample(u32::MAX - at)));
         others.add(sample(u32::MAX));
         let counts = others.finish();

@@ -80,6 +80,8 @@ pub struct Seen {
     pub address: u64,
     /// The thread
     pub thread: u32,
+    /// Whether it was inside the kernel, which it has entered there
+    pub in_kernel: bool,
     /// Words at the top of its stack that point into code, the top first
     pub callers: Box<[u64]>,
 }
@@ -206,7 +208,8 @@ impl Samplers {
         let callers = sample.stack.iter().filter(is_code).take(CALLERS_MAX);
         let callers =
             if self.samples.len() < STACKS_KEPT_MAX { callers.copied().collect() } else { [].into() };
-        let seen = Seen { address: sample.address, thread: sample.thread, callers };
+        let Sample { address, thread, in_kernel, .. } = sample;
+        let seen = Seen { address, thread, in_kernel, callers };
         *self.samples.entry(seen).or_default() += 1;
         self.latest.insert(sample.thread, sample.address);
     }
@@ -268,11 +271,12 @@ mod tests {
         samplers.follow([platform::thread::id() as i32]);
         assert!(samplers.open.is_empty(), "no thread is sampled");
         samplers.begin(0);
-        let sample = Sample { address: 11, process: 1, thread: 7, stack: &[1, 31, 50, 12] };
+        let stack = &[1, 31, 50, 12];
+        let sample = Sample { address: 11, process: 1, thread: 7, in_kernel: true, stack };
         samplers.add(sample);
         samplers.add(sample);
         samplers.drain();
-        let seen = Seen { address: 11, thread: 7, callers: [31, 12].into() };
+        let seen = Seen { address: 11, thread: 7, in_kernel: true, callers: [31, 12].into() };
         assert_eq!((samplers.samples().get(&seen), samplers.latest(7)), (Some(&2), Some(11)));
         samplers.begin(3);
         assert_eq!((samplers.lost(), samplers.latest(7)), (3, None));

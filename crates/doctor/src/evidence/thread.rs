@@ -20,6 +20,10 @@ const YIELDS_PER_SECOND: f64 = 5_000.0;
 const YIELDS_KERNEL_MIN: f64 = 0.25;
 /// With fewer samples it is not known what a thread does in the kernel.
 const YIELDS_SAMPLES_MIN: u32 = 20;
+/// With as many, this part of them lies in loops that wait or in yields. A scheduler of Erlang that
+/// others preempt thousands of times per second, and that looks for work for 2 % of its time, does
+/// not yield.
+const YIELDS_WAITING_MIN: f64 = 0.1;
 /// … wait this long each time that it loses its CPU: others use whole slices, and it does not.
 const YIELDS_WAIT_MIN_NS: u64 = 1_000_000;
 /// A thread that lost its CPU fewer times than this is not judged.
@@ -84,6 +88,8 @@ pub struct ThreadLook {
     pub slices: u64,
     /// The part of its run time that it spent in the kernel, in ns, counted by ticks
     pub kernel_ns: u64,
+    /// Page faults that needed no disk
+    pub minor_faults: u64,
     /// Page faults that needed a disk
     pub major_faults: u64,
     /// Its class and nice value
@@ -136,6 +142,7 @@ impl Threads {
             wait_ns: times.as_ref().map(|times| times.run_delay),
             slices: times.as_ref().map_or(0, |times| times.pcount),
             kernel_ns: stat.stime.saturating_mul(self.tick_ns),
+            minor_faults: stat.minflt,
             major_faults: stat.majflt,
             priority: Priority::new(stat.policy.unwrap_or(0), stat.rt_priority.unwrap_or(0), stat.nice),
         })
@@ -176,6 +183,8 @@ pub struct ThreadEvidence {
     pub slices: u64,
     /// The part of its run time that it spent in the kernel, in ns, counted by ticks
     pub kernel_ns: u64,
+    /// Page faults that needed no disk
+    pub minor_faults: u64,
     /// Page faults that needed a disk
     pub major_faults: u64,
     /// How often it gave its CPU away
@@ -226,11 +235,12 @@ impl ThreadEvidence {
     pub fn yields(&self) -> bool {
         let kernel_is_known = self.kernel_is_sampled && self.samples >= YIELDS_SAMPLES_MIN;
         let is_in_kernel = self.kernel_ns as f64 >= YIELDS_KERNEL_MIN * self.run_ns as f64;
+        let waiting_min = if kernel_is_known { YIELDS_WAITING_MIN * f64::from(self.samples) } else { 1.0 };
         self.involuntary >= YIELDS_MIN
             // A thread that sleeps as often, as for pages from a disk, does not wait in a loop.
             && self.involuntary > self.voluntary
             && self.involuntary as f64 * 1e9 > YIELDS_PER_SECOND * self.run_ns as f64
-            && (self.waiting_samples > 0
+            && (f64::from(self.waiting_samples) >= waiting_min
                 || is_in_kernel && !kernel_is_known
                 || self.wait_ns >= YIELDS_WAIT_MIN_NS * self.involuntary
                 || self.is_guarded)
@@ -311,6 +321,7 @@ impl Track {
             wait_ns: wait_ns(last).saturating_sub(wait_ns(first)),
             slices: last.slices.saturating_sub(first.slices),
             kernel_ns: last.kernel_ns.saturating_sub(first.kernel_ns),
+            minor_faults: last.minor_faults.saturating_sub(first.minor_faults),
             major_faults: last.major_faults.saturating_sub(first.major_faults),
             ..self.evidence.clone()
         }
@@ -359,7 +370,10 @@ mod tests {
         assert!(!lost.yields());
         let in_kernel = ThreadEvidence { kernel_ns: 30_000_000, kernel_is_sampled: true, ..lost.clone() };
         assert!(in_kernel.yields(), "nine samples are too few");
-        assert!(!ThreadEvidence { samples: 20, ..in_kernel }.yields(), "it does something else there");
+        let known = ThreadEvidence { samples: 100, ..in_kernel };
+        assert!(!known.yields(), "it does something else there");
+        assert!(!ThreadEvidence { waiting_samples: 2, ..known.clone() }.yields(), "it hardly waits");
+        assert!(ThreadEvidence { waiting_samples: 20, ..known }.yields());
         for told in [
             ThreadEvidence { kernel_ns: 30_000_000, ..lost.clone() },
             ThreadEvidence { waiting_samples: 1, ..lost.clone() },

@@ -34,6 +34,9 @@ const PAGES: (usize, usize) = (1, 8);
 /// The pages of a CPU's ring: room for 60 samples with stacks.
 const CPU_PAGES: usize = 16;
 const SAMPLE_RECORD: u32 = 9;
+/// The bits of a record's flags that say where the thread was, and their value inside the kernel.
+const MODE: u16 = 7;
+const IN_KERNEL: u16 = 1;
 /// The words between the header and the stack: the thread, what kind of registers, and the address.
 const BEFORE_STACK: usize = 3;
 /// The longest record that is looked at: before the stack is its size, and behind it how much of it
@@ -49,6 +52,8 @@ pub struct Sample<'s> {
     pub process: u32,
     /// The thread, as this process numbers it.
     pub thread: u32,
+    /// Whether the thread was inside the kernel
+    pub in_kernel: bool,
     /// The words at the top of its stack, the top first; empty if they were not asked for.
     pub stack: &'s [u64],
 }
@@ -128,7 +133,8 @@ impl Sampler {
             if let (true, [address, stack @ ..]) = (*registers != NO_REGISTERS, rest) {
                 let stack = ring::stack(stack);
                 let (process, thread) = (*thread as u32, (*thread >> 32) as u32);
-                each(Sample { address: *address, process, thread, stack });
+                let in_kernel = record.flags & MODE == IN_KERNEL;
+                each(Sample { address: *address, process, thread, in_kernel, stack });
             }
         });
     }
@@ -161,7 +167,10 @@ mod tests {
                 });
                 sampler.drain(|sample| {
                     count += 1;
-                    assert!(sample.thread == thread && sample.address != 0, "{sample:?}");
+                    assert!(
+                        sample.thread == thread && sample.address != 0 && !sample.in_kernel,
+                        "{sample:?}"
+                    );
                     let words = if with_stack { Sampler::STACK_WORDS } else { 0 };
                     assert_eq!(sample.stack.len(), words);
                     // Some word of the stack points into the stack.
@@ -195,17 +204,20 @@ mod tests {
         let zeroes = std::fs::File::open("/dev/zero").expect("a device");
         let mut buffer = std::vec![0; 1 << 20];
         let mut addresses: std::vec::Vec<u64> = std::vec![];
+        let mut inside = 0;
         while addresses.len() < 100 {
             std::io::Read::read_exact(&mut &zeroes, &mut buffer).expect("zeroes");
             sampler.drain(|sample| {
                 if sample.thread == crate::thread::id() {
                     addresses.push(sample.address);
+                    inside += usize::from(sample.in_kernel);
                 }
             });
         }
         addresses.sort_unstable();
         let most = addresses.chunk_by(|one, other| one == other).map(<[u64]>::len).max();
         assert!(most.is_some_and(|most| 2 * most > addresses.len()), "{addresses:x?}");
+        assert!(2 * inside > addresses.len(), "{inside} of {}", addresses.len());
     }
 
     #[test]
