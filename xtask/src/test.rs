@@ -43,8 +43,9 @@ const ALL_FULL: Duration = Duration::from_secs(24 * 3600);
 const STEP: Duration = Duration::from_secs(15 * 60);
 /// The build of all test programs, from nothing, and clippy's look at all of them.
 const BUILD: Duration = Duration::from_secs(20 * 60);
-/// A benchmark with `--quick` takes 45 s at most by itself; beside others it may take much longer.
-const QUICK: Duration = Duration::from_secs(600);
+/// A benchmark with `--quick` takes 45 s at most by itself, and a paper five minutes; beside others
+/// it may take much longer.
+const QUICK: Duration = Duration::from_secs(1200);
 
 /// The benchmarks that run as smoke checks. Of `range` the tests of `workload` run all other parts.
 const BENCHES: [(&str, &[&str]); 11] = [
@@ -91,6 +92,8 @@ const BESIDE: &[(&str, &str)] = &[
     ("bench-victims", TESTS_BUILT),
     ("bench-doctor", TESTS_BUILT),
     ("bench-harm", TESTS_BUILT),
+    ("bench-paper-000", TESTS_BUILT),
+    ("bench-paper-003", TESTS_BUILT),
     ("bench-engines", TESTS_BUILT),
     ("bench-servers", TESTS_BUILT),
     ("readme", TESTS_BUILT),
@@ -294,6 +297,8 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     for (name, options) in BENCHES {
         add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, options, QUICK).into()));
     }
+    add("bench-paper-000", Box::new(paper_000));
+    add("bench-paper-003", Box::new(|| bench::smoke("paper", &["003"], QUICK).into()));
     add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
     add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
     // In a run of all steps the tests' build has made what writes the pages.
@@ -324,6 +329,18 @@ fn build_all(workspace: &Workspace) -> Result {
             println!("the command is linked with this machine's C library: {why}");
             build::run()
         }
+    }
+}
+
+/// The smoke check of paper 000, after what it needs is made; none where that cannot be had.
+fn paper_000() -> Verdict {
+    if let Err(why) = setup::mongo::run() {
+        return Verdict::Failed(why);
+    }
+    match setup::mongo::missing() {
+        Ok(None) => bench::smoke("paper", &["000"], QUICK).into(),
+        Ok(Some(missing)) => Verdict::Skipped(format!("{missing} is not there")),
+        Err(why) => Verdict::Failed(why),
     }
 }
 

@@ -11,8 +11,10 @@ use workload::harness::Bench;
 use workload::papers::{mongodb, pools};
 use workload::{Error, machine, pool};
 
-/// The time of a run of paper 003 in seconds, as in the paper, and in a smoke check.
-const SECONDS: (u64, u64) = (5, 1);
+/// The time of a run in seconds, and in a smoke check: of paper 000's timelines, and of paper 003,
+/// where it is the paper's.
+const TIMELINE_S: (f64, f64) = (15.0, 3.0);
+const POOL_S: (f64, f64) = (5.0, 1.0);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PaperArgs {
@@ -40,9 +42,20 @@ pub(super) struct PaperArgs {
     /// Records in the database
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     records: u64,
+    /// Time of a run of 003 and of a timeline of 000, whose other runs take a third of it [default: 5
+    /// and 15]
+    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.1, 3600.0))]
+    time: Option<f64>,
     /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
+}
+
+impl PaperArgs {
+    /// The time of a run.
+    fn seconds(&self, (usual, quick): (f64, f64)) -> f64 {
+        self.time.unwrap_or(if self.common.quick { quick } else { usual })
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -108,6 +121,7 @@ fn mongodb(args: &PaperArgs) -> Result<u8, Failure> {
             boosted: usize::from(args.threads),
             think_us: args.think,
             records: args.records,
+            time_s: args.seconds(TIMELINE_S),
         };
         bench.without_budget();
         mongodb::measure(&setup, bench)
@@ -122,12 +136,11 @@ fn pools(args: &PaperArgs) -> Result<u8, Failure> {
     let common = &args.common;
     let measure = |bench: &mut Bench| -> Result<(), Error> {
         bench.without_budget();
-        let seconds = if common.quick { SECONDS.1 } else { SECONDS.0 };
         let setup = pool::Setup {
             kinds: pools::KINDS.to_vec(),
             // The sweeps are the paper's also in a smoke check: only the runs are short.
             quick: false,
-            time: Duration::from_secs(seconds),
+            time: Duration::from_secs_f64(args.seconds(POOL_S)),
             poisson: false,
             sessions: false,
             manx: conduct::manx_path()?,

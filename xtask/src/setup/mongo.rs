@@ -50,6 +50,21 @@ pub fn run() -> Result {
     Ok(())
 }
 
+/// Returns the first file that `manx bench paper 000` needs and that is not there.
+///
+/// # Errors
+/// The workspace cannot be read.
+pub fn missing() -> Result<Option<String>> {
+    let target = Workspace::load()?.target;
+    let needed = [
+        "release/manx-mongod",
+        "ycsb/ycsb",
+        "wiredtiger/original/libwiredtiger.so",
+        "wiredtiger/repaired-adaptive/libwiredtiger.so",
+    ];
+    Ok(needed.into_iter().find(|name| !target.join(name).is_file()).map(|name| format!("target/{name}")))
+}
+
 /// Builds the server.
 ///
 /// # Errors

@@ -50,6 +50,7 @@ const ACCEPTED: &[Accepted] = &[
     accepted("page/browser ", "axe-core is not set up", "it comes from npm, which may not be there"),
     accepted("mongo/drivers ", "pymongo is not set up", "it comes from PyPI, which may not be there"),
     accepted("mongo/drivers ", "mongodb of npm is not set up", "it comes from npm, which may not be there"),
+    accepted("step bench-paper-000", "target/", "sources come from PyPI and from Go's registry"),
     accepted("preload/cpus_runtimes ", "node is not installed", NOT_SET_UP),
     accepted("preload/cpus_runtimes ", "java is not installed", NOT_SET_UP),
     accepted("preload/cpus_runtimes ", "go is not installed", NOT_SET_UP),

@@ -52,10 +52,6 @@ pub(crate) const GUARDED: &str = "manx run";
 pub(crate) const UNRESTRICTED: [&str; 3] =
     ["original, unrestricted", "repaired, unrestricted", "manx run, unrestricted"];
 
-/// The time of a third of the headline's runs, in seconds, and in a smoke check.
-const THIRD_S: (f64, f64) = (5.0, 1.0);
-/// The time of a run with threads boosted all the time.
-const BOOSTED_S: (f64, f64) = (5.0, 1.0);
 /// The time before a run is measured.
 const WARM_UP_S: (f64, f64) = (1.0, 0.3);
 /// The time that a server needs to start, to be filled, and to end.
@@ -84,6 +80,8 @@ pub struct Setup {
     pub think_us: f64,
     /// The records
     pub records: u64,
+    /// The time of a run of the headline in seconds; the other runs take a third of it
+    pub time_s: f64,
 }
 
 /// When threads are boosted.
@@ -203,15 +201,15 @@ impl Setup {
     ) -> Result<(), Error> {
         let entrant = |version: &Version| Entrant { name: version.name, is_plain: false, is_ours: true };
         let entrants: Vec<Entrant> = versions.iter().map(entrant).collect();
-        let of = |pair: (f64, f64)| if self.quick { pair.1 } else { pair.0 };
-        let seconds = if rounds.is_none() { 3.0 * of(THIRD_S) } else { of(BOOSTED_S) };
-        let expected = STARTED + Duration::from_secs_f64(seconds + of(WARM_UP_S));
+        let warm_up_s = if self.quick { WARM_UP_S.1 } else { WARM_UP_S.0 };
+        let seconds = if rounds.is_none() { self.time_s } else { self.time_s / 3.0 };
+        let expected = STARTED + Duration::from_secs_f64(seconds + warm_up_s);
         let rounds = if self.quick { Some(1) } else { rounds };
         let turns = Turns { case, entrants: &entrants, rounds, expected };
         let watched = |report: &Report| -> Vec<Compared> {
             verdict::watched(report, case, |report, id| conclude::figure(report, id).ok())
         };
-        turns.take(bench, failures, watched, |at, _| self.run(&versions[at], clients, seconds, of(WARM_UP_S)))
+        turns.take(bench, failures, watched, |at, _| self.run(&versions[at], clients, seconds, warm_up_s))
     }
 
     /// One run of one version.
