@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! 1. A round of a case whose cost is measured is a pair: the program as it is, and the same with
-//!    the doctor beside it, in an order drawn at random. The ratio of their throughputs is the cost.
-//!    In the other cases only the verdict counts, so a round has the doctor beside it.
+//!    the doctor beside it, in an order drawn at random. The ratio of their throughputs is the
+//!    cost. In the other cases only the verdict counts, so a round has the doctor beside it.
 //! 2. The doctor watches the first copy from the moment in which all copies are warm. A copy that
 //!    has measured enough goes on until the doctor is done.
 //! 3. A launcher or a client may have started the process that waits, also after the copy was warm.
@@ -51,27 +51,28 @@ const NEIGHBOURS: &str = "neighbours on the same CPUs";
 pub const OTHERS: [(&str, &str); 12] = [
     // OpenBLAS multiplies matrices of 64 x 64 with one thread, and two copies have a CPU each.
     ("numpy-64, pair", NONE),
-    // Threads of this layer sleep until they have work: a copy waits for CPUs that the other one uses.
+    // Threads of this layer sleep until they have work: a copy waits for CPUs that the other one
+    // uses.
     ("numba-workqueue, pair", NEIGHBOURS),
-    // The main thread works for two thirds of the time, checking results, and the others hardly wait
-    // in loops: one thread makes 1.15 times the products, and `manx run` as many as without.
+    // The main thread works for two thirds of the time, checking results, and the others hardly
+    // wait in loops: one thread makes 1.15 times the products, and `manx run` as many as without.
     ("blis, pair", NONE),
     // With more threads than CPUs libgomp sleeps after a moment: 6 % of the samples lie in loops.
     // One thread fits 1.75 times as often, `manx run` 0.93 times.
     ("kmeans, 8 threads", CROWD),
-    // oneDNN computes in generated code, and libgomp's threads hardly wait in loops: 1 % of the samples.
-    // Neither the passive setting nor `manx run` makes more steps.
+    // oneDNN computes in generated code, and libgomp's threads hardly wait in loops: 1 % of the
+    // samples. Neither the passive setting nor `manx run` makes more steps.
     ("pytorch-convolution, 8 threads", CROWD),
-    // The schedulers of both copies have work: 2 % of the samples lie in loops. Neither `+sbwt none`
-    // nor `manx run` makes more messages.
+    // The schedulers of both copies have work: 2 % of the samples lie in loops. Neither `+sbwt
+    // none` nor `manx run` makes more messages.
     ("erlang, pair", NEIGHBOURS),
     ("erlang, beside a busy loop", NEIGHBOURS),
-    // Each of the 64 clients has a server process with one thread, and each of these is a neighbour.
-    // `manx run` makes 0.98 to 1.06 times the transactions.
+    // Each of the 64 clients has a server process with one thread, and each of these is a
+    // neighbour. `manx run` makes 0.98 to 1.06 times the transactions.
     ("postgres, 64 clients", NEIGHBOURS),
     ("postgres, 64 clients beside a busy loop", NEIGHBOURS),
-    // Not healthy: OpenBLAS's threads and libgomp's share two CPUs, and OMP_WAIT_POLICY=passive makes
-    // 2.2 to 5.2 times the steps.
+    // Not healthy: OpenBLAS's threads and libgomp's share two CPUs, and OMP_WAIT_POLICY=passive
+    // makes 2.2 to 5.2 times the steps.
     ("pytorch, alone", RIGHT),
     ("pytorch-convolution, alone", RIGHT),
     ("pytorch-loader, alone", RIGHT),

@@ -21,14 +21,14 @@
 //! the crowd and the waits for neighbours would not occur: the CPU time that loops burn is missing
 //! elsewhere. And a thread that waits for a CPU only to look again loses nothing. What a thread
 //! would have done with the CPU is known by what it does with the CPU that it gets:
-//! `waiting_to_spin` is the part of the waits after which threads spent their run time in loops. All
-//! waits of a thread that yields in a loop belong to it. Of a crowd, busy waiting gets both parts:
-//! the waits of threads that would have looked again, and of the other waits those for threads that
-//! spun. So it comes before the crowd if loops take about a quarter of the CPU time. Of waits for
-//! neighbours, whose loops are another matter, it gets the greater part. The usual case are two
-//! copies of a program that spin beside each other. The time that loops burn counts as far as
-//! threads waited for a CPU: while CPUs are enough, nobody needs it. Throttled time is the quota's:
-//! it would not be without the quota, whatever the threads do.
+//! `waiting_to_spin` is the part of the waits after which threads spent their run time in loops.
+//! All waits of a thread that yields in a loop belong to it. Of a crowd, busy waiting gets both
+//! parts: the waits of threads that would have looked again, and of the other waits those for
+//! threads that spun. So it comes before the crowd if loops take about a quarter of the CPU time.
+//! Of waits for neighbours, whose loops are another matter, it gets the greater part. The usual
+//! case are two copies of a program that spin beside each other. The time that loops burn counts as
+//! far as threads waited for a CPU: while CPUs are enough, nobody needs it. Throttled time is the
+//! quota's: it would not be without the quota, whatever the threads do.
 //!
 //! The neighbours of a program that spins may spin, too. The part of their run time that they spend
 //! in loops is no work that this program has to wait for. So busy waiting also gets this part of
@@ -149,8 +149,8 @@ impl Shares {
         self.running + self.waiting + self.locked + self.blocked
     }
 
-    /// What busy waiting costs, but for what it costs because a holder has page faults: the CPU time
-    /// that it burns while CPUs are short, and the waits for a CPU that it causes.
+    /// What busy waiting costs, but for what it costs because a holder has page faults: the CPU
+    /// time that it burns while CPUs are short, and the waits for a CPU that it causes.
     pub fn busy_waiting(&self) -> f64 {
         (1.0 - self.faulting) * (self.burned().min(self.waiting) + self.waits_to_spin())
     }

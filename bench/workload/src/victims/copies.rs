@@ -65,8 +65,8 @@ struct Copy {
 /// while they still run.
 ///
 /// # Errors
-/// If one cannot be started or fails (Invariant 4), if the user interrupts, and those of `begin` and
-/// `end`.
+/// If one cannot be started or fails (Invariant 4), if the user interrupts, and those of `begin`
+/// and `end`.
 pub fn run_beside<B, E>(
     commands: Vec<Command>,
     cpus: &[usize],

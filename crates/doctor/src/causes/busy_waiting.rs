@@ -2,8 +2,8 @@
 //! first.
 //!
 //! It costs twice: the CPU time of the loops, and the waits of the threads that would have used it.
-//! The thread that is waited for may be among them. While there are CPUs enough it costs power only,
-//! and to sleep instead may cost more time: that is no finding.
+//! The thread that is waited for may be among them. While there are CPUs enough it costs power
+//! only, and to sleep instead may cost more time: that is no finding.
 
 use super::pools;
 use crate::evidence::Evidence;

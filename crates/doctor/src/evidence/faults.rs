@@ -9,8 +9,8 @@
 //! had page faults, itself or in what it calls. A thread that was inside the kernel and has made no
 //! system call has a page fault: only samples of the machine see that.
 //!
-//! Runtimes of thread pools do not count: their workers wait in one function for work that begins in
-//! the same function, and no lock is held.
+//! Runtimes of thread pools do not count: their workers wait in one function for work that begins
+//! in the same function, and no lock is held.
 
 use super::modules::RUNTIMES;
 use serde::Serialize;
