@@ -5,6 +5,17 @@
 //! A *load* of 1 is what the CPUs of the machine, or its quota, could do if the program had them
 //! alone. Processes have equal parts of the load. Neighbours take a part of the CPUs, so jobs queue
 //! at loads below 1, too.
+//!
+//! What the model of several processes leaves out:
+//! - Sessions and control groups of their own, which the kernel is fair between: all processes are
+//!   in one group, as those that are started from one shell without autogroups.
+//! - What a switch to another process costs more than one to another thread, and what processes
+//!   take from each other in caches and memory. A job is a calculation that needs neither.
+//! - The start of a process, which takes as long as that of a thread. All begin at once.
+//! - The program that asks: requests come by the clock of the process itself, from a thread that
+//!   needs a CPU for that, and cost it a few microseconds. The paper's front end costs so much that
+//!   fewer workers mean less throughput; this one does not.
+//! - Processes that come, go, are stopped or killed meanwhile.
 
 use crate::drawing::{Charts, chart, over, panels, whole};
 use crate::error::Error;
