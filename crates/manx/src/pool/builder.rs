@@ -1,6 +1,6 @@
 //! The settings of a pool.
 
-use super::control::{Bounds, Control, DEFAULT_TICK, OVERCOMMIT_MAX, Steering};
+use super::control::{Bounds, Control, DEFAULT_TICK, Steering};
 use super::hooks::Hooks;
 use super::jobserver::Tokens;
 use super::pool::FriendlyPool;
@@ -10,6 +10,9 @@ use super::{controller, worker};
 use crate::cpu::CpuBudget;
 use std::fmt;
 use std::time::Duration;
+
+/// The highest factor of overcommitment that makes sense: this number of workers for each CPU.
+const OVERCOMMIT_MAX: f64 = 1024.0;
 
 /// The maximum number of threads of a pool, those for blocked workers included.
 pub const MAX_THREADS: usize = 4096;

@@ -14,21 +14,24 @@ const TABLE: &str = "
     mean [] = mean_ns | p50 [] = p50_ns | p99.9 [] = p999_ns | max [] = worst max_ns
     slowest client [of mean] = slowest_of_mean";
 
+/// The names of the cases of a kind, by the number of clients.
+type Name = fn(usize) -> String;
+
 /// The cases of a kind that were measured, by the number of clients.
-fn cases(report: &Report, name: fn(usize) -> String) -> Vec<(usize, String)> {
+fn cases(report: &Report, name: Name) -> Vec<(usize, String)> {
     let measured = report.cases();
     let named = (1..=4096).map(|clients| (clients, name(clients)));
     named.filter(|(_, case)| measured.contains(case)).collect()
 }
 
 /// The case with the most clients of a kind.
-fn last(report: &Report, name: fn(usize) -> String) -> String {
+fn last(report: &Report, name: Name) -> String {
     cases(report, name).pop().map_or_else(|| name(0), |(_, case)| case)
 }
 
 /// Adds tables and the paper's claims, and judges the targets.
 pub fn conclude(report: &mut Report) {
-    let kinds: [(fn(usize) -> String, &str); 3] = [
+    let kinds: [(Name, &str); 3] = [
         (
             super::headline_case,
             "Figures 2 and 3: unrestricted, and restricted with a boost in the middle third",

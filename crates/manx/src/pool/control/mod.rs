@@ -44,9 +44,6 @@ platform::timed! {
 
 use std::time::Duration;
 
-/// The highest factor of overcommitment that makes sense: this number of workers for each CPU.
-pub(super) const OVERCOMMIT_MAX: f64 = 1024.0;
-
 pub use decision::{Decision, Why};
 
 /// The default time between two decisions of the control thread while jobs are queued: an
