@@ -42,8 +42,8 @@ pub(super) struct PaperArgs {
     /// Records in the database
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     records: u64,
-    /// Time of a run of 003 and of a timeline of 000, whose other runs take a third of it [default: 5
-    /// and 15]
+    /// Time of a run of 003 and of a timeline of 000, whose other runs take a third of it [default:
+    /// 5 and 15]
     #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.1, 3600.0))]
     time: Option<f64>,
     /// Write the pictures to this folder, as SVG

@@ -1,5 +1,5 @@
-//! The papers that Manx stands on, made again: their experiments on this machine, with their numbers
-//! beside what is measured.
+//! The papers that Manx stands on, made again: their experiments on this machine, with their
+//! numbers beside what is measured.
 //!
 //! | module | paper |
 //! | --- | --- |

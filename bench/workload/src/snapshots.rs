@@ -1,13 +1,12 @@
 //! `manx bench sim MACHINE snapshots`: paper 000 on its own server, which is simulated: updates of
 //! an engine whose snapshots wait for threads that take an id.
 //!
-//! # What is modelled
-//! A thread serves a connection. Its client sends the next update a think time after it has a
-//! reply, and the network takes a fixed time. The thread then computes, makes a snapshot, takes an id,
-//! computes, and commits. To make a snapshot it looks at the state of every session; while one says
-//! that it is taking an id, it waits, because it cannot know whether the id is below its own. That
-//! is the protocol of WiredTiger (paper, section II-A), reduced to what waits. Sessions have a cache
-//! line each, and the counter of ids has one.
+//! # What is modelled A thread serves a connection. Its client sends the next update a think time
+//! after it has a reply, and the network takes a fixed time. The thread then computes, makes a
+//! snapshot, takes an id, computes, and commits. To make a snapshot it looks at the state of every
+//! session; while one says that it is taking an id, it waits, because it cannot know whether the id
+//! is below its own. That is the protocol of WiredTiger (paper, section II-A), reduced to what
+//! waits. Sessions have a cache line each, and the counter of ids has one.
 //!
 //! # What is left out
 //! The engine's other locks, its cache and its journal, the network's own queue, and memory orders.

@@ -1,5 +1,5 @@
-//! `cargo xtask setup mongo`: all that `manx bench paper 000` needs, and MongoDB's own drivers, with
-//! which its server is tried, in exact versions by hash.
+//! `cargo xtask setup mongo`: all that `manx bench paper 000` needs, and MongoDB's own drivers,
+//! with which its server is tried, in exact versions by hash.
 //!
 //! | what | how | where |
 //! | --- | --- | --- |

@@ -3,9 +3,9 @@
 //!
 //! | case | compares | of the paper |
 //! | --- | --- | --- |
-//! | [`Setup::headline`] | unrestricted, and restricted with threads boosted in the middle third | figures 2a, 2b, 3a, 3b, and +2168 % and +7 % |
-//! | [`boosted_case`], for each number of clients | restricted and boosted all the time | figure 4 |
-//! | [`Setup::repairs`] | the same with each repair, in WiredTiger and in Manx's store | section II-B, and the conclusion's mutable locks |
+//! | the headline | unrestricted, and restricted with threads boosted in the middle third | figures 2a, 2b, 3a, 3b, and +2168 % and +7 % |
+//! | a case for each number of clients | restricted and boosted all the time | figure 4 |
+//! | the repairs | the same with each repair, in WiredTiger and in Manx's store | section II-B, and the conclusion's mutable locks |
 //!
 //! What is the paper's and what stands for it:
 //!
@@ -24,6 +24,7 @@
 //! 3. Threads are boosted from the outside, as in the paper: the server knows nothing of it.
 //! 4. An update that fails, or a server that does not end by SIGTERM, is a failure and no figure.
 
+mod cases;
 mod client;
 mod conclude;
 mod place;
@@ -36,21 +37,12 @@ use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use crate::turns::{Entrant, Turns};
 use crate::{boosted, verdict};
+use cases::{GUARDED, ORIGINAL, REPAIRED, UNRESTRICTED, boosted_case, headline_case, repairs_case};
 use client::{Client, Said};
 use place::Binary;
 use report::{Compared, Report};
 use server::Server;
 use std::time::Duration;
-
-/// The busy wait, as it is.
-pub(crate) const ORIGINAL: &str = "original";
-/// The paper's repair in its source: spin, yield, sleep.
-pub(crate) const REPAIRED: &str = "repaired";
-/// The original under `manx run`.
-pub(crate) const GUARDED: &str = "manx run";
-/// The three on all CPUs and without a boost.
-pub(crate) const UNRESTRICTED: [&str; 3] =
-    ["original, unrestricted", "repaired, unrestricted", "manx run, unrestricted"];
 
 /// The time before a run is measured.
 const WARM_UP_S: (f64, f64) = (1.0, 0.3);
@@ -99,21 +91,6 @@ struct Version {
     binary: Binary,
     is_restricted: bool,
     boost: Boost,
-}
-
-/// The name of the headline's case.
-fn headline_case(clients: usize) -> String {
-    format!("{clients} clients, unrestricted, and restricted with a boost in the middle third")
-}
-
-/// The name of a case of figure 4.
-fn boosted_case(clients: usize) -> String {
-    format!("{clients} clients, restricted and boosted")
-}
-
-/// The name of the case of the repairs.
-fn repairs_case(clients: usize) -> String {
-    format!("{clients} clients, restricted and boosted, each repair")
 }
 
 /// Runs all cases; the results are in `bench.report`.

@@ -24,8 +24,8 @@ enum Looks {
 }
 use Looks::{Largest, Milliseconds, ToAsIs, ToSetting};
 
-/// Each target of the cured, its case and its figure, but for two kinds whose names say it: those of
-/// victims alone are called `alone-p50-NAME` and `alone-p99-NAME`, and those under a quota
+/// Each target of the cured, its case and its figure, but for two kinds whose names say it: those
+/// of victims alone are called `alone-p50-NAME` and `alone-p99-NAME`, and those under a quota
 /// `quota-CPUS-THREADS-p99-NAME` and `quota-CPUS-THREADS-throughput-NAME`.
 const JUDGED: [(&str, &str, Looks); 45] = [
     ("pytorch-p50", "pytorch, pair", ToSetting("p50_ns")),

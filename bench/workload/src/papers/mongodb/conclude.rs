@@ -1,7 +1,7 @@
 //! From runs to tables, pictures, and the paper's claims.
 
-use super::client::Said;
-use super::{GUARDED, ORIGINAL, REPAIRED, UNRESTRICTED};
+use super::cases::{GUARDED, ORIGINAL, REPAIRED, UNRESTRICTED, boosted_case, headline_case, repairs_case};
+use super::client::{Said, Window};
 use crate::drawing::{Charts, chart, colour, dots, lines, panels, rates, those, times, whole};
 use crate::papers::{Claim, Here, table};
 use crate::verdict::{Figure, judge_or, unknown};
@@ -32,12 +32,9 @@ fn last(report: &Report, name: Name) -> String {
 /// Adds tables and the paper's claims, and judges the targets.
 pub fn conclude(report: &mut Report) {
     let kinds: [(Name, &str); 3] = [
-        (
-            super::headline_case,
-            "Figures 2 and 3: unrestricted, and restricted with a boost in the middle third",
-        ),
-        (super::boosted_case, "Figure 4: restricted and boosted all the time"),
-        (super::repairs_case, "Section II-B: each repair, restricted and boosted all the time"),
+        (headline_case, "Figures 2 and 3: unrestricted, and restricted with a boost in the middle third"),
+        (boosted_case, "Figure 4: restricted and boosted all the time"),
+        (repairs_case, "Section II-B: each repair, restricted and boosted all the time"),
     ];
     for (name, title) in kinds {
         let measured: Vec<String> = cases(report, name).into_iter().map(|(_, case)| case).collect();
@@ -52,8 +49,8 @@ pub fn conclude(report: &mut Report) {
 
 /// What the paper says, in its order.
 fn claims(report: &Report) -> Vec<Claim> {
-    let headline = last(report, super::headline_case);
-    let most = last(report, super::boosted_case);
+    let headline = last(report, headline_case);
+    let most = last(report, boosted_case);
     let ratio = |text: &str, paper, over: &str, under: &str, figure: &str| Claim {
         text: text.into(),
         paper,
@@ -110,8 +107,8 @@ fn tail_to_mean(case: &str, version: &str) -> Compared {
 
 /// The figure of a target, or the reason why there is none.
 pub(super) fn figure(report: &Report, id: &str) -> Result<Figure, String> {
-    let headline = last(report, super::headline_case);
-    let most = last(report, super::boosted_case);
+    let headline = last(report, headline_case);
+    let most = last(report, boosted_case);
     let [original, repaired, guarded] = UNRESTRICTED;
     let rise = |over, under| Figure::ratio(&headline, over, under, "p999_ns");
     Ok(match id {
@@ -128,7 +125,7 @@ pub(super) fn figure(report: &Report, id: &str) -> Result<Figure, String> {
 /// The pictures, under names for their files.
 #[must_use]
 pub fn draw(report: &Report) -> Charts {
-    let headline = last(report, super::headline_case);
+    let headline = last(report, headline_case);
     those([
         ("figure-2", over_time(report, &headline, [UNRESTRICTED[0], ORIGINAL], "original (figures 2a, 2b)")),
         ("figure-3", over_time(report, &headline, [UNRESTRICTED[1], REPAIRED], "repaired (figures 3a, 3b)")),
@@ -146,7 +143,7 @@ fn seconds(second: f64) -> String {
 
 /// Latencies of the last round by the second.
 fn over_time(report: &Report, case: &str, versions: [&str; 2], title: &str) -> Option<Chart> {
-    type Of = fn(&super::client::Window) -> f64;
+    type Of = fn(&Window) -> f64;
     let figures: [(&str, Of); 3] =
         [("mean", |one| one.mean_ns), ("p99.9", |one| one.p999_ns as f64), ("max", |one| one.max_ns as f64)];
     let mut all: Vec<Panel> = Vec::new();
@@ -172,7 +169,7 @@ fn over_time(report: &Report, case: &str, versions: [&str; 2], title: &str) -> O
 
 /// Figure 4.
 fn over_clients(report: &Report) -> Option<Chart> {
-    let places = cases(report, super::boosted_case);
+    let places = cases(report, boosted_case);
     let names = [ORIGINAL, REPAIRED, GUARDED].map(str::to_owned);
     let series = |figure: &str| {
         lines(&names, |name| {

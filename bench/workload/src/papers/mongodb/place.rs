@@ -6,7 +6,7 @@
 //! | `ycsb/ycsb` | the client |
 //! | `wiredtiger/original/libwiredtiger.so`, … | WiredTiger, as it is and with each repair |
 
-use super::{GUARDED, ORIGINAL, REPAIRED};
+use super::cases::{GUARDED, ORIGINAL, REPAIRED};
 use crate::engine::Compiler;
 use crate::engine::library::{Library, shim};
 use crate::error::Error;
