@@ -10,8 +10,8 @@ crate::named! {
     pub enum Rules {
         /// Nothing: all are.
         All = "ignorant",
-        /// Nothing, in a pool that has its part of the CPUs as threads: the choice of a user who knew
-        /// the number of processes.
+        /// Nothing, in a pool that has its part of the CPUs as threads: the choice of a user who
+        /// knew the number of processes.
         Optimal = "optimal",
         /// The rules of the paper on friendly pools.
         Paper = "friendlypool",

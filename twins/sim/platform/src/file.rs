@@ -1,5 +1,5 @@
-//! Files that the simulated kernel makes up while they are read, and files that the program makes to
-//! share memory and locks (`shared_files.rs`). Each operation takes a system call.
+//! Files that the simulated kernel makes up while they are read, and files that the program makes
+//! to share memory and locks (`shared_files.rs`). Each operation takes a system call.
 
 use crate::kernel::Kernel;
 use crate::procfs::{self, Content};

@@ -1,10 +1,10 @@
 //! Files that the program makes, by which its processes share memory and locks.
 //!
-//! 1. A file has one name, and is there from the first time that it is opened to the end of the run.
-//!    It is its user's own, and no program writes to it but by its memory.
+//! 1. A file has one name, and is there from the first time that it is opened to the end of the
+//!    run. It is its user's own, and no program writes to it but by its memory.
 //! 2. Its memory is at one address for all processes, so its cache lines are the same for all.
-//! 3. A lock is of one byte, and belongs to an opening, as that of an open file description does: it
-//!    ends when that is closed. A process that ends closes nothing by itself here: its files are
+//! 3. A lock is of one byte, and belongs to an opening, as that of an open file description does:
+//!    it ends when that is closed. A process that ends closes nothing by itself here: its files are
 //!    closed when they are dropped.
 
 use std::sync::atomic::AtomicU64;
