@@ -86,10 +86,8 @@ fn a_smoke_check_of_pools_leaves_nothing_out() {
         let rules = Rules::ALL.to_vec();
         let (processes, workers, loads) = (vec![1, 2], vec![2], vec![0.6]);
         let (job_ns, time) = (100_000, Duration::from_millis(2));
-        jobs::measure(
-            &jobs::Setup { place, processes, workers, loads, rules, rounds: 1, job_ns, time },
-            bench,
-        )
+        let setup = jobs::Setup { place, processes, workers, loads, rules, rounds: 1, job_ns, time };
+        jobs::measure(&setup, bench)
     });
 }
 

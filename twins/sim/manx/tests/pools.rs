@@ -114,7 +114,7 @@ fn at_overload_four_friendly_pools_share_the_cpus_and_their_jobs_are_preempted_l
         for kind in [Kind::Friendly, Kind::Manx, Kind::Registry] {
             let outcome = of(kind);
             let ended = &outcome.value;
-            // Rounding up takes at most one more for each process, and an uneven moment another.
+            // Rounding up adds at most one for each process, and an uneven moment another one.
             let active = active(ended);
             assert!((12..=24).contains(&active), "{kind:?}, seed {seed}: {active} active of 16 CPUs");
             let (longest, of_ignorant) = (service_max(ended), service_max(&ignorant.value));
