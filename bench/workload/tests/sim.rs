@@ -4,12 +4,18 @@
 use contention::jobs::Rules;
 use contention::lock::Lock;
 use platform_sim::machine::Machine;
+use platform_sim::memory::Allocator;
 use report::Report;
 use std::time::Duration;
 use workload::asl::{self, Part};
 use workload::harness::{Bench, Silent};
 use workload::place::Place;
 use workload::{Error, constants, jobs, mutex};
+
+/// Addresses decide which lines threads share, so they are the same in each run, as in
+/// `manx bench sim`.
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 const MACHINE: &str = "m1";
 const TIME: Duration = Duration::from_micros(200);
