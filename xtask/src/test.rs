@@ -298,7 +298,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
         add(&format!("bench-{name}"), Box::new(move || bench::smoke(name, options, QUICK).into()));
     }
     add("bench-paper-000", Box::new(paper_000));
-    add("bench-paper-003", Box::new(|| bench::smoke("paper", &["003"], QUICK).into()));
+    add("bench-paper-003", Box::new(|| bench::smoke("paper", &["003", "--time=0.2"], QUICK).into()));
     add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
     add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
     // In a run of all steps the tests' build has made what writes the pages.
@@ -334,11 +334,8 @@ fn build_all(workspace: &Workspace) -> Result {
 
 /// The smoke check of paper 000, after what it needs is made; none where that cannot be had.
 fn paper_000() -> Verdict {
-    if let Err(why) = setup::mongo::run() {
-        return Verdict::Failed(why);
-    }
-    match setup::mongo::missing() {
-        Ok(None) => bench::smoke("paper", &["000"], QUICK).into(),
+    match setup::mongo::for_smoke().and_then(|()| setup::mongo::missing()) {
+        Ok(None) => bench::smoke("paper", &["000", "--clients=8,8", "--time=1"], QUICK).into(),
         Ok(Some(missing)) => Verdict::Skipped(format!("{missing} is not there")),
         Err(why) => Verdict::Failed(why),
     }

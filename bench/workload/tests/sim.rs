@@ -10,7 +10,7 @@ use std::time::Duration;
 use workload::asl::{self, Part};
 use workload::harness::{Bench, Silent};
 use workload::place::Place;
-use workload::{Error, constants, jobs, mutex};
+use workload::{Error, constants, jobs, mutex, snapshots};
 
 /// Addresses decide which lines threads share, so they are the same in each run, as in
 /// `manx bench sim`.
@@ -113,5 +113,25 @@ fn a_smoke_check_of_constants_leaves_nothing_out() {
             think_ns: 1000,
         };
         constants::measure(&setup, bench)
+    });
+}
+
+#[test]
+fn a_smoke_check_of_snapshots_leaves_nothing_out() {
+    is_the_same(true, |bench| {
+        let place = place();
+        place.describe(bench);
+        let setup = snapshots::Setup {
+            place,
+            clients: vec![4, 8],
+            cpus: 2,
+            boosted: 1,
+            network_ns: 50_000,
+            think_ns: 5_000,
+            work_ns: 20_000,
+            rounds: 1,
+            time: Duration::from_millis(2),
+        };
+        snapshots::measure(&setup, bench)
     });
 }

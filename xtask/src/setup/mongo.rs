@@ -40,14 +40,28 @@ pub fn run() -> Result {
         println!("setup: left out: mongodb of npm: {why}");
     }
     println!("setup: MongoDB's drivers are in {}", target.display());
-    for (what, built) in
-        [("the server", server()), ("the client", client()), ("WiredTiger", wiredtiger::run())]
-    {
+    built(wiredtiger::run);
+    Ok(())
+}
+
+/// Sets up what a smoke check of `manx bench paper 000` needs, unless it is there.
+///
+/// # Errors
+/// The workspace cannot be read.
+pub fn for_smoke() -> Result {
+    if missing()?.is_some() {
+        built(wiredtiger::for_smoke);
+    }
+    Ok(())
+}
+
+/// Builds the programs, and says what could not be built.
+fn built(wiredtiger: fn() -> Result) {
+    for (what, built) in [("the server", server()), ("the client", client()), ("WiredTiger", wiredtiger())] {
         if let Err(why) = built {
             println!("setup: left out: {what}: {why}");
         }
     }
-    Ok(())
 }
 
 /// Returns the first file that `manx bench paper 000` needs and that is not there.

@@ -43,6 +43,18 @@ const NEEDS: [(&str, &str); 3] = [("cmake", "cmake"), ("ninja", "ninja-build"), 
 /// # Errors
 /// If the package cannot be had, is another one, or cannot be built.
 pub fn run() -> Result {
+    with(&Repair::ALL)
+}
+
+/// Builds the library as it is and with the one repair that a smoke check needs: half of the work.
+///
+/// # Errors
+/// As [`run`].
+pub fn for_smoke() -> Result {
+    with(&[Repair::Adaptive])
+}
+
+fn with(repairs: &[Repair]) -> Result {
     let missing = || -> Vec<Need> {
         let needs = NEEDS.map(|(name, package)| program(name, package, PURPOSE));
         needs.into_iter().filter(|need| !need.sign.is_there()).collect()
@@ -58,10 +70,10 @@ pub fn run() -> Result {
     }
     let folder = Workspace::load()?.target.join("wiredtiger");
     let (list, tools) = (requirements("wiredtiger.txt"), requirements("setuptools.txt"));
-    let repairs: String = Repair::ALL.map(Repair::describe).concat();
-    made_from(&folder, &(text(&list)? + &text(&tools)? + &repairs), || {
+    let described: String = repairs.iter().map(|repair| repair.describe()).collect();
+    made_from(&folder, &(text(&list)? + &text(&tools)? + &described), || {
         let python = install_into(&folder.join("env"), &tools)?;
-        build_all(&folder, &download(&folder.join("download"), &python, &list)?)
+        build_all(&folder, &download(&folder.join("download"), &python, &list)?, repairs)
     })?;
     println!("setup: WiredTiger is in {}", folder.display());
     Ok(())
@@ -69,7 +81,7 @@ pub fn run() -> Result {
 
 /// Unpacks the package, and builds each library in turn. At the end, what only the build needed is
 /// removed.
-fn build_all(folder: &Path, package: &Path) -> Result {
+fn build_all(folder: &Path, package: &Path, repairs: &[Repair]) -> Result {
     let (source, build) = (folder.join("source"), folder.join("build"));
     fs::create_dir_all(&source).map_err(|why| format!("{}: {why}", source.display()))?;
     let mut tar = Command::new("tar");
@@ -89,7 +101,7 @@ fn build_all(folder: &Path, package: &Path) -> Result {
     ]);
     run_command(&mut configure, LIMIT)?;
     make(&build, &folder.join(ORIGINAL))?;
-    for repair in Repair::ALL {
+    for repair in repairs {
         let before = repair.apply(&source)?;
         make(&build, &folder.join(repair.folder()))?;
         for (path, text) in before {
