@@ -36,9 +36,7 @@ pub trait Use {
 pub fn with<U: Use>(kind: Kind, shape: &Shape, what: U) -> Result<U::Output, String> {
     Ok(match kind {
         Kind::Ignorant | Kind::Optimal => what.with(Channel::new(shape.threads)?),
-        Kind::FriendlyPool => {
-            what.with(friendly(shape, Control::Share)?)
-        }
+        Kind::FriendlyPool => what.with(friendly(shape, Control::Share)?),
         Kind::Manx => what.with(friendly(shape, Control::Pressure)?),
         Kind::Rayon => what.with(rayon(shape.threads).build().map_err(no_thread)?),
         Kind::Tokio => what.with(tokio(shape.threads)?),

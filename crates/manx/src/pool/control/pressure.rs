@@ -151,7 +151,8 @@ impl Pressure {
         let (waiting, received_cpus) = (self.waiting(), self.received_cpus());
         let floor = self.floor.min(seen.limit);
         if waiting > self.expected(WAITING_MAX) && seen.target > floor {
-            let to = ((self.overcommit * received_cpus).round() as u32).clamp(floor, (seen.target - 1).max(floor));
+            let to =
+                ((self.overcommit * received_cpus).round() as u32).clamp(floor, (seen.target - 1).max(floor));
             if self.since_trial < TRIAL_TICKS {
                 self.patience = (self.patience * 2).min(PATIENCE_MAX);
                 self.since_trial = TRIAL_TICKS;
@@ -202,7 +203,8 @@ impl Pressure {
     /// The process gets less than is fair: as many workers as would be, one more than there are at
     /// least, and no fewer for a while.
     pub fn correct(&mut self, seen: &Seen, unfair: Unfair) -> Option<(u32, Why)> {
-        self.floor = ((self.overcommit * unfair.fair_cpus).round() as u32).max(seen.target + 1).min(seen.limit);
+        self.floor =
+            ((self.overcommit * unfair.fair_cpus).round() as u32).max(seen.target + 1).min(seen.limit);
         self.floor_ticks = (self.floor_ticks * 2).min(FLOOR_TICKS_MAX);
         self.floor_ticks_left = self.floor_ticks;
         self.forget();
