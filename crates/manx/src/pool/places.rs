@@ -7,8 +7,8 @@
 //!
 //! - if another worker of the pool began its last job on this CPU;
 //! - if its last job waited for this CPU for more than [`INTERRUPTED_NS`], and other workers are
-//!   active. (A pool with one worker left has no better CPU to expect: beside three neighbours on two
-//!   CPUs such moves cost a tenth of its jobs.)
+//!   active. (A pool with one worker left has no better CPU to expect: beside three neighbours on
+//!   two CPUs such moves cost a tenth of its jobs.)
 //!
 //! It moves to any CPU that the kernel chooses but this one, the one before, and those of the other
 //! workers. To move, a worker takes these CPUs out of its affinity and puts them back at once. A

@@ -38,8 +38,8 @@ const FRESH_NS: u64 = 500_000;
 /// A yield that takes longer has let another thread run, with which the worker shares its CPU.
 const SHARED_NS: u64 = 200_000;
 /// The sleep of a worker after such a yield. At the end of the yield it is owed little time, and
-/// would be interrupted as soon as it has got that. A sleeping thread keeps what it is owed, and the
-/// other one gets ahead.
+/// would be interrupted as soon as it has got that. A sleeping thread keeps what it is owed, and
+/// the other one gets ahead.
 const REST_NS: u64 = 500_000;
 
 /// The worker that runs on this thread, as its jobs see it.

@@ -45,8 +45,8 @@ const UNFAIR: f64 = 0.8;
 /// that give way do so earlier; and of three threads on two CPUs the kernel lets two share one for
 /// a while, which get 0.75 of what is fair.
 const OWED_NS: f64 = 40e6;
-/// With this part of the fair CPU time a pool has enough to let others run between its jobs, also if
-/// they do not: a yield costs less time than the interruption of a job.
+/// With this part of the fair CPU time a pool has enough to let others run between its jobs, also
+/// if they do not: a yield costs less time than the interruption of a job.
 const CONTENT: f64 = 0.7;
 /// With this part it can spare some time: its workers may rest.
 const RICH: f64 = 0.9;

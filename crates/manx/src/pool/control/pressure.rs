@@ -113,8 +113,8 @@ impl Pressure {
         self.waiting() > self.expected(WAITING_NONE)
     }
 
-    /// The part of the time that workers wait if it is `part` with one for each CPU. Several workers
-    /// for each CPU also wait for one another.
+    /// The part of the time that workers wait if it is `part` with one for each CPU. Several
+    /// workers for each CPU also wait for one another.
     fn expected(&self, part: f64) -> f64 {
         1.0 - (1.0 - part) / self.overcommit.max(1.0)
     }

@@ -115,7 +115,8 @@ impl Steering {
         (self.control == Control::Pressure && quota).then(|| budget.cpus())
     }
 
-    /// Notes that the budget is `cpus` CPUs. The factor of overcommitment makes more workers of them.
+    /// Notes that the budget is `cpus` CPUs. The factor of overcommitment makes more workers of
+    /// them.
     pub(in crate::pool) fn note_budget(&self, cpus: f64) {
         self.budget.store((cpus * 1000.0) as u64, Ordering::Relaxed);
         if self.allowance.is_none() {
