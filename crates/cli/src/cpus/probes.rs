@@ -7,7 +7,7 @@
 //! | runtime | how it is asked |
 //! | --- | --- |
 //! | C | `getconf`, which only counts; and this command itself, which also binds threads |
-//! | Rust, OpenMP | by this command itself |
+//! | C++, Rust, OpenMP | by this command itself |
 //! | Java | the first lines of its log say how many CPUs are available, which is what `availableProcessors` returns |
 //! | Go | the trace of its scheduler says what `GOMAXPROCS` is, and any Go program writes it: the `go` command itself |
 
@@ -55,6 +55,17 @@ const fn question(runtime: &'static str, asks: &'static str, before: &'static st
 /// This command, in the place of a program's name.
 const ITSELF: &str = "";
 
+/// `process_cpu_count` is there since Python 3.13. The pool's own attribute is private, and has had
+/// this name since 3.2.
+const PYTHON: &str = "import os, concurrent.futures as f
+print('count', os.cpu_count())
+print('affinity', len(os.sched_getaffinity(0)))
+if hasattr(os, 'process_cpu_count'): print('process', os.process_cpu_count())
+print('pool', getattr(f.ThreadPoolExecutor(), '_max_workers', ''))";
+const NODE: &str = "const os = require('os');
+'cpus ' + os.cpus().length +
+(os.availableParallelism ? '\\nparallelism ' + os.availableParallelism() : '')";
+
 const PROBES: [Probe; 7] = [
     Probe {
         program: "getconf",
@@ -70,6 +81,7 @@ const PROBES: [Probe; 7] = [
         questions: &[
             question("C", "the same, where threads are bound", "sysconf "),
             question("C", "CPUs in sched_getaffinity()", "affinity "),
+            question("C++", "std::thread::hardware_concurrency()", "c++ "),
             question("OpenMP", "omp_get_max_threads()", "openmp "),
             question("Rust", "available_parallelism()", "rust "),
         ],
@@ -84,16 +96,24 @@ const PROBES: [Probe; 7] = [
     },
     Probe {
         program: "python3",
-        arguments: &["-I", "-S", "-c", "import os; print(os.cpu_count())"],
+        arguments: &["-I", "-S", "-c", PYTHON],
         variables: &[],
-        questions: &[question("Python", "os.cpu_count()", "")],
+        questions: &[
+            question("Python", "os.cpu_count()", "count "),
+            question("Python", "len(os.sched_getaffinity(0))", "affinity "),
+            question("Python", "os.process_cpu_count()", "process "),
+            question("Python", "threads of a ThreadPoolExecutor", "pool "),
+        ],
         attempts: 1,
     },
     Probe {
         program: "node",
-        arguments: &["-p", "require('os').availableParallelism()"],
+        arguments: &["-p", NODE],
         variables: &[],
-        questions: &[question("Node.js", "os.availableParallelism()", "")],
+        questions: &[
+            question("Node.js", "os.availableParallelism()", "parallelism "),
+            question("Node.js", "os.cpus().length", "cpus "),
+        ],
         attempts: 1,
     },
     Probe {
@@ -254,11 +274,14 @@ fn number_behind(text: &str, before: &str) -> Option<usize> {
 // What functions return to this process: one line each, the name and the number of CPUs.
 //
 // The probes run this command as a program of its own, as it is and under `manx run`, so it stands
-// for every program that could bind threads by the count, and for Rust. OpenMP's library is opened
-// if it is installed; it reads its variables when that happens.
+// for every program that could bind threads by the count, and for Rust. The libraries of C++ and
+// OpenMP are opened if they are installed; OpenMP's reads its variables when that happens.
 
 /// OpenMP's libraries: GCC's, and LLVM's.
 const OPENMP: [&CStr; 2] = [c"libgomp.so.1", c"libomp.so.5"];
+
+/// C++'s library: GCC's.
+const CPP: [&CStr; 1] = [c"libstdc++.so.6"];
 
 /// All answers, each on a line.
 pub fn answers() -> String {
@@ -272,7 +295,8 @@ pub fn answers() -> String {
     let sysconf = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     say("sysconf", usize::try_from(sysconf).ok());
     say("affinity", affinity());
-    say("openmp", openmp());
+    say("c++", count_of(&CPP, c"_ZNSt6thread20hardware_concurrencyEv"));
+    say("openmp", count_of(&OPENMP, c"omp_get_max_threads"));
     say("rust", std::thread::available_parallelism().ok().map(usize::from));
     text
 }
@@ -287,17 +311,17 @@ fn affinity() -> Option<usize> {
     }
 }
 
-/// How many threads a parallel region would have.
-fn openmp() -> Option<usize> {
-    OPENMP.iter().find_map(|name| {
-        // SAFETY: the name is that of a library which may be opened; the function has this type and
-        // takes nothing.
+/// What a function returns that takes nothing, in the first of these libraries that is installed.
+fn count_of(libraries: &[&CStr], function: &CStr) -> Option<usize> {
+    libraries.iter().find_map(|name| {
+        // SAFETY: the names are those of libraries which may be opened; both functions take nothing,
+        // and return an `int` or an `unsigned` that is no larger.
         unsafe {
             let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
             if library.is_null() {
                 return None;
             }
-            let function = libc::dlsym(library, c"omp_get_max_threads".as_ptr());
+            let function = libc::dlsym(library, function.as_ptr());
             if function.is_null() {
                 return None;
             }
