@@ -126,7 +126,7 @@ struct GatedRayon {
 impl GatedRayon {
     fn new(threads: usize) -> Result<GatedRayon, String> {
         let pool = Gated::build(rayon(threads)).map_err(no_thread)?;
-        Ok(GatedRayon { _follower: pool.follow_neighbours().map_err(no_thread)?, pool })
+        Ok(GatedRayon { _follower: pool.follow_budget().map_err(no_thread)?, pool })
     }
 }
 
@@ -147,7 +147,7 @@ impl GatedTokio {
     fn new(threads: usize) -> Result<GatedTokio, String> {
         let runtime = tokio(threads)?;
         let gate = TokioGate::new(runtime.handle());
-        Ok(GatedTokio { _follower: gate.follow_neighbours().map_err(no_thread)?, _gate: gate, runtime })
+        Ok(GatedTokio { _follower: gate.follow_budget().map_err(no_thread)?, _gate: gate, runtime })
     }
 }
 

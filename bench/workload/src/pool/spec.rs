@@ -172,7 +172,7 @@ contention::named! {
         Rayon = "rayon",
         /// Tokio's.
         Tokio = "tokio",
-        /// Rayon's; its workers follow the CPU budget and the neighbours.
+        /// Rayon's; its workers follow the CPU budget.
         RayonGate = "rayon+gate",
         /// Tokio's, the same.
         TokioGate = "tokio+gate",

@@ -1,9 +1,7 @@
-//! A thread that tells a gate how many workers may be active, again and again: as many as the CPU
-//! budget has whole CPUs, or as many of these as neighbours leave (`neighbours.rs`).
+//! A thread that tells a gate how many workers may be active: as many as the CPU budget has whole
+//! CPUs, looked up again and again.
 
-use super::neighbours::Neighbours;
 use crate::cpu::{BudgetWatch, Rounding};
-use crate::pool::DEFAULT_TICK;
 use platform::atomic::{AtomicU32, Ordering};
 use platform::thread::{JoinHandle, spawn_named};
 use platform::{clock, futex};
@@ -89,32 +87,6 @@ impl Follower {
         let mut watch = BudgetWatch::new();
         let count = move || Rounding::Floor.count(watch.cpus());
         Follower::start(Duration::from_millis(FOLLOW_MS), count, pass_on)
-    }
-
-    /// Passes on how many of these CPUs other processes leave to this one, at each
-    /// [`DEFAULT_TICK`] while the process runs, by the rules of
-    /// [`Control::Pressure`](crate::pool::Control::Pressure): at least 1. A tick costs about 30 µs,
-    /// and 5 µs more for each thread of the process.
-    ///
-    /// ```
-    /// use manx::pool::gate::{Follower, Gate};
-    /// use std::sync::Arc;
-    ///
-    /// let gate = Arc::new(Gate::new(64));
-    /// let follower = Follower::of_neighbours({
-    ///     let gate = Arc::clone(&gate);
-    ///     move |cpus| { gate.set_active(cpus); }
-    /// })?;
-    /// assert!((1..=64).contains(&gate.active()));
-    /// drop(follower);
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Follower::start`].
-    pub fn of_neighbours(pass_on: impl FnMut(usize) + Send + 'static) -> std::io::Result<Follower> {
-        let mut neighbours = Neighbours::new();
-        Follower::start(DEFAULT_TICK, move || neighbours.count(), pass_on)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Gates: workers of pools that are not ours follow the CPU budget and the neighbours too.
+//! Gates: workers of pools that are not ours follow the CPU budget too.
 //!
 //! rayon and tokio start a thread for each CPU that they see, and keep these threads. A gate beside
 //! such a pool parks workers while more of them are active than there are CPUs for them, and lets
@@ -36,7 +36,6 @@ use std::time::Duration;
 
 platform::os_only! {
     mod follow;
-    mod neighbours;
     #[cfg(feature = "rayon")]
     pub mod rayon;
     #[cfg(feature = "tokio")]

@@ -205,15 +205,6 @@ impl Gated {
     pub fn follow_budget(&self) -> std::io::Result<Follower> {
         self.shared.follow_budget()
     }
-
-    /// Keeps as many workers active as the budget has and other processes leave, until what this
-    /// returns is dropped: [`Follower::of_neighbours`].
-    ///
-    /// # Errors
-    /// The system has no thread for it.
-    pub fn follow_neighbours(&self) -> std::io::Result<Follower> {
-        self.shared.follow_neighbours()
-    }
 }
 
 impl Drop for Gated {
@@ -270,14 +261,6 @@ impl Global {
     /// The system has no thread for it.
     pub fn follow_budget(&self) -> std::io::Result<Follower> {
         self.shared.follow_budget()
-    }
-
-    /// As [`Gated::follow_neighbours`].
-    ///
-    /// # Errors
-    /// The system has no thread for it.
-    pub fn follow_neighbours(&self) -> std::io::Result<Follower> {
-        self.shared.follow_neighbours()
     }
 }
 
@@ -362,11 +345,6 @@ impl Shared {
     fn follow_budget(self: &Arc<Self>) -> std::io::Result<Follower> {
         let shared = Arc::clone(self);
         Follower::of_budget(move |active| shared.set_active(active))
-    }
-
-    fn follow_neighbours(self: &Arc<Self>) -> std::io::Result<Follower> {
-        let shared = Arc::clone(self);
-        Follower::of_neighbours(move |active| shared.set_active(active))
     }
 
     /// Sends checks, so that the workers that should park do so.

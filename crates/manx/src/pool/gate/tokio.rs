@@ -105,16 +105,6 @@ impl TokioGate {
         let shared = Arc::clone(&self.shared);
         Follower::of_budget(move |active| shared.set_active(active))
     }
-
-    /// Keeps as many workers active as the budget has and other processes leave, until what this
-    /// returns is dropped: [`Follower::of_neighbours`].
-    ///
-    /// # Errors
-    /// The system has no thread for it.
-    pub fn follow_neighbours(&self) -> std::io::Result<Follower> {
-        let shared = Arc::clone(&self.shared);
-        Follower::of_neighbours(move |active| shared.set_active(active))
-    }
 }
 
 impl Drop for TokioGate {
