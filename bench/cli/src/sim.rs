@@ -91,14 +91,14 @@ enum Bench {
 struct PoolArgs {
     #[command(flatten)]
     common: Common,
-    /// How many processes have a pool each; several with commas between
+    /// Number of processes with a pool each; several with commas between
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u32).range(1..=PROCESSES_MAX))]
     processes: Vec<u32>,
     /// How many workers a pool has; several with commas between [default: as many as CPUs]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
     threads: Vec<u32>,
-    /// How much there is to do for all processes together, of what the CPUs or the quota could do
-    /// alone; several with commas between
+    /// Load of all processes together, of what the CPUs or the quota could do alone; several with
+    /// commas between
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.6,1.2", value_parser = number("times", 0.01, 100.0))]
     load: Vec<f64>,
     /// The pools; several with commas between [default: all]

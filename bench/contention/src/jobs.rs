@@ -1,4 +1,4 @@
-//! What a pool of threads has to do, beside other pools or not, and what comes of it.
+//! The work of a pool of threads, beside other pools or not, and its outcome.
 
 use crate::run::Burn;
 use report::Histogram;
@@ -61,15 +61,15 @@ pub struct Served {
     pub total: Histogram,
     /// Jobs that came; those that ended in time are in the histograms
     pub offered: u64,
-    /// How many jobs had begun and not ended, on average: those on a CPU, and those that waited for
-    /// one
+    /// Number of jobs that had begun and not ended, on average: those on a CPU, and those that
+    /// waited for one
     pub begun: f64,
     /// How many workers were to be active at the end
     pub active: u32,
 }
 
 impl Served {
-    /// What came of several pools at the same time, together.
+    /// The outcome of several pools at the same time, together.
     pub fn together(pools: &[Served]) -> Served {
         let mut sum = Served::default();
         for pool in pools {

@@ -28,7 +28,7 @@ const STATEMENTS_MAX: usize = 100_000;
 /// The documents of the first batch, if the client does not say: mongod's number.
 const FIRST_BATCH: u64 = 101;
 
-/// What all connections share.
+/// The part that all connections share.
 #[derive(Debug)]
 pub struct Service {
     engine: String,
@@ -323,7 +323,7 @@ fn update(client: &mut Client, mut writes: Writes<'_>) -> Result<RawDocumentBuf,
     })
 }
 
-/// What an update has found and done.
+/// The records that an update has found and changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Matched {
     None,
@@ -366,7 +366,7 @@ fn documents<'a>(array: RawBsonRef<'a>, name: &str) -> Result<Vec<&'a RawDocumen
     elements.map(|element| element?.as_document().ok_or_else(refused)).collect()
 }
 
-/// Whether a write is answered only when it is in the journal on the disk.
+/// True if a write is answered only when it is in the journal on the disk.
 fn is_journaled(concern: &RawDocument) -> Result<bool, Fault> {
     let mut fields = Fields::of("writeConcern", concern)?;
     match fields.take("w") {

@@ -26,7 +26,7 @@ pub struct Cursor {
     pub namespace: Namespace,
     /// The first key that was not shown yet.
     next: Vec<u8>,
-    /// How many documents are still asked for; `None`: all.
+    /// Number of documents that are still asked for; `None`: all.
     left: Option<u64>,
     projection: Projection,
     used: Instant,

@@ -1,4 +1,4 @@
-//! What a storage engine does for the server.
+//! The part of a storage engine that the server needs.
 //!
 //! A session serves one connection, one operation at a time. Each operation is one transaction with
 //! snapshot isolation. The engine makes what was committed durable only when [`Session::flush`]
@@ -33,7 +33,7 @@ pub type Decide<'a> = &'a mut dyn FnMut(Option<&[u8]>) -> Write;
 /// Is shown a key and its value, and says whether it wants more.
 pub type See<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// What a connection works with. It may move between threads.
+/// A connection's session with the engine. It may move between threads.
 pub trait Session: Send {
     /// Runs one transaction on a key.
     ///
@@ -54,7 +54,7 @@ pub trait Session: Send {
     fn flush(&mut self) -> Result<(), Failed>;
 }
 
-/// What a transaction does with its key.
+/// The change that a transaction makes to its key.
 #[derive(Debug)]
 pub enum Write {
     /// It only reads.

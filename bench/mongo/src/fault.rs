@@ -36,7 +36,7 @@ pub enum Code {
 pub struct Fault {
     /// The kind of error, by which drivers decide.
     pub code: Code,
-    /// What was wrong, and what to do.
+    /// The fault, and its remedy.
     pub message: String,
 }
 

@@ -56,7 +56,7 @@ pub struct Args {
     /// library
     #[arg(long, value_name = "SHIM.so")]
     library: Option<PathBuf>,
-    /// How Manx's snapshots wait for a session that is taking its id [default: help]
+    /// Way in which Manx's snapshots wait for a session that is taking its id [default: help]
     #[arg(long)]
     snapshots: Option<Snapshots>,
     /// The threads that do the requests

@@ -1,4 +1,4 @@
-//! What an update makes of a document: `$set` of fields, or a replacement.
+//! The document that an update makes of another: by `$set` of fields, or a replacement.
 
 use crate::fault::{Code, Fault};
 use bson::raw::{CStr, RawBsonRef, RawDocument, RawDocumentBuf, cstr};

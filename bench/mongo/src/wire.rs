@@ -24,7 +24,7 @@ use std::io::{self, Read};
 pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// The bytes of a header.
 pub const HEADER_BYTES: usize = 16;
-/// How deep documents may be nested: mongod's limit.
+/// The depth to which documents may be nested: mongod's limit.
 const DEPTH_MAX: u32 = 180;
 /// The buffer of a connection keeps this number of bytes between two messages.
 const KEPT_BYTES: usize = 1 << 20;
@@ -38,13 +38,13 @@ const MORE_TO_COME: u32 = 2;
 /// The flags that a receiver has to know; it may ignore the others.
 const REQUIRED: u32 = 0xffff;
 
-/// What is read of a message before its contents.
+/// The head of a message, before its contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The number by which the reply refers to it.
     pub id: i32,
     opcode: i32,
-    /// Whether the client waits for a reply.
+    /// True if the client waits for a reply.
     pub is_answered: bool,
 }
 
@@ -189,7 +189,7 @@ fn malformed(what: impl Into<String>) -> Fault {
     Fault::new(Code::InvalidBSON, what)
 }
 
-/// What is left of a message.
+/// The rest of a message.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -319,7 +319,7 @@ fn busiest(root: i32, before: &BTreeMap<i32, u64>) -> i32 {
     used.max_by_key(|(pid, ticks)| (*ticks, std::cmp::Reverse(*pid))).map_or(root, |(pid, _)| pid)
 }
 
-/// How much CPU time each process of a tree has used, in ticks.
+/// The CPU time that each process of a tree has used, in ticks.
 fn ticks_below(root: i32) -> BTreeMap<i32, u64> {
     let mut parents = BTreeMap::new();
     let mut used = BTreeMap::new();

@@ -6,7 +6,7 @@
 //! alone. Processes have equal parts of the load. Neighbours take a part of the CPUs, so jobs queue
 //! at loads below 1, too.
 //!
-//! What the model of several processes leaves out:
+//! Left out of the model of several processes:
 //! - Sessions and control groups of their own, which the kernel is fair between: all processes are
 //!   in one group, as those that are started from one shell without autogroups.
 //! - What a switch to another process costs more than one to another thread, and what processes
@@ -33,11 +33,11 @@ use std::time::Duration;
 pub struct Setup {
     /// Where the runs are made
     pub place: Place,
-    /// How many processes, one case each; each process has a pool
+    /// Numbers of processes, one case each; each process has a pool
     pub processes: Vec<usize>,
     /// How many workers a pool has, one case each; none: as many as the machine has CPUs
     pub workers: Vec<usize>,
-    /// How much there is to do for all processes together, one case each
+    /// Loads of all processes together, one case each
     pub loads: Vec<f64>,
     /// The pools
     pub rules: Vec<Rules>,
@@ -78,7 +78,7 @@ impl Shape {
         Some(Shape { processes, workers, load })
     }
 
-    /// What each process has to do.
+    /// The work of each process.
     fn jobs(&self, setup: &Setup, machine: &Machine, rules: Rules) -> Jobs {
         let every_ns = setup.job_ns as f64 * self.processes as f64 / (self.load * cpus(machine));
         let workers = match rules {
@@ -133,7 +133,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
-/// What came of the pools of a run, together.
+/// The outcome of the pools of a run, together.
 fn sample(pools: &[Served], time: Duration) -> Sample {
     let served = Served::together(pools);
     let done = |pool: &Served| pool.total.count() as f64;
@@ -177,7 +177,7 @@ pub fn conclude(report: &mut Report) {
     }
 }
 
-/// What is drawn.
+/// The figures that are drawn.
 const FIGURES: &str = "service max = service_max_ns | service p99 = service_p99_ns | \
     service p50 = service_p50_ns | jobs per second = jobs_per_s | queue p99 = queue_p99_ns | \
     total p99 = total_p99_ns | total max = total_max_ns";

@@ -25,7 +25,7 @@ pub(crate) struct Claim {
     pub(crate) here: Here,
 }
 
-/// What stands for a paper's number.
+/// The counterpart of a paper's number.
 pub(crate) enum Here {
     /// The median of a version's runs
     Median(String, &'static str, &'static str),

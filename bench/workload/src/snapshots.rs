@@ -104,7 +104,7 @@ pub struct Did {
     pub window: Histogram,
 }
 
-/// What a session shows the others, on a line of its own.
+/// The state that a session shows the others, on a line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Session {

@@ -74,7 +74,7 @@ pub struct Shares {
     pub waiting_to_spin: f64,
     /// Which part of their run time the neighbours of a program that spins spent in loops that wait
     pub others_spinning: f64,
-    /// Which part of the waits in loops is for a thread that has page faults, from 0 to 1
+    /// The part of the waits in loops that is for a thread with page faults, from 0 to 1
     pub faulting: f64,
     /// Threads that slept for a lock
     pub locked: f64,
@@ -149,19 +149,19 @@ impl Shares {
         self.running + self.waiting + self.locked + self.blocked
     }
 
-    /// What busy waiting costs, but for what it costs because a holder has page faults: the CPU
+    /// The cost of busy waiting, but for what it costs because a holder has page faults: the CPU
     /// time that it burns while CPUs are short, and the waits for a CPU that it causes.
     pub fn busy_waiting(&self) -> f64 {
         (1.0 - self.faulting) * (self.burned().min(self.waiting) + self.waits_to_spin())
     }
 
-    /// What it costs that threads spin for a thread that has page faults. They would not wait
+    /// The cost of spinning for a thread that has page faults. They would not wait
     /// without the faults, so what they burn counts also where CPUs are enough.
     pub fn behind_faults(&self) -> f64 {
         self.faulting * (self.burned() + self.waits_to_spin())
     }
 
-    /// How many CPUs loops that wait burn.
+    /// The number of CPUs that loops that wait burn.
     pub fn burned(&self) -> f64 {
         self.spinning * self.running
     }

@@ -145,7 +145,7 @@ mod tests {
     ];
     const PAUSE: [u8; 2] = [0xf3, 0x90];
 
-    /// How many PAUSEs the functions have.
+    /// The number of PAUSEs of the functions.
     fn pauses(library: &Path) -> usize {
         let bytes = fs::read(library).unwrap();
         let file = object::File::parse(&*bytes).unwrap();

@@ -83,7 +83,7 @@ impl Bytes {
 }
 
 impl Calls {
-    /// What became of a call.
+    /// The outcome of a call.
     fn check(&self, error: c_int) -> Result<(), Failed> {
         match error {
             0 => Ok(()),
@@ -217,7 +217,7 @@ impl WiredTigerSession {
         }
     }
 
-    /// Whether there was an entry.
+    /// True if there was an entry.
     fn found(&self, error: c_int) -> Result<bool, Failed> {
         if error == self.calls.not_found { Ok(false) } else { self.calls.check(error).map(|()| true) }
     }

@@ -1,4 +1,4 @@
-//! What the tests share: messages by hand, and each engine.
+//! Tools that the tests share: messages by hand, and each engine.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 

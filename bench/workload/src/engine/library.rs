@@ -28,7 +28,7 @@ const BUILT: &str = "wiredtiger";
 const ORIGINAL: &str = "original";
 const REPAIRED: &str = "repaired-adaptive";
 
-/// Which WiredTiger is measured.
+/// The choice of the WiredTiger that is measured.
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     /// Another `libwiredtiger.so` than the machine's own
@@ -48,7 +48,7 @@ pub struct Pair {
     pub as_is: Option<Library>,
     /// With its source repaired, or the reason why there is none
     pub fixed: Result<Library, String>,
-    /// What the reader must know
+    /// A note for the reader
     pub note: Option<String>,
 }
 
@@ -58,7 +58,7 @@ impl Libraries {
         Some(manx.parent()?.parent()?.join(BUILT))
     }
 
-    /// Whether the user named one.
+    /// Returns true if the user named one.
     pub fn are_named(&self) -> bool {
         self.library.is_some() || self.fixed.is_some()
     }

@@ -7,7 +7,7 @@
 //! | a case for each number of clients | restricted and boosted all the time | figure 4 |
 //! | the repairs | the same with each repair, in WiredTiger and in Manx's store | section II-B, and the conclusion's mutable locks |
 //!
-//! What is the paper's and what stands for it:
+//! The paper's parts, and their counterparts:
 //!
 //! | the paper | here |
 //! | --- | --- |

@@ -311,7 +311,8 @@ fn affinity() -> Option<usize> {
     }
 }
 
-/// What a function returns that takes nothing, in the first of these libraries that is installed.
+/// The number that a function without arguments returns, in the first of these libraries that is
+/// installed.
 fn count_of(libraries: &[&CStr], function: &CStr) -> Option<usize> {
     libraries.iter().find_map(|name| {
         // SAFETY: the names are those of libraries which may be opened; both functions take nothing,

@@ -113,7 +113,7 @@ mod tests {
     fn a_lock_that_is_held_across_faults_of_huge_pages_comes_before_busy_waiting() {
         let verdict = first(&evidence(site("server", 90), 1_000));
         assert_eq!(verdict.cause, Cause::PageFaults);
-        // 2 CPUs, of which 90 of 200 samples are faults, by 4,000 faults.
+        // 2 CPUs. 90 of 200 samples are faults: 4,000 faults.
         assert!(verdict.evidence[1].starts_with("4,000 page faults per second, 225 µs each"), "{verdict:?}");
         assert!(verdict.remedies[1].what.contains("enabled, which is always, to madvise"), "{verdict:?}");
         assert!(verdict.remedies[2].command.is_some());

@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 pub(super) struct Pool {
     /// The file's name
     pub(super) library: String,
-    /// What sets its number of threads, which stands behind it
+    /// The setting of its number of threads, which stands behind it
     pub(super) variable: &'static str,
     /// How many threads were seen running in it
     pub(super) threads: usize,
 }
 
 impl Pool {
-    /// What sets this number of threads. A value of several words is quoted, as for a shell.
+    /// The setting of this number of threads. A value of several words is quoted, as for a shell.
     fn setting(&self, threads: usize) -> String {
         match self.variable.split_once('=') {
             Some((name, start)) if start.contains(' ') => format!("{name}='{start}{threads}'"),

@@ -54,8 +54,9 @@ pub struct Place {
 /// How many return addresses of a sample may belong to a loop around a PAUSE.
 const CALLERS_OF_LOOP: usize = 2;
 
-/// How many return addresses of a sample, beside its own function, are looked at for a function in
-/// which threads wait and have page faults: the lock's function, and memset, are called from there.
+/// Number of return addresses of a sample, beside its own function, that are looked at for a
+/// function in which threads wait and have page faults: the lock's function, and memset, are called
+/// from there.
 const CALLERS_OF_SITE: usize = 2;
 
 /// Module, function, and how its wait ends if it waits.
@@ -210,8 +211,8 @@ impl CodeBook {
         }
     }
 
-    /// Whether a thread that has entered the kernel there did so by a page fault: the instruction
-    /// before is no system call.
+    /// Returns true if a thread that has entered the kernel there did so by a page fault: the
+    /// instruction before is no system call.
     fn faults_at(&self, address: u64) -> bool {
         let Some(mapping) = self.modules.at(address) else { return false };
         let module = mapping.file.as_ref().and_then(|file| self.files.get(file)?.as_ref());
@@ -400,7 +401,7 @@ fn is_behind_yield(code: &[u8], offset: usize) -> bool {
     offset.checked_sub(call.len()).and_then(|at| code.get(at..offset)) == Some(call)
 }
 
-/// Whether a system call ends at this offset of the code.
+/// Returns true if a system call ends at this offset of the code.
 fn is_behind_system_call(code: &[u8], offset: usize) -> bool {
     // SYSCALL, SYSENTER and INT 80h; SVC 0.
     let calls: &[&[u8]] = if cfg!(target_arch = "aarch64") {

@@ -22,11 +22,11 @@ pub struct FaultSite {
     pub module: String,
     /// The function
     pub function: String,
-    /// How often threads were seen in it, or in what it calls, in a loop that waits
+    /// Number of times that threads were seen in it, or in what it calls, in a loop that waits
     pub waiting: u32,
     /// … and not in such a loop, page faults included
     pub working: u32,
-    /// How many of these were page faults
+    /// Number of these that were page faults
     pub faults: u32,
 }
 
@@ -43,7 +43,7 @@ impl FaultSite {
         self.faults += if is_fault { count } else { 0 };
     }
 
-    /// Which part of what the function does, but for waiting, is page faults, from 0 to 1.
+    /// The part of what the function does, but for waiting, that is page faults, from 0 to 1.
     ///
     /// ```
     /// # use doctor::evidence::faults::FaultSite;

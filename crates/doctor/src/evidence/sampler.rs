@@ -80,7 +80,7 @@ pub struct Seen {
     pub address: u64,
     /// The thread
     pub thread: u32,
-    /// Whether it was inside the kernel, which it has entered there
+    /// True if it was inside the kernel, which it has entered there
     pub in_kernel: bool,
     /// Words at the top of its stack that point into code, the top first
     pub callers: Box<[u64]>,

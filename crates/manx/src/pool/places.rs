@@ -32,7 +32,7 @@ const MOVE_NS_MIN: u64 = 1_000_000;
 /// No CPU.
 const NOWHERE: usize = usize::MAX;
 
-/// How many workers of a pool run on each CPU.
+/// The numbers of workers of a pool on each CPU.
 #[derive(Debug)]
 pub(super) struct Places {
     workers: Box<[AtomicU32]>,

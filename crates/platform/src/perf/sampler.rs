@@ -52,7 +52,7 @@ pub struct Sample<'s> {
     pub process: u32,
     /// The thread, as this process numbers it.
     pub thread: u32,
-    /// Whether the thread was inside the kernel
+    /// True if the thread was inside the kernel
     pub in_kernel: bool,
     /// The words at the top of its stack, the top first; empty if they were not asked for.
     pub stack: &'s [u64],

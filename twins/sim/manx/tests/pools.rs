@@ -35,12 +35,12 @@ enum Kind {
     Registry,
 }
 
-/// What came of the pool of a process.
+/// The outcome of the pool of a process.
 #[derive(Clone, Debug)]
 struct Ended {
     /// When no more jobs came, before what was queued was done.
     stats: Stats,
-    /// How often each job was done.
+    /// Number of times that each job was done.
     done: Vec<u32>,
 }
 

@@ -26,19 +26,19 @@ pub struct Status {
     pub identity: (u64, u64),
     /// Its permission bits.
     pub mode: u32,
-    /// How many names it has.
+    /// The number of its names.
     pub names: u64,
     /// Its length; 0 for what the kernel makes up.
     pub bytes: u64,
 }
 
 impl Status {
-    /// Whether it is an ordinary file: each is.
+    /// Returns true if it is an ordinary file: each is.
     pub const fn is_ordinary(&self) -> bool {
         true
     }
 
-    /// Whether the user as whom this process acts owns it: there is one user.
+    /// Returns true if this process's user owns it: there is one user.
     pub const fn is_own(&self) -> bool {
         true
     }
@@ -158,7 +158,7 @@ impl File {
         Ok(())
     }
 
-    /// Whether another opening of the file has the lock of a byte.
+    /// Returns true if another opening of the file has the lock of a byte.
     ///
     /// # Errors
     /// It is a file of the kernel's.

@@ -81,7 +81,7 @@ impl SharedFiles {
         self.files[opening.file].memory.as_ptr().cast_mut().cast()
     }
 
-    /// Whether the memory of a file is at this address.
+    /// Returns true if the memory of a file is at this address.
     pub fn is_at(&self, address: usize) -> bool {
         self.files.iter().any(|file| file.bytes > 0 && file.memory.as_ptr().addr() == address)
     }
@@ -103,7 +103,7 @@ impl SharedFiles {
         self.files[opening.file].locks.retain(|lock| *lock != (byte, opening.number));
     }
 
-    /// Whether another opening has the lock of a byte.
+    /// Returns true if another opening has the lock of a byte.
     pub fn is_locked_by_another(&self, opening: Opening, byte: u64) -> bool {
         let locks = &self.files[opening.file].locks;
         locks.iter().any(|(its, number)| *its == byte && *number != opening.number)

@@ -70,7 +70,7 @@ where
     JoinHandle { id: simulation::start_process(Box::new(body)), value }
 }
 
-/// What a thread runs that is to leave its value, and where that is then.
+/// The function of a thread that is to leave its value, and the place of that value.
 fn returning<'a, T: 'a>(run: impl FnOnce() -> T + 'a) -> (impl FnOnce() + 'a, Arc<Mutex<Option<T>>>) {
     let value = Arc::new(Mutex::new(None));
     let place = Arc::clone(&value);

@@ -129,7 +129,7 @@ impl Repair {
         apply(&self.edits(), sources)
     }
 
-    /// What it changes, as text: when this changes, the libraries are built anew.
+    /// The change, as text: when this differs, the libraries are built anew.
     pub fn describe(self) -> String {
         format!("{:?}", self.edits())
     }

@@ -47,7 +47,7 @@ pub fn conclude(report: &mut Report) {
     judge_or(report, figure);
 }
 
-/// What the paper says, in its order.
+/// The paper's claims, in its order.
 fn claims(report: &Report) -> Vec<Claim> {
     let headline = last(report, headline_case);
     let most = last(report, boosted_case);

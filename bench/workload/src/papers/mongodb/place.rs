@@ -12,7 +12,7 @@ use crate::engine::library::{Library, shim};
 use crate::error::Error;
 use std::path::PathBuf;
 
-/// What is under the server's connections.
+/// The engine under the server's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binary {
     /// WiredTiger by the folder of its build
@@ -66,7 +66,7 @@ impl Binary {
     }
 }
 
-/// What brings the programs.
+/// The command that brings the programs.
 const SETUP: &str = "`cargo xtask setup mongo` makes it";
 
 /// Where the programs are.
@@ -100,7 +100,7 @@ impl Place {
         left_out.map(|(name, _)| format!("{name}: left out: {SETUP}")).collect()
     }
 
-    /// Whether it was built.
+    /// Returns true if it was built.
     pub(super) fn has(&self, binary: Binary) -> bool {
         binary.folder().is_none_or(|folder| self.file(folder).is_file())
     }

@@ -117,12 +117,12 @@ impl Fair {
         verdict
     }
 
-    /// Whether the process got nearly as much as is fair, as far as it has looked.
+    /// Returns true if the process got nearly as much as is fair, as far as it has looked.
     pub(in crate::pool) fn is_content(&self) -> bool {
         self.missing <= 1.0 - CONTENT
     }
 
-    /// Whether the process could do with a little less.
+    /// Returns true if the process could do with a little less.
     pub(in crate::pool) fn is_rich(&self) -> bool {
         self.missing <= 1.0 - RICH
     }

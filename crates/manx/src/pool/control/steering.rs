@@ -42,7 +42,7 @@ pub(in crate::pool) struct Steering {
     pub(in crate::pool) waited: AtomicBool,
     /// Whether the pool gives way to no neighbour, since its neighbours do not give way.
     pub(in crate::pool) firm: AtomicBool,
-    /// Whether a worker that shares its CPU may rest.
+    /// Returns true if a worker that shares its CPU may rest.
     pub(in crate::pool) may_rest: AtomicBool,
     /// When it was read.
     pub(in crate::pool) budget_ticks: AtomicU64,
