@@ -113,16 +113,22 @@ impl Peers {
         };
         let pair = libraries.pair()?;
         pair.note.into_iter().for_each(|note| bench.note(note));
-        match &pair.fixed {
-            Ok(fixed) => self.fixed = Some(program(Some(fixed))?),
-            Err(why) => bench.note(format!("{}: left out: {why}", super::cases::FIXED)),
-        }
-        match program(pair.as_is.as_ref()) {
-            Ok(found) => self.wiredtiger = Some(found),
-            Err(missing @ Error::Missing { .. }) if pair.as_is.is_none() => {
-                note(bench, super::cases::WIREDTIGER, &missing)
+        // Only what the user has named must be there.
+        let mut found = |made: Result<Program, Error>, is_named: bool, name: &str| match made {
+            Ok(program) => Ok(Some(program)),
+            Err(missing @ Error::Missing { .. }) if !is_named => {
+                note(bench, name, &missing);
+                Ok(None)
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
+        };
+        let as_is = program(pair.as_is.as_ref());
+        self.wiredtiger = found(as_is, libraries.library.is_some(), super::cases::WIREDTIGER)?;
+        match &pair.fixed {
+            Ok(fixed) => {
+                self.fixed = found(program(Some(fixed)), libraries.fixed.is_some(), super::cases::FIXED)?;
+            }
+            Err(why) => bench.note(format!("{}: left out: {why}", super::cases::FIXED)),
         }
         Ok(())
     }

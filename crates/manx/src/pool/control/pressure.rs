@@ -266,7 +266,7 @@ mod tests {
         for _ in 0..1_000 {
             assert_eq!(rules.decide(&seen(8, 8, 0.5, Some(false))), None);
         }
-        let (_, to, _) = until_decided(&mut rules, seen(8, 8, 0.7, Some(false)));
+        let (_, to, _) = until_decided(&mut Pressure::new(2.0), seen(8, 8, 0.7, Some(false)));
         assert_eq!(to, 5, "2 · 8 · 0.3 CPUs");
         let unfair = Unfair { received_cpus: 1.0, fair_cpus: 2.0 };
         let corrected = Pressure::new(2.0).correct(&seen(2, 8, 0.5, Some(false)), unfair);
