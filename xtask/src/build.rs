@@ -26,10 +26,11 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 const CLI: &str = "cli";
 
 /// Dependencies of [`CLI`] whose speed does not matter.
-const SMALLEST: [&str; 11] = [
+const SMALLEST: [&str; 12] = [
     "clap_builder",
     "cpp_demangle",
     "crossterm",
+    "doctor",
     "exporter",
     "kasuari",
     "page",

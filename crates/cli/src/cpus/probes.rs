@@ -315,8 +315,8 @@ fn affinity() -> Option<usize> {
 /// installed.
 fn count_of(libraries: &[&CStr], function: &CStr) -> Option<usize> {
     libraries.iter().find_map(|name| {
-        // SAFETY: the names are those of libraries which may be opened; both functions take nothing,
-        // and return an `int` or an `unsigned` that is no larger.
+        // SAFETY: the names are those of libraries which may be opened; both functions take
+        // nothing, and return an `int` or an `unsigned` that is no larger.
         unsafe {
             let library = libc::dlopen(name.as_ptr(), libc::RTLD_NOW);
             if library.is_null() {
