@@ -2,9 +2,9 @@
 //! (`bench/engines/wiredtiger_shim.c`).
 //!
 //! Invariants:
-//! 1. [`Calls`] has the layout of the shim's table: the shim says which one it has, and another is
+//! 1. `Calls` has the layout of the shim's table: the shim says which one it has, and another is
 //!    refused.
-//! 2. A [`Connection`] is open until its last session has ended. Its shared object is never
+//! 2. A `Connection` is open until its last session has ended. Its shared object is never
 //!    unloaded.
 //! 3. A session is used by one thread at a time: its functions take it by a mutable reference.
 //! 4. What the engine shows of its memory is used before the next call.
