@@ -23,11 +23,13 @@ SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 given = victim.options()
 
 
-def free_port():
-    """A port that nobody has."""
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return made.getsockname()[1]
+def free_ports(count):
+    """Different ports that nobody has."""
+    made = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in made]
+    for one in made:
+        one.close()
+    return ports
 
 
 def die_with_parent():
@@ -47,14 +49,14 @@ def connect():
 
 
 folder = tempfile.mkdtemp(prefix="manx-rabbitmq-")
-port = free_port()
+port, of_nodes, of_names = free_ports(3)
 environment = {
     **os.environ,
     "HOME": folder,
     "RABBITMQ_NODENAME": f"manx{os.getpid()}@localhost",
     "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
     "RABBITMQ_NODE_PORT": str(port),
-    "RABBITMQ_DIST_PORT": str(free_port()),
+    "RABBITMQ_DIST_PORT": str(of_nodes),
     "RABBITMQ_CONFIG_FILE": folder + "/none",
     "RABBITMQ_CONF_ENV_FILE": folder + "/none.sh",
     "RABBITMQ_ENABLED_PLUGINS_FILE": folder + "/plugins",
@@ -65,7 +67,7 @@ environment = {
     "RABBITMQ_ALLOW_INPUT": "1",
     # No daemon that knows all nodes of the machine: there is one node.
     "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": " ".join(
-        ["-noinput -start_epmd false", f"-erl_epmd_port {free_port()} +S {given.threads}"]
+        ["-noinput -start_epmd false", f"-erl_epmd_port {of_names} +S {given.threads}"]
     ),
 }
 quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
