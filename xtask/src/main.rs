@@ -45,8 +45,8 @@ struct Arguments {
 enum Command {
     /// Install the Debian packages that tests and engines need, and no others
     Setup {
-        /// What else: the programs of `manx bench victims` or of `manx bench harm`, WiredTiger with
-        /// the paper's repairs, or all that `manx bench paper 000` needs
+        /// More to set up: the programs of `manx bench victims` or of `manx bench harm`, WiredTiger
+        /// with the paper's repairs, or all that `manx bench paper 000` needs
         #[arg(value_enum)]
         more: Option<setup::More>,
     },

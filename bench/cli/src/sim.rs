@@ -335,6 +335,21 @@ fn at(
     conduct("sim", common, measure, conclude)
 }
 
+/// The same with pictures, which `conclude` returns.
+fn drawn_at(
+    place: &Place,
+    common: &Common,
+    folder: Option<&Path>,
+    measure: impl FnOnce(&mut harness::Bench) -> Result<(), Error>,
+    conclude: impl FnOnce(&mut Report) -> Vec<(String, String)>,
+) -> Result<u8, Failure> {
+    let measure = |bench: &mut harness::Bench| {
+        place.describe(bench);
+        measure(bench)
+    };
+    plots::drawn("sim", common, folder, measure, conclude)
+}
+
 fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
     let (common, seed) = seeded(&args.common);
     let named: Vec<Rules> = args.kind.iter().filter_map(|name| Rules::named(name)).collect();
@@ -349,19 +364,11 @@ fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
         job_ns: args.job_us * 1_000,
         time: Duration::from_millis(time_ms),
     };
-    plots::drawn(
-        "sim",
-        &common,
-        args.plots.as_deref(),
-        |bench| {
-            setup.place.describe(bench);
-            jobs::measure(&setup, bench)
-        },
-        |report| {
-            jobs::conclude(report);
-            plots::texts(jobs::draw(report))
-        },
-    )
+    let conclude = |report: &mut Report| {
+        jobs::conclude(report);
+        plots::texts(jobs::draw(report))
+    };
+    drawn_at(&setup.place, &common, args.plots.as_deref(), |bench| jobs::measure(&setup, bench), conclude)
 }
 
 fn quota(args: &QuotaArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
@@ -440,17 +447,9 @@ fn mutex(args: &MutexArgs, name: &str, machine: Machine) -> Result<u8, Failure> 
         hold_ns: args.sections.hold_ns,
         think_ns: args.sections.think_ns,
     };
-    plots::drawn(
-        "sim",
-        &common,
-        args.plots.as_deref(),
-        |bench| {
-            setup.place.describe(bench);
-            mutex::measure(&setup, bench)
-        },
-        |report| {
-            mutex::conclude(report);
-            plots::texts(mutex::draw(report))
-        },
-    )
+    let conclude = |report: &mut Report| {
+        mutex::conclude(report);
+        plots::texts(mutex::draw(report))
+    };
+    drawn_at(&setup.place, &common, args.plots.as_deref(), |bench| mutex::measure(&setup, bench), conclude)
 }

@@ -12,8 +12,8 @@
 //! 3. A coroutine is suspended in `suspend` only, and resumed when the kernel says that its
 //!    thread makes the next step.
 //!
-//! What threads of the program have for themselves, and the statics of its processes, are kept here
-//! for the run, and begin anew with each run.
+//! Values that threads of the program have for themselves, and the statics of its processes, are
+//! kept here for the run, and begin anew with each run.
 
 use crate::arena::{self, Inside};
 use crate::eevdf::Id;
