@@ -46,11 +46,7 @@ fn a_hot_key_has_a_version_for_each_snapshot_in_use_and_the_newest() {
                 assert!(store.stats().garbage_keys <= 2_000, "{:?}", store.stats());
             }
         }
-        assert!(
-            collects(&store, || alive(&values) <= readers.len() + 1),
-            "{} for 10 readers",
-            alive(&values)
-        );
+        collects("one value for each reader", &store, || alive(&values) <= readers.len() + 1);
         assert!(store.stats().garbage_keys <= readers.len(), "{:?}", store.stats());
         for (reader, number) in &mut readers {
             let seen = reader.get(b"hot").unwrap().unwrap();
@@ -59,11 +55,11 @@ fn a_hot_key_has_a_version_for_each_snapshot_in_use_and_the_newest() {
         // Those that come and go leave nothing, in whatever order.
         for (gone, at) in [3, 0, 7, 1].into_iter().enumerate() {
             drop(readers.remove(at));
-            assert!(collects(&store, || alive(&values) <= 10 - gone), "{} after {gone}", alive(&values));
+            collects("one value fewer", &store, || alive(&values) <= 10 - gone);
         }
         drop(readers);
-        assert!(collects(&store, || alive(&values) <= 1));
-        assert!(leaves_no_garbage(&store), "{:?}", store.stats());
+        collects("the last value", &store, || alive(&values) <= 1);
+        leaves_no_garbage(&store);
     }
 }
 
@@ -95,14 +91,14 @@ fn what_threads_write_over_is_freed_but_for_what_long_readers_see() {
             });
             let needed = KEYS * (readers.len() + 1);
             let alive = || alive(&values.lock().unwrap());
-            assert!(collects(&store, || alive() <= needed), "{} of {needed}", alive());
+            collects("what is needed", &store, || alive() <= needed);
         }
         for (mut reader, seen) in readers {
             assert!(all(&mut reader).iter().map(|(_, value)| &value[..]).eq(&seen), "all is as it was");
         }
         let alive = || alive(&values.lock().unwrap());
-        assert!(collects(&store, || alive() <= KEYS), "{} of {KEYS}", alive());
-        assert!(leaves_no_garbage(&store), "{:?}", store.stats());
+        collects("a value for each key", &store, || alive() <= KEYS);
+        leaves_no_garbage(&store);
     }
 }
 
@@ -124,13 +120,13 @@ fn a_transaction_that_writes_for_long_keeps_nothing_that_it_does_not_see() {
                 store.collect();
             }
         }
-        assert!(collects(&store, || alive(&values) <= 2), "{} for one reader", alive(&values));
+        collects("values for one reader", &store, || alive(&values) <= 2);
         assert_eq!(reader.get(b"hot").unwrap().as_deref(), Some(&0_usize.to_be_bytes()[..]));
         assert_eq!(long.get(b"hot").unwrap(), None);
         drop(reader);
-        assert!(collects(&store, || alive(&values) <= 1), "{} for none", alive(&values));
+        collects("values for no reader", &store, || alive(&values) <= 1);
         long.commit().unwrap();
-        assert!(leaves_no_garbage(&store), "{:?}", store.stats());
+        leaves_no_garbage(&store);
     }
 }
 
