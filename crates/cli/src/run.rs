@@ -133,7 +133,7 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if !options.quiet {
         warn(&plan, &program);
     }
-    let changes = plan.changes();
+    let mut changes = plan.changes().to_vec();
     if matches!(plan, Plan::Preload { .. }) && options.cache {
         cache::remove_unused();
     }
@@ -147,13 +147,17 @@ pub fn run(args: &Args, inherited: Inherited) -> Result<u8, Failure> {
     if !matches!(plan, Plan::Unchanged(_))
         && let Some(setting) =
             quota::setting(&options, &program, plan.reported().map(cpus::ReportedCpus::budget))
-        && let Err(error) = quota::start(&setting)
-        && !options.quiet
     {
-        let _ = writeln!(io::stderr(), "manx: warning: the quota is not paced: {}", reason(&error));
+        match quota::start(&setting) {
+            Ok(change) => changes.push(change),
+            Err(error) if !options.quiet => {
+                let _ = writeln!(io::stderr(), "manx: warning: the quota is not paced: {}", reason(&error));
+            }
+            Err(_) => {}
+        }
     }
     inherited.restore();
-    Err(exec::exec(program.file(), &args.command, changes))
+    Err(exec::exec(program.file(), &args.command, &changes))
 }
 
 /// Warns of what the user may not expect. If standard error cannot be written, the program runs all

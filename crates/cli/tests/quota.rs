@@ -7,6 +7,7 @@ mod support;
 
 use groups::Group;
 use manx::cpu::CpuSet;
+use preload_abi::pacer::{PACER_VARIABLE, Pacer};
 use std::fs;
 use std::process::{Child, Stdio};
 use support::{Sandbox, output, stdout};
@@ -120,6 +121,34 @@ fn what_the_program_binds_itself_stays() {
     };
     assert!(family(program.0.id()).iter().any(|pid| is_own(&pid)), "bound by `taskset`");
     drop(program);
+    group.remove();
+}
+
+/// What the library tells the program rests on that (`preload/src/cpus/paced.rs`).
+#[test]
+fn the_program_knows_its_helper_and_each_helper_has_the_cpus_of_the_group() {
+    let Some(group) = group_with_little() else { return };
+    let sandbox = Sandbox::new();
+    let all = CpuSet::of_this_thread();
+    let programs = [busy(&sandbox, &group, &[], ""), busy(&sandbox, &group, &[], "")];
+    let helper = |program: &Killed| {
+        let environment = fs::read(format!("/proc/{}/environ", program.0.id())).expect("a running program");
+        let mut values = environment.split(|&byte| byte == 0);
+        let value = values.find_map(|it| it.strip_prefix(PACER_VARIABLE.as_bytes())?.strip_prefix(b"="));
+        Pacer::parse(value?)
+    };
+    until("both are kept to one CPU", || programs.iter().all(|program| have(program, 1)));
+    for program in &programs {
+        let Pacer { pid, allowed } = helper(program).expect("a helper");
+        assert_eq!(CpuSet::from_words(allowed), all);
+        until("the helper has that CPU", || affinity(pid) == affinity(program.0.id()));
+    }
+    group.set_quota(None);
+    for program in &programs {
+        let pid = helper(program).expect("a helper").pid;
+        until("it has all again", || affinity(pid) == all && have(program, all.len()));
+    }
+    drop(programs);
     group.remove();
 }
 

@@ -14,6 +14,7 @@ pub mod filter;
 pub mod histogram;
 pub mod live;
 pub mod options;
+pub mod pacer;
 pub mod render;
 pub mod setting;
 pub mod slo;

@@ -12,6 +12,7 @@ use common::machine::{allowed, budget, online};
 use common::{Outcome, compiled_as, finish, folder, preloaded, program, program_with, shared_library};
 use groups::Group;
 use manx::cpu::CpuSet;
+use preload_abi::pacer::{PACER_VARIABLE, Pacer};
 use std::path::Path;
 use std::process::Command;
 use testing::process::{Running, is_installed};
@@ -118,6 +119,29 @@ fn an_affinity_that_the_program_was_started_with_counts() {
         return;
     }
     finish(&mut command).succeeded();
+}
+
+/// A process that sleeps stands for the helper that paces a quota.
+#[test]
+fn cpus_that_a_helper_has_taken_away_for_a_moment_are_told() {
+    let all = CpuSet::of_this_thread();
+    let cpus: Vec<usize> = all.iter().collect();
+    let [first, .., last] = cpus[..] else { return testing::skip("with one CPU none is taken away") };
+    let only = |cpu: usize| cpu.to_string().parse::<CpuSet>().expect("a CPU");
+    let mut sleep = Command::new("sleep");
+    let helper = Running::start(sleep.arg("600"));
+    platform::cpu::bind_other(helper.child.id(), only(first).words()).expect("our own child");
+    let pacer = Pacer { pid: helper.child.id(), allowed: *all.words() };
+    let nproc = |cpu: usize, options: &str| {
+        let mut command = preloaded("taskset", options);
+        command.args(["-c", &cpu.to_string(), "nproc"]).env(PACER_VARIABLE, pacer.to_string());
+        ["OMP_NUM_THREADS", "OMP_THREAD_LIMIT"].iter().for_each(|name| _ = command.env_remove(name));
+        finish(&mut command).succeeded().stdout.trim().parse::<usize>().expect("a count")
+    };
+    assert_eq!(nproc(first, "cpus=keep"), all.len(), "the helper has the same");
+    assert_eq!(nproc(last, "cpus=keep"), 1, "the user has bound it");
+    platform::cpu::bind_other(helper.child.id(), all.words()).expect("our own child");
+    assert_eq!(nproc(first, "cpus=keep"), 1, "the helper has all");
 }
 
 #[test]

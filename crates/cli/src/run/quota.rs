@@ -14,6 +14,9 @@
 //!    for all members, because the quota is for all of them. It unlocks the folder when it paces no
 //!    more.
 //! 5. Where there is no quota when the program starts, there is no helper.
+//! 6. Helpers have the CPUs to which their group is kept, and the library knows the helper of its
+//!    program. So a runtime that counts its CPUs while the program is paced is told of all
+//!    (`crates/preload/src/cpus/paced.rs`).
 //!
 //! # Designs
 //! | design | what happens |
@@ -30,11 +33,13 @@ use super::helper::leave_program;
 use super::program::Program;
 use manx::cpu::{BudgetWatch, Cores, CpuBudget, CpuSet, LimitKind, TicksWatch};
 use members::Members;
-use pace::{Pace, Pacer, Seen};
+use pace::{Pace, Seen};
 use platform::clock::now_ns;
 use platform::{fork, pidfd, usage};
 use preload_abi::filter::Filters;
 use preload_abi::options::{Guard, Options, Quota};
+use preload_abi::pacer::{PACER_VARIABLE, Pacer};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
@@ -71,11 +76,11 @@ pub fn setting<'a>(
     is_paced.then_some(Setting { filters, is_meant, allowed })
 }
 
-/// Starts the helper of this process.
+/// Starts the helper of this process. Returns what the library of the program is to know of it.
 ///
 /// # Errors
 /// There can be no such process.
-pub fn start(setting: &Setting<'_>) -> io::Result<()> {
+pub fn start(setting: &Setting<'_>) -> io::Result<(&'static str, OsString)> {
     let launcher = id();
     let program = pidfd::open(launcher).map_err(io::Error::from_raw_os_error)?;
     // SAFETY: this process has one thread.
@@ -84,7 +89,7 @@ pub fn start(setting: &Setting<'_>) -> io::Result<()> {
             // SAFETY: a child with one thread.
             unsafe {
                 libc::setsid();
-                libc::prctl(libc::PR_SET_NAME, c"manx-quota".as_ptr());
+                libc::prctl(libc::PR_SET_NAME, members::HELPER.as_ptr());
             }
             if let Ok(program) = leave_program(program.as_raw_fd()) {
                 // SAFETY: `leave_program` has made it, and nothing else has it.
@@ -94,7 +99,10 @@ pub fn start(setting: &Setting<'_>) -> io::Result<()> {
             // SAFETY: ends without running what others registered for the end of the launcher.
             unsafe { libc::_exit(0) }
         }
-        _ => Ok(()),
+        pid => {
+            let pacer = Pacer { pid, allowed: *setting.allowed.words() };
+            Ok((PACER_VARIABLE, pacer.to_string().into()))
+        }
     }
 }
 
@@ -105,7 +113,7 @@ struct Keeper<'a> {
     /// Until the program has ended.
     program: Option<OwnedFd>,
     watch: BudgetWatch,
-    pacer: Pacer,
+    pacer: pace::Pacer,
     group: Option<Group<'a>>,
 }
 
@@ -130,7 +138,7 @@ struct Cpu {
 
 impl<'a> Keeper<'a> {
     fn new(setting: &'a Setting<'a>, pid: u32, program: OwnedFd) -> Keeper<'a> {
-        let pacer = Pacer::new(setting.allowed.len());
+        let pacer = pace::Pacer::new(setting.allowed.len());
         let watch = BudgetWatch::new();
         Keeper { setting, pid, program: Some(program), watch, pacer, group: None }
     }

@@ -4,7 +4,7 @@
 //! gets. That depends on the caller, so each gets the address to which the program's call returns.
 
 use super::reported::Rounds;
-use super::{callers, mask, reported};
+use super::{callers, mask, paced, reported};
 use crate::caller::with_caller;
 use crate::process;
 use crate::real::typed;
@@ -83,14 +83,16 @@ pub extern "C" fn get_nprocs_conf() -> c_int {
     configured(real_nprocs_conf().map_or(1, |real| c_long::from(real()))) as c_int
 }
 
-/// Takes CPUs out of a mask that the C library has filled, if its caller only counts them.
+/// Puts the CPUs of which the program is told into a mask that the C library has filled: also those
+/// that a pace takes away now, and fewer if the caller only counts them.
 ///
 /// # Safety
 /// `mask` has `bytes` bytes, which are the caller's to be written to. The running call returns to
 /// `caller`.
-unsafe fn narrow(bytes: usize, mask: *mut u8, caller: usize) {
+unsafe fn tell(bytes: usize, mask: *mut u8, caller: usize) {
     // SAFETY: as promised.
     let mask = unsafe { core::slice::from_raw_parts_mut(mask, bytes) };
+    paced::tell_all(mask);
     // A mask that is not to be changed causes no look-up either: a program that has locked itself
     // in may ask for its mask and open no file.
     if mask::count(mask) > 1
@@ -119,7 +121,7 @@ unsafe extern "C" fn sched_affinity(id: pid_t, bytes: usize, mask: *mut u8, call
     let result = unsafe { real(id, bytes, mask) };
     if result == 0 && is_ours(id) {
         // SAFETY: the C library has filled all of these bytes.
-        unsafe { narrow(bytes, mask, caller) };
+        unsafe { tell(bytes, mask, caller) };
     }
     result
 }
@@ -135,7 +137,7 @@ unsafe extern "C" fn pthread_affinity(
     let result = unsafe { real(thread, bytes, mask) };
     if result == 0 {
         // SAFETY: the C library has filled all of these bytes.
-        unsafe { narrow(bytes, mask, caller) };
+        unsafe { tell(bytes, mask, caller) };
     }
     result
 }

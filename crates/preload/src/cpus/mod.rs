@@ -21,7 +21,9 @@
 //!    program was started on, so that the programs of a machine do not meet on its first CPUs. A
 //!    mask of no more than the count is never touched. A caller that itself rounds quotas up gets
 //!    the budget rounded up; all others get it rounded down.
-//! 4. **Callable anywhere.** `sysconf` may be called by signal handlers, by memory allocators, by a
+//! 4. **A pace is not seen.** What a helper of ours takes away for some milliseconds is no number of
+//!    CPUs to remember.
+//! 5. **Callable anywhere.** `sysconf` may be called by signal handlers, by memory allocators, by a
 //!    child between `fork` and `exec`, and before our constructor has run. No lock is taken, the
 //!    program's `malloc` is not called, no descriptor stays open, `errno` is kept. See
 //!    [`reported`].
@@ -31,10 +33,12 @@
 //! | [`reported`] | the number of CPUs that is reported to the program now |
 //! | [`callers`] | what callers do with the number of CPUs |
 //! | [`mask`] | an affinity mask made smaller |
+//! | [`paced`] | an affinity mask that the helper of a quota has made smaller for a moment |
 //! | `calls` | the C library's functions |
 
 pub mod callers;
 #[cfg(not(test))]
 pub mod calls;
 pub mod mask;
+pub mod paced;
 pub mod reported;

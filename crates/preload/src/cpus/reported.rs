@@ -21,6 +21,7 @@
 //!    take the old count meanwhile. If the thread that moved it is gone, another thread looks the
 //!    count up after [`FRESH_NS`].
 
+use super::paced;
 use crate::{arena, process, selection};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use manx::cpu::{CpuBudget, CpuSet, LimitKind, Rounding};
@@ -131,8 +132,10 @@ fn read() -> u32 {
     let selected = selection::process(&options);
     let (wanted, also) =
         if selected { (encode(options.cpus), options.cpus_also) } else { (KEEP, Places::NONE) };
-    for (word, allowed) in AFFINITY_AT_START.iter().zip(cpu::allowed()) {
-        word.store(allowed, Ordering::Relaxed);
+    let mut allowed = cpu::allowed().map(u64::to_le_bytes);
+    paced::tell_all(allowed.as_flattened_mut());
+    for (word, allowed) in AFFINITY_AT_START.iter().zip(allowed) {
+        word.store(u64::from_le_bytes(allowed), Ordering::Relaxed);
     }
     FIRST_CPU.store(cpu::current() as u32, Ordering::Relaxed);
     MASKS.store(u32::from(also.has(Place::Affinity)), Ordering::Relaxed);

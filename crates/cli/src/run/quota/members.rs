@@ -8,6 +8,9 @@
 //! affinity is the one with which the program was started, or a set to which threads were bound
 //! here before. Any other affinity was set by the program or its user, and stays. A set of theirs
 //! that is the very same as one of ours cannot be told from it.
+//!
+//! The helpers of the group are bound as members are, so that the library can tell that an affinity
+//! is ours: before all members if CPUs are taken away, and after them if CPUs are given back.
 
 use host::list;
 use host::live_file::Mapping;
@@ -15,9 +18,12 @@ use manx::cpu::CpuSet;
 use platform::{cpu, usage};
 use preload_abi::SWITCH_VARIABLE;
 use preload_abi::filter::Filters;
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// The name of a helper's thread.
+pub const HELPER: &CStr = c"manx-quota";
 
 /// After this number of looks, a process that was no member is looked at again: it may have
 /// executed another program.
@@ -45,6 +51,7 @@ pub struct Members<'a> {
 struct Process {
     pid: u32,
     is_member: bool,
+    is_helper: bool,
     /// Its CPU time, as it was read last.
     used_ns: u64,
     /// The number of times that its threads came to a CPU, as it was read last.
@@ -81,9 +88,10 @@ impl<'a> Members<'a> {
             let known = known.filter(|it| it.is_member || self.looks - it.look < LOOKS);
             let used_ns = usage::process_cpu_ns_of(pid).unwrap_or(0);
             let mut process = known.unwrap_or_else(|| {
-                let is_member = self.is_member(pid);
+                let is_helper = is_helper(pid);
+                let is_member = !is_helper && self.is_member(pid);
                 let slices = if is_member { slices(pid) } else { 0 };
-                Process { pid, is_member, used_ns, slices, look: self.looks }
+                Process { pid, is_member, is_helper, used_ns, slices, look: self.looks }
             });
             if process.is_member {
                 let slices = slices(pid);
@@ -126,15 +134,21 @@ impl<'a> Members<'a> {
             }
             self.sets.push(cpus.clone());
         }
-        for process in self.processes.iter().filter(|it| it.is_member) {
-            for tid in list::tids(process.pid) {
-                let Ok(now) = cpu::allowed_of(tid) else { continue };
-                let now = CpuSet::from_words(now);
-                if now != *cpus && (now == self.allowed || self.sets.contains(&now)) {
-                    // A thread that has ended needs no CPU; one of another user stays where it is.
-                    let _ = cpu::bind_other(tid, cpus.words());
-                }
-            }
+        // This process is the helper that acts, and was always bound last.
+        let are_fewer = cpus.len() < CpuSet::of_this_thread().len();
+        for is_helper in [are_fewer, !are_fewer] {
+            let chosen = |it: &&Process| if is_helper { it.is_helper } else { it.is_member };
+            let tids = self.processes.iter().filter(chosen).flat_map(|it| list::tids(it.pid));
+            tids.for_each(|tid| self.bind_thread(tid, cpus));
+        }
+    }
+
+    fn bind_thread(&self, tid: u32, cpus: &CpuSet) {
+        let Ok(now) = cpu::allowed_of(tid) else { return };
+        let now = CpuSet::from_words(now);
+        if now != *cpus && (now == self.allowed || self.sets.contains(&now)) {
+            // A thread that has ended needs no CPU; one of another user stays where it is.
+            let _ = cpu::bind_other(tid, cpus.words());
         }
     }
 
@@ -153,11 +167,7 @@ impl<'a> Members<'a> {
         if self.program == Some(pid) {
             return true;
         }
-        // The launcher of this helper may itself run under Manx.
-        pid != std::process::id()
-            && Mapping::of(pid).is_ok_and(|it| it.has_library)
-            && !is_switched_off(pid)
-            && self.is_meant(pid)
+        Mapping::of(pid).is_ok_and(|it| it.has_library) && !is_switched_off(pid) && self.is_meant(pid)
     }
 
     fn is_meant(&self, pid: u32) -> bool {
@@ -180,6 +190,11 @@ fn slices(pid: u32) -> u64 {
         text.split_whitespace().nth(2)?.parse::<u64>().ok()
     };
     list::tids(pid).filter_map(of).sum()
+}
+
+fn is_helper(pid: u32) -> bool {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.strip_suffix(b"\n") == Some(HELPER.to_bytes())
 }
 
 fn is_switched_off(pid: u32) -> bool {
