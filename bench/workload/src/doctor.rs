@@ -48,7 +48,7 @@ pub const NONE: &str = "none";
 const CROWD: &str = "more runnable threads than CPUs";
 const NEIGHBOURS: &str = "neighbours on the same CPUs";
 /// The cases in which another verdict is right, by what was measured of them (docs/results.md).
-pub const OTHERS: [(&str, &str); 12] = [
+pub const OTHERS: [(&str, &str); 14] = [
     // OpenBLAS multiplies matrices of 64 x 64 with one thread, and two copies have a CPU each.
     ("numpy-64, pair", NONE),
     // Threads of this layer sleep until they have work: a copy waits for CPUs that the other one
@@ -67,6 +67,10 @@ pub const OTHERS: [(&str, &str); 12] = [
     // none` nor `manx run` makes more messages.
     ("erlang, pair", NEIGHBOURS),
     ("erlang, beside a busy loop", NEIGHBOURS),
+    // RabbitMQ's script turns the busy waiting of its schedulers off. `manx run` makes as many
+    // messages as without it, in a pair and beside the loop.
+    ("rabbitmq, pair", NEIGHBOURS),
+    ("rabbitmq, beside a busy loop", NEIGHBOURS),
     // Each of the 64 clients has a server process with one thread, and each of these is a
     // neighbour. `manx run` makes 0.98 to 1.06 times the transactions.
     ("postgres, 64 clients", NEIGHBOURS),

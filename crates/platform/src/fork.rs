@@ -10,11 +10,11 @@
 //! shares the generation: whatever a thread of the parent holds there will be released.
 //!
 //! Invariants:
-//! 1. `PAGE` holds 0 or the generation of this process. It is 0 until somebody asks; the step from
-//!    0 is the only one.
-//! 2. `LAST` is at least the generation of this process and of each that it descends from. It grows
-//!    before `PAGE` is written, so a child that is forked between the two does not get its parent's
-//!    number.
+//! 1. `PAGE` holds 0, then the number that a thread proposes for this process (even), then the
+//!    generation (odd). There are no other steps, so all threads of a process agree on it.
+//! 2. `LAST` is at least the proposal of this process once its generation is there, and of each
+//!    that it descends from. So a child whose parent had a generation proposes a greater one. A
+//!    child that is forked earlier may propose the same: no thread has noted it then.
 
 use crate::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::memory;
@@ -33,6 +33,14 @@ static PAGE: Page = Page { generation: AtomicU32::new(0) };
 static LAST: AtomicU32 = AtomicU32::new(0);
 /// The kernel wipes [`PAGE`].
 static WIPED: AtomicBool = AtomicBool::new(false);
+/// The generation of a process whose ancestors have none.
+const FIRST: u32 = 3;
+
+/// Whether a word of [`PAGE`] is a generation, and no proposal.
+#[inline(always)]
+const fn is_there(word: u32) -> bool {
+    word & 1 != 0
+}
 
 /// The number of this process: never 0, and greater in each child that does not share our memory.
 ///
@@ -45,8 +53,8 @@ pub fn generation() -> u32 {
     // Relaxed: the number is all there is to see, and by Invariant 1 all threads of a process see
     // the same.
     match PAGE.generation.load(Ordering::Relaxed) {
-        0 => begin(),
-        known => known,
+        known if is_there(known) => known,
+        _ => begin(),
     }
 }
 
@@ -59,8 +67,8 @@ pub fn generation() -> u32 {
 /// ```
 #[inline(always)]
 pub fn is_generation(number: u32) -> bool {
-    // Relaxed: as in `generation`. The page has 0 until a thread asks.
-    number != 0 && PAGE.generation.load(Ordering::Relaxed) == number
+    // Relaxed: as in `generation`. The page has an even number until a thread has asked.
+    is_there(number) && PAGE.generation.load(Ordering::Relaxed) == number
 }
 
 /// Whether this process was forked from one in which somebody had asked for its [`generation`], or
@@ -72,7 +80,7 @@ pub fn is_generation(number: u32) -> bool {
 #[inline(always)]
 pub fn is_child() -> bool {
     // By Invariant 2 the first number is that of the process that asked first.
-    generation() > 1
+    generation() > FIRST
 }
 
 #[cold]
@@ -82,12 +90,26 @@ fn begin() -> u32 {
     if unsafe { memory::wipe_on_fork((&raw const PAGE).cast(), size_of::<Page>()) }.is_ok() {
         WIPED.store(true, Ordering::Relaxed);
     }
-    // By Invariant 2. Of two threads that do this at once one writes the page, and both take what
-    // is written.
-    let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    match PAGE.generation.compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => next,
-        Err(known) => known,
+    agree(&PAGE.generation, &LAST)
+}
+
+/// Returns the process's generation, which is there from now on.
+fn agree(page: &AtomicU32, last: &AtomicU32) -> u32 {
+    loop {
+        match page.load(Ordering::Relaxed) {
+            known if is_there(known) => return known,
+            0 => {
+                // At most 2^31 processes descend from each other.
+                let proposed = last.load(Ordering::Relaxed).wrapping_add(2);
+                let _ = page.compare_exchange(0, proposed, Ordering::Relaxed, Ordering::Relaxed);
+            }
+            // In a child that was forked here, by a handler of signals, the page has 0 again.
+            proposed => {
+                last.fetch_max(proposed, Ordering::Relaxed);
+                // Release: whoever sees the generation, a child too, has Invariant 2.
+                let _ = page.compare_exchange(proposed, proposed | 1, Ordering::Release, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -129,6 +151,19 @@ pub unsafe fn unseen_child() -> Result<u32, i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_ask_at_once_agree_on_the_first_generation() {
+        for _ in 0..1_000 {
+            let (page, last) = (AtomicU32::new(0), AtomicU32::new(0));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| assert_eq!(agree(&page, &last), FIRST));
+                }
+            });
+            assert_eq!(last.into_inner() | 1, FIRST);
+        }
+    }
 
     #[test]
     fn a_child_is_of_another_generation() {

@@ -107,7 +107,9 @@
 //! A waiter waits for at most its window, gets a CPU after some time in the run queue, and is then
 //! one of n starving waiters. From there on each release serves one of them, those that sleep on
 //! `side` in order. So it holds the lock after at most: window + time in the run queue + (n + 1) ×
-//! the longest hold. While there is a hand-off, or a count, no other thread can take the lock.
+//! the longest hold. While there is a hand-off, or a count, no other thread can take the lock. The
+//! count ends at 16,383: further waiters sleep on `word`, and look every `RECHECK_NS_MIN` whether
+//! there is room for them.
 //!
 //! # Healing
 //! The C library may overwrite a mark. So the sleeps of a waiter that does not trust
@@ -366,7 +368,11 @@ pub fn sleep(
         patience_ns: 0,
         got: Acquired::default(),
     };
-    let result = match if window_ns > 0 { waiter.sleep_on_word(side_seen) } else { Ok(false) } {
+    let mut acquired = if window_ns > 0 { waiter.sleep_on_word(side_seen) } else { Ok(false) };
+    while acquired == Ok(false) && !waiter.join() {
+        acquired = waiter.sleep_until_recheck();
+    }
+    let result = match acquired {
         Ok(false) => waiter.sleep_on_side(),
         result => result.map(drop),
     };
@@ -535,10 +541,16 @@ impl Waiter<'_> {
         }
     }
 
-    /// Sleeps as a starving waiter until the lock was acquired.
+    /// Sleeps on `word` as if the window were longer: as many waiters are starving as `side` can
+    /// count.
+    fn sleep_until_recheck(&mut self) -> Result<bool, TimedOut> {
+        self.window_end_ns = clock::now_ns().saturating_add(RECHECK_NS_MIN);
+        self.sleep_on_word(self.side.load(Ordering::Relaxed))
+    }
+
+    /// Sleeps as a starving waiter, which is counted, until the lock was acquired.
     fn sleep_on_side(&mut self) -> Result<(), TimedOut> {
         self.got.starving = true;
-        self.join();
         let mut spun = false;
         loop {
             let seen = self.side.load(Ordering::Relaxed);
@@ -549,8 +561,8 @@ impl Waiter<'_> {
                 continue;
             }
             if seen & STARVING == 0 {
-                // Counted no more: a hand-off was taken in this thread's stead.
-                self.join();
+                // Counted no more: a hand-off was taken in this thread's stead. There is room.
+                let _ = self.join();
                 continue;
             }
             // Invariant 4: counted, fence, mark. It may be free, if the release did not see the
@@ -639,10 +651,10 @@ impl Waiter<'_> {
         }
     }
 
-    /// Counts this thread among the starving waiters.
-    fn join(&self) {
+    /// Counts this thread among the starving waiters, if there is room for it.
+    fn join(&self) -> bool {
         let one_more = |seen| (seen & STARVING != STARVING).then(|| seen + STARVING_ONE);
-        let _ = self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
     /// Counts this thread no more.

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct FriendlyPool {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     on_drop: (Shutdown, Duration),
 }
 

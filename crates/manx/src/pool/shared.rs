@@ -9,6 +9,9 @@
 //!    at the queue after it has left `alive`. Each has a sequentially consistent fence in between,
 //!    so one of them sees the other.
 //! 3. `stage` only goes up.
+//! 4. Once a thread has seen the end of all threads ([`ENDED`]), none is started any more. A job
+//!    that is queued later passed [`Shared::admits`] before the pool was closed: the thread that
+//!    queues it drops it.
 
 use super::control::Steering;
 use super::error::{ExecuteError, drop_quietly};
@@ -34,6 +37,8 @@ const OPEN: u8 = 0;
 const DRAINING: u8 = 1;
 /// Takes no jobs, and drops the queued ones.
 const DISCARDING: u8 = 2;
+/// What `alive` is after the end.
+const ENDED: u32 = u32::MAX;
 
 /// How a pool is shut down.
 ///
@@ -168,9 +173,13 @@ impl Shared {
         self.queue.push(job, priority);
         self.offer();
         // After the fence in `offer`: Invariant 2.
-        if !self.is_open() && self.alive.load(Ordering::Relaxed) == 0 {
+        if !self.is_open() && self.has_no_worker() {
             self.finish_queue();
         }
+    }
+
+    fn has_no_worker(&self) -> bool {
+        matches!(self.alive.load(Ordering::Relaxed), 0 | ENDED)
     }
 
     /// A job has been queued: calls a worker, if one may be called.
@@ -235,7 +244,12 @@ impl Shared {
         if self.is_forked() {
             return Ok(());
         }
-        self.alive.fetch_add(1, Ordering::Relaxed);
+        let one_more = |alive| (alive != ENDED).then(|| alive + 1);
+        if self.alive.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_err() {
+            // Invariant 4.
+            self.workers.start_failed(slot);
+            return Ok(());
+        }
         let name = self.hooks.name_thread(slot).unwrap_or_else(|| format!("{}-{slot}", self.name));
         let started = self.start(&name, self.stack_size, move |shared| {
             (shared.entries.worker)(shared.clone(), slot);
@@ -286,7 +300,9 @@ impl Shared {
     /// Does what is queued, or drops it, in the calling thread: there is no worker left.
     fn finish_queue(&self) {
         while let Some(job) = self.queue.take_any() {
-            let is_wanted = self.stage.load(Ordering::Relaxed) == DRAINING && !job.is_late(ticks());
+            let is_wanted = self.stage.load(Ordering::Relaxed) == DRAINING
+                && self.alive.load(Ordering::Relaxed) != ENDED
+                && !job.is_late(ticks());
             if !is_wanted && !job.is_scoped {
                 drop_quietly(job);
             } else if let Err(payload) = catch_unwind(AssertUnwindSafe(job.run)) {
@@ -313,7 +329,7 @@ impl Shared {
         self.workers.close();
         self.queue.wake_submitters();
         self.steering.stop();
-        if self.alive.load(Ordering::Relaxed) == 0 {
+        if self.has_no_worker() {
             self.finish_queue();
         }
     }
@@ -322,10 +338,10 @@ impl Shared {
     pub(super) fn wait_for_end(&self, deadline: Option<Deadline>) -> u32 {
         loop {
             // Acquire: pairs with the release in `end`.
-            let alive = self.alive.load(Ordering::Acquire);
-            if alive == 0 {
-                break;
-            }
+            let alive = match self.alive.compare_exchange(0, ENDED, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) | Err(ENDED) => break,
+                Err(alive) => alive,
+            };
             match deadline.map(Deadline::remaining_ns) {
                 Some(0) => return alive,
                 Some(left_ns) => futex::wait_for(&self.alive, alive, left_ns.min(END_NS)),
@@ -421,3 +437,31 @@ const LAST_NS: u64 = 20_000;
 const END_NS: u64 = 10_000_000;
 /// Enough for reading a few files.
 const CONTROL_STACK_SIZE: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::super::FriendlyPool;
+    use super::super::job::NEVER;
+    use super::*;
+
+    /// A thread that queues a job is stopped between its look at the pool and the queue, and the
+    /// pool ends meanwhile.
+    #[test]
+    fn a_job_that_is_queued_after_the_end_is_dropped_and_starts_no_thread() {
+        let pool = FriendlyPool::builder().build().unwrap();
+        let shared = pool.shared.clone();
+        shared.admits(false).unwrap();
+        assert!(shared.queue.reserve());
+        pool.shutdown(Shutdown::Drain, testing::LONG).unwrap();
+        let kept = Arc::new(());
+        let of_job = kept.clone();
+        let run = Box::new(move || panic!("it runs with {of_job:?}"));
+        shared.push(
+            Job { run, queued_ticks: ticks(), deadline_ticks: NEVER, is_scoped: false },
+            Priority::Normal,
+        );
+        assert_eq!((Arc::strong_count(&kept), shared.threads.lock().len()), (1, 0));
+        // It has ended all the same.
+        pool.shutdown(Shutdown::Discard, testing::LONG).unwrap();
+    }
+}

@@ -47,3 +47,21 @@ fn an_epochs_window_stands_in_for_the_default_one_only() {
     assert_eq!(window_in_epoch(0, None), None);
     assert_eq!(window_in_epoch(with_window_ns(10), Some(2_000_000)), None);
 }
+
+/// 16,383 waiters are starving, and are served before the next one has looked again.
+#[test]
+fn a_waiter_that_the_count_has_no_room_for_is_not_forgotten() {
+    static WORD: AtomicU32 = AtomicU32::new(HELD);
+    static SIDE: AtomicU32 = AtomicU32::new(STARVING);
+    let waiter = std::thread::spawn(|| {
+        let wait = Wait { window_ns: Some(1), trusting: true, ..Wait::default() };
+        sleep(&WORD, &SIDE, &Thread::new(), &wait, 0)
+    });
+    testing::until("it sleeps", || WORD.load(Ordering::Relaxed) & SLEEPERS != 0);
+    // Long enough for its window to be over, if it runs.
+    std::thread::sleep(std::time::Duration::from_millis(10));
+    SIDE.store(0, Ordering::Relaxed);
+    release_slow(&WORD, &SIDE, &Thread::new());
+    testing::until("it has the lock", || waiter.is_finished());
+    assert_eq!(waiter.join().unwrap().map(|got| got.handed_off), Ok(false));
+}
