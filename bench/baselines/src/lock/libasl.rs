@@ -30,8 +30,8 @@
 //!   [`FutexMutex`], the algorithm of that mutex, which also runs on simulated machines.
 //!
 //! What the paper leaves open, and what is chosen here: the first sleep is [`SLEEP_NS_FIRST`]. A
-//! sleep does not exceed the rest of the window. Under model checkers, which have no time, the
-//! spinning form sleeps, too.
+//! sleep does not exceed the rest of the window. Under model checkers, where no time passes by itself,
+//! the spinning form sleeps, too.
 //!
 //! Invariant 1: what is held is held as the lock beneath gave it, so exclusion, attempts and
 //! unlocking are its own.
@@ -107,7 +107,7 @@ impl<L: RawLock, const SLEEPS: bool> LibaslOver<L, SLEEPS> {
         let left_ns = || window_ns.saturating_sub(now_ns().saturating_sub(begun_ns));
         let (mut rounds, mut sleep_ns) = (1_u64, SLEEP_NS_FIRST);
         loop {
-            if SLEEPS || platform::spin_bound(1) == 0 {
+            if SLEEPS || platform::spin_bound(2) < 2 {
                 match left_ns() {
                     0 => return,
                     left_ns => thread::sleep_ns(sleep_ns.min(left_ns)),

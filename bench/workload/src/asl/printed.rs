@@ -135,6 +135,6 @@ mod tests {
         let table = table(&report).expect("one pair");
         assert_eq!(table.rows.len(), 1, "{table}");
         assert_eq!(table.rows[0][..4], ["bench-1", "asl max", "", "1.50"]);
-        assert_eq!(table.rows[0][8..10], ["4 ms", "5 ms"]);
+        assert_eq!(table.rows[0][8..10], ["4.00 ms", "5.00 ms"]);
     }
 }
