@@ -3,8 +3,9 @@
 //! Standing by costs the thread that does, and pays if its hold would make others wait. So each
 //! release of such a hold says whether a thread waits for the lock by then. If that is so at seven
 //! of eight holds, threads stand by. Otherwise they enter the queue at once: a lock that others
-//! seldom want at the same time serves more threads in the order of arrival. Threads that do not
-//! stand by write and read nothing here.
+//! seldom want at the same time serves more threads in the order of arrival. A thread that does not
+//! stand by leaves a mark before it enters the queue, unless there is one. Without a mark since the
+//! last such hold no thread stands by: nobody would overtake.
 //!
 //! | the window of a thread that stands by | the lock is taken |
 //! | --- | --- |
@@ -39,8 +40,11 @@ const PAYS_NOT: u32 = 16;
 /// The score after holds that make no thread wait.
 const SCORE_MAX: u32 = 80;
 
-/// Whether standing by pays, as a score: 0 that it does, [`SCORE_MAX`] that it does not. All-zero
-/// to begin with.
+/// The mark: a thread that does not stand by has come.
+const CAME: u32 = 1 << 31;
+
+/// Whether standing by pays, as a score: 0 that it does, [`SCORE_MAX`] that it does not; and the
+/// mark. All-zero to begin with.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(super) struct Payoff(AtomicU32);
@@ -53,11 +57,26 @@ impl Payoff {
         }
     }
 
+    /// A thread comes that does not stand by.
+    #[inline]
+    pub(super) fn came(&self) {
+        // Relaxed: Invariant 1; the same holds wherever the word is used.
+        let before = self.0.load(Ordering::Relaxed);
+        if before & CAME == 0 {
+            self.0.store(before | CAME, Ordering::Relaxed);
+        }
+    }
+
     /// Returns whether a thread should stand by.
     #[inline]
     pub(super) fn pays(&self) -> bool {
-        // Relaxed: Invariant 1; the same holds wherever the score is used.
-        self.0.load(Ordering::Relaxed) < PAYS_NOT
+        self.0.load(Ordering::Relaxed) & CAME != 0 && self.has_paid()
+    }
+
+    /// Returns whether the last holds say that it pays.
+    #[inline]
+    fn has_paid(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & !CAME < PAYS_NOT
     }
 
     /// A thread that might have stood by has given the lock back, and a thread waits for it or
@@ -65,9 +84,10 @@ impl Payoff {
     #[inline]
     pub(super) fn released(&self, waited: bool) {
         let before = self.0.load(Ordering::Relaxed);
+        let score = before & !CAME;
         let after = match waited {
-            true => before.saturating_sub(WAITED),
-            false => (before + NOBODY).min(SCORE_MAX),
+            true => score.saturating_sub(WAITED),
+            false => (score + NOBODY).min(SCORE_MAX),
         };
         if after != before {
             self.0.store(after, Ordering::Relaxed);
@@ -94,7 +114,7 @@ impl Payoff {
         let take = || {
             free_looks.set(if is_locked() { 0 } else { free_looks.get() + 1 });
             let is_second_half = ticks().wrapping_sub(began_ticks) >= half_ticks;
-            let wanted = if is_second_half || !self.pays() { 1 } else { FREE_LOOKS };
+            let wanted = if is_second_half || !self.has_paid() { 1 } else { FREE_LOOKS };
             if free_looks.get() >= wanted { try_lock() } else { None }
         };
         standby::poll_until_acquired(window_ns, take, willing, || free_looks.get() > 0)
@@ -109,8 +129,11 @@ mod tests {
     fn standing_by_pays_if_seven_of_eight_holds_make_a_thread_wait() {
         for (waited, of, pays) in [(7, 8, true), (6, 8, false), (1, 1, true), (0, 1, false), (1, 2, false)] {
             let payoff = Payoff::new();
-            assert!(payoff.pays(), "nothing is known");
+            assert!(!payoff.pays(), "nobody has come");
+            payoff.came();
+            assert!(payoff.pays(), "nothing else is known");
             (0..10_000_u32).for_each(|hold| payoff.released(hold % of < waited));
+            payoff.came();
             assert_eq!(payoff.pays(), pays, "{waited} of {of}");
         }
     }
@@ -119,8 +142,10 @@ mod tests {
     fn a_lock_that_is_used_again_is_stood_by_again() {
         let payoff = Payoff::new();
         (0..100).for_each(|_| payoff.released(false));
+        payoff.came();
         assert!(!payoff.pays());
         (0..=SCORE_MAX - PAYS_NOT).for_each(|_| payoff.released(true));
+        payoff.came();
         assert!(payoff.pays());
     }
 

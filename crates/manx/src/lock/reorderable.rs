@@ -20,8 +20,7 @@
 //! stand in the way of arriving threads.
 //!
 //! `standby.rs` decides when a thread looks. `payoff.rs` decides whether standing by pays, and when
-//! a lock that is free is taken. Threads that stand in line at once do nothing beside what the lock
-//! beneath does.
+//! a lock that is free is taken.
 //!
 //! Invariants:
 //! 1. A thread that stands by is in no queue: no thread waits for it, and no thread has to wake it.
@@ -131,6 +130,7 @@ impl<L: RawLock> Reorderable<L> {
     /// Waits as the lock beneath has it.
     #[inline]
     pub fn lock_immediately(&self) -> ReorderHeld<L::Held> {
+        self.payoff.came();
         ReorderHeld::at_once(self.lock.lock())
     }
 
@@ -168,7 +168,7 @@ impl<L: RawLock> Reorderable<L> {
     pub fn lock_reorder_ns_while(&self, window_ns: u64, willing: impl Fn() -> bool) -> ReorderHeld<L::Held> {
         let window_ns = window_ns.min(self.window_ns_max());
         if window_ns == 0 {
-            return self.lock_immediately();
+            return ReorderHeld::at_once(self.lock.lock());
         }
         let stand_by =
             || self.payoff.stand_by(window_ns, || self.lock.is_locked(), || self.lock.try_lock(), willing);
@@ -192,7 +192,9 @@ unsafe impl<L: RawLock> RawLock for Reorderable<L> {
 
     #[inline]
     fn try_lock(&self) -> Option<Self::Held> {
-        self.lock.try_lock().map(ReorderHeld::at_once)
+        let held = self.lock.try_lock()?;
+        self.payoff.came();
+        Some(ReorderHeld::at_once(held))
     }
 
     #[inline]
