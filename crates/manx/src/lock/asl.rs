@@ -14,7 +14,7 @@
 //! Invariant 1: what is held is held as the lock beneath gave it, so trying, nesting and giving
 //! back are its own.
 
-use super::{RawLock, Reorderable};
+use super::{RawLock, ReorderHeld, Reorderable};
 use crate::cpu::{Class, class};
 use crate::slo;
 use core::cell::Cell;
@@ -78,7 +78,7 @@ impl<L: RawLock> Asl<L> {
     }
 
     #[cold]
-    fn lock_from_a_little_core(&self) -> L::Held {
+    fn lock_from_a_little_core(&self) -> ReorderHeld<L::Held> {
         let window_ns = match held() {
             0 => slo::window_ns().unwrap_or(u64::MAX),
             _ => 0,
@@ -89,12 +89,12 @@ impl<L: RawLock> Asl<L> {
 
 // SAFETY: by Invariant 1 this is the promise of the lock beneath.
 unsafe impl<L: RawLock> RawLock for Asl<L> {
-    type Held = L::Held;
+    type Held = ReorderHeld<L::Held>;
     const NAME: &'static str = "asl";
     platform::initial! { L => Asl::over }
 
     #[inline]
-    fn lock(&self) -> L::Held {
+    fn lock(&self) -> ReorderHeld<L::Held> {
         let held = match class() {
             Class::Big => self.lock.lock_immediately(),
             Class::Little => self.lock_from_a_little_core(),
@@ -104,7 +104,7 @@ unsafe impl<L: RawLock> RawLock for Asl<L> {
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<L::Held> {
+    fn try_lock(&self) -> Option<Self::Held> {
         let held = self.lock.try_lock();
         if held.is_some() {
             count(1);
@@ -113,7 +113,7 @@ unsafe impl<L: RawLock> RawLock for Asl<L> {
     }
 
     #[inline]
-    unsafe fn unlock(&self, held: L::Held) {
+    unsafe fn unlock(&self, held: Self::Held) {
         count(-1);
         // SAFETY: the contract is the same.
         unsafe { self.lock.unlock(held) }

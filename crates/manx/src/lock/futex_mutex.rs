@@ -104,11 +104,19 @@ unsafe impl RawLock for FutexMutex {
 
     #[inline]
     unsafe fn unlock(&self, (): ()) {
+        // SAFETY: the contract is the same.
+        unsafe { self.unlock_and_look(()) };
+    }
+
+    #[inline]
+    unsafe fn unlock_and_look(&self, (): ()) -> bool {
         let place = &raw const self.word;
-        if self.word.swap(FREE, Ordering::Release) == CONTENDED {
+        let waited = self.word.swap(FREE, Ordering::Release) == CONTENDED;
+        if waited {
             // By Invariant 3.
             wake_one(place);
         }
+        waited
     }
 
     #[inline]

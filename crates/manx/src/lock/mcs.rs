@@ -83,14 +83,22 @@ unsafe impl RawLock for Mcs {
 
     #[inline]
     unsafe fn unlock(&self, held: QueueHeld) {
+        // SAFETY: the contract is the same.
+        unsafe { self.unlock_and_look(held) };
+    }
+
+    #[inline]
+    unsafe fn unlock_and_look(&self, held: QueueHeld) -> bool {
         let node = held.into_node();
         // SAFETY: the caller holds the lock at this place, so it is the first (Invariant 1).
-        if let Some(behind) = unsafe { self.queue.leave(node, Spin) } {
+        let behind = unsafe { self.queue.leave(node, Spin) };
+        if let Some(behind) = behind {
             // SAFETY: the thread behind waits, so its place is lent to it until it reads 1.
             unsafe { behind.as_ref() }.state.store(YOURS, Ordering::Release);
         }
         // SAFETY: `lock` lent the place, and the place has left the queue.
         unsafe { give_back(node) };
+        behind.is_some()
     }
 
     #[inline]

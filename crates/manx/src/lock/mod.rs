@@ -26,6 +26,7 @@ mod once;
 // The package `preload` keeps one in each mutex of the program.
 #[doc(hidden)]
 pub mod passes;
+mod payoff;
 // The package `baselines` makes locks of it.
 #[doc(hidden)]
 pub mod queue;
@@ -50,7 +51,7 @@ pub use mutex::RawMutex;
 pub use once::{Once, OnceState};
 pub use queue::QueueHeld;
 pub use raw::{Fifo, RawLock};
-pub use reorderable::Reorderable;
+pub use reorderable::{ReorderHeld, Reorderable};
 pub use rwlock::RawRwLock;
 platform::twins_only! {
     mod mutex_of_twins;

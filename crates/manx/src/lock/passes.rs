@@ -138,7 +138,7 @@ impl Passes {
             was_free = !locked;
             if quiet && free { try_lock() } else { None }
         };
-        standby::poll_until_acquired(window_ns, take, willing)
+        standby::poll_until_acquired(window_ns, take, willing, || false)
     }
 }
 

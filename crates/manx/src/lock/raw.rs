@@ -75,6 +75,17 @@ pub unsafe trait RawLock: Send + Sync {
     /// The caller holds this lock, and `held` is what the lock returned when it was taken.
     unsafe fn unlock(&self, held: Self::Held);
 
+    /// Gives the lock back; returns whether a thread waits for it: a hint.
+    ///
+    /// # Safety
+    /// As for [`unlock`](RawLock::unlock).
+    #[inline]
+    unsafe fn unlock_and_look(&self, held: Self::Held) -> bool {
+        // SAFETY: the contract is the same.
+        unsafe { self.unlock(held) };
+        self.is_locked()
+    }
+
     /// Returns whether a thread held the lock a moment ago.
     fn is_locked(&self) -> bool;
 }

@@ -19,8 +19,8 @@
 //! or does not. Of several threads that look at the same time one succeeds, and the others do not
 //! stand in the way of arriving threads.
 //!
-//! `standby.rs` decides when a thread looks. `passes.rs` decides whether standing by pays: it knows
-//! how other threads use the lock.
+//! `standby.rs` decides when a thread looks. `payoff.rs` decides whether standing by pays, and when
+//! a lock that is free is taken.
 //!
 //! Invariants:
 //! 1. A thread that stands by is in no queue: no thread waits for it, and no thread has to wake it.
@@ -28,14 +28,13 @@
 //!    caller waits as the lock's own order has it. So over a lock that is [`super::Fifo`] no thread
 //!    starves.
 //! 3. With a window of 0 `lock_reorder` is the lock's own `lock`.
-//! 4. The counts of passes are written by holders only.
 
 use super::RawLock;
-use super::passes::Passes;
+use super::payoff::Payoff;
 use crate::slo;
 use core::time::Duration;
 use platform::atomic::{AtomicU64, Ordering};
-use platform::clock::{duration_ns, ticks};
+use platform::clock::duration_ns;
 
 /// The lock has no maximum of its own.
 const UNSET: u64 = u64::MAX;
@@ -62,7 +61,22 @@ const UNSET: u64 = u64::MAX;
 pub struct Reorderable<L> {
     lock: L,
     window_ns_max: AtomicU64,
-    passes: Passes,
+    payoff: Payoff,
+}
+
+/// A held [`Reorderable`] lock: what the lock beneath gave, and whether its thread might have stood
+/// by.
+#[derive(Debug)]
+#[must_use = "the lock is held until it is unlocked with this"]
+pub struct ReorderHeld<H> {
+    held: H,
+    is_reordered: bool,
+}
+
+impl<H> ReorderHeld<H> {
+    fn at_once(held: H) -> Self {
+        ReorderHeld { held, is_reordered: false }
+    }
 }
 
 impl<L: RawLock> Reorderable<L> {
@@ -72,7 +86,7 @@ impl<L: RawLock> Reorderable<L> {
             Reorderable {
                 lock,
                 window_ns_max: AtomicU64::new(UNSET),
-                passes: Passes::new(),
+                payoff: Payoff::new(),
             }
         }
     }
@@ -115,22 +129,15 @@ impl<L: RawLock> Reorderable<L> {
 
     /// Waits as the lock beneath has it.
     #[inline]
-    pub fn lock_immediately(&self) -> L::Held {
-        if let Some(held) = self.lock.try_lock() {
-            self.passes.passed(0);
-            return held;
-        }
-        platform::clock::init();
-        let began_ticks = ticks();
-        let held = self.lock.lock();
-        self.passes.passed(ticks().wrapping_sub(began_ticks));
-        held
+    pub fn lock_immediately(&self) -> ReorderHeld<L::Held> {
+        self.payoff.came();
+        ReorderHeld::at_once(self.lock.lock())
     }
 
     /// Lets others pass for `window` at most, and for no longer than [`Reorderable::window_max`].
     /// With a window of 0 it waits in line at once.
     #[inline]
-    pub fn lock_reorder(&self, window: Duration) -> L::Held {
+    pub fn lock_reorder(&self, window: Duration) -> ReorderHeld<L::Held> {
         self.lock_reorder_while(window, || true)
     }
 
@@ -150,7 +157,7 @@ impl<L: RawLock> Reorderable<L> {
     /// unsafe { lock.unlock(held) };
     /// ```
     #[inline]
-    pub fn lock_reorder_while(&self, window: Duration, willing: impl Fn() -> bool) -> L::Held {
+    pub fn lock_reorder_while(&self, window: Duration, willing: impl Fn() -> bool) -> ReorderHeld<L::Held> {
         self.lock_reorder_ns_while(duration_ns(window), willing)
     }
 
@@ -158,17 +165,15 @@ impl<L: RawLock> Reorderable<L> {
     /// the package `workload`, which measures it.
     #[doc(hidden)]
     #[inline]
-    pub fn lock_reorder_ns_while(&self, window_ns: u64, willing: impl Fn() -> bool) -> L::Held {
+    pub fn lock_reorder_ns_while(&self, window_ns: u64, willing: impl Fn() -> bool) -> ReorderHeld<L::Held> {
         let window_ns = window_ns.min(self.window_ns_max());
         if window_ns == 0 {
-            return self.lock.lock();
+            return ReorderHeld::at_once(self.lock.lock());
         }
         let stand_by =
-            || self.passes.stand_by(window_ns, || self.lock.is_locked(), || self.lock.try_lock(), willing);
-        let had = if self.passes.are_in_use() { stand_by() } else { None };
-        let held = had.unwrap_or_else(|| self.lock.lock());
-        self.passes.stood_by();
-        held
+            || self.payoff.stand_by(window_ns, || self.lock.is_locked(), || self.lock.try_lock(), willing);
+        let had = if self.payoff.pays() { stand_by() } else { None };
+        ReorderHeld { held: had.unwrap_or_else(|| self.lock.lock()), is_reordered: true }
     }
 }
 
@@ -176,28 +181,32 @@ impl<L: RawLock> Reorderable<L> {
 // came from its `lock` or `try_lock`, and goes back to its `unlock`. Nothing refers to where this
 // lock is.
 unsafe impl<L: RawLock> RawLock for Reorderable<L> {
-    type Held = L::Held;
+    type Held = ReorderHeld<L::Held>;
     const NAME: &'static str = "reorderable";
     platform::initial! { L => Reorderable::over }
 
     #[inline]
-    fn lock(&self) -> L::Held {
+    fn lock(&self) -> Self::Held {
         self.lock_immediately()
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<L::Held> {
-        let held = self.lock.try_lock();
-        if held.is_some() {
-            self.passes.passed(0);
-        }
-        held
+    fn try_lock(&self) -> Option<Self::Held> {
+        let held = self.lock.try_lock()?;
+        self.payoff.came();
+        Some(ReorderHeld::at_once(held))
     }
 
     #[inline]
-    unsafe fn unlock(&self, held: L::Held) {
-        // SAFETY: the contract is the same.
-        unsafe { self.lock.unlock(held) }
+    unsafe fn unlock(&self, held: Self::Held) {
+        if held.is_reordered {
+            // SAFETY: the contract is the same.
+            let waited = unsafe { self.lock.unlock_and_look(held.held) };
+            self.payoff.released(waited);
+        } else {
+            // SAFETY: the contract is the same.
+            unsafe { self.lock.unlock(held.held) }
+        }
     }
 
     #[inline]

@@ -25,11 +25,12 @@ const SLEEP_NS_MIN: u64 = 50_000;
 const SLEEP_NS_MAX: u64 = 1_000_000;
 
 /// Looks now and then whether the lock can be had, by `take`, until the window is over or the
-/// caller not willing (`None`).
+/// caller not willing (`None`). It does not sleep while the last look found the lock `is_free`.
 pub(super) fn poll_until_acquired<H>(
     window_ns: u64,
     mut take: impl FnMut() -> Option<H>,
     willing: impl Fn() -> bool,
+    is_free: impl Fn() -> bool,
 ) -> Option<H> {
     let (began_ticks, mut apart_ns) = (ticks(), LOOK_INTERVAL_NS_MIN);
     refresh_if_old_at(began_ticks);
@@ -40,7 +41,7 @@ pub(super) fn poll_until_acquired<H>(
             return None;
         }
         let left_ns = window_ns - waited_ns;
-        if waited_ns < SPIN_NS || left_ns < SLEEP_NS_MIN + SPIN_NS {
+        if waited_ns < SPIN_NS || left_ns < SLEEP_NS_MIN + SPIN_NS || is_free() {
             spin(apart_ns.min(left_ns));
             apart_ns = (2 * apart_ns).min(LOOK_INTERVAL_NS_MAX);
         } else {
