@@ -22,7 +22,7 @@
         }                                                                                                              \
     } while (0)
 
-enum { THREADS = 6, ROUNDS = 150, TURNS = 100 };
+enum { THREADS = 6, ROUNDS = 100, TURNS = 30 };
 
 // What a mutex protects: its holder, plainly written, and a count in two halves that must agree.
 struct owned {
@@ -257,7 +257,7 @@ static void forks(void) {
     pthread_t waiters[3];
     for (unsigned i = 0; i < 3; i++)
         CHECK(pthread_create(&waiters[i], NULL, wait_beside_forks, NULL) == 0);
-    for (unsigned i = 0; i < 20; i++) {
+    for (unsigned i = 0; i < 8; i++) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {

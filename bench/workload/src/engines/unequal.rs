@@ -147,7 +147,7 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         f64::from(dilation) / 1000.0,
     ));
     if setup.subjects.iter().any(|subject| subject.name == INSTEAD) {
-        bench.note(format!("the paper's upscaledb is in no registry: {INSTEAD} is in its place"));
+        bench.note(format!("the paper's upscaledb is in no registry, only its source at GitHub: {INSTEAD} is in its place"));
     }
     let ready = |subject: &'static Subject| subject.program(&setup.compiler);
     let each =
