@@ -386,8 +386,10 @@ mod tests {
         let variables: Vec<_> = preloaded.get_envs().collect();
         let lock = (rival::VARIABLE.as_ref(), Some("tas".as_ref()));
         assert_eq!(variables, [("LD_PRELOAD".as_ref(), Some("/z/lock.so".as_ref())), lock]);
-        let behind =
-            command(program, Start::UnequalRival(Path::new("/y/manx"), &rival, Cores { big: 2, little: 3, dilation: 3750 }));
+        let behind = command(
+            program,
+            Start::UnequalRival(Path::new("/y/manx"), &rival, Cores { big: 2, little: 3, dilation: 3750 }),
+        );
         let ended = ["--not=lock.so", "--", "sh", "-c", BEHIND, "/z/lock.so", "/x/driver"];
         assert_eq!(words(&behind)[2..], [&["--lock=glibc"], &cores[..], &ended].concat());
         assert_eq!(behind.get_envs().collect::<Vec<_>>(), [lock]);

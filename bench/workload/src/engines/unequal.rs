@@ -111,7 +111,8 @@ impl Setup {
         });
         let mut targets: Vec<(String, f64)> = of_rivals.filter(|(_, ns)| ns.is_finite()).collect();
         if targets.is_empty() {
-            targets.extend(FACTORS.map(|factor| (format!("{}x", three_digits(factor)), reference_ns * factor)));
+            targets
+                .extend(FACTORS.map(|factor| (format!("{}x", three_digits(factor)), reference_ns * factor)));
         }
         targets.retain(|(_, ns)| ns.is_finite());
         targets.into_iter().map(|(name, ns)| (name, ns.round() as u64)).collect()
@@ -147,7 +148,9 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
         f64::from(dilation) / 1000.0,
     ));
     if setup.subjects.iter().any(|subject| subject.name == INSTEAD) {
-        bench.note(format!("the paper's upscaledb is in no registry, only its source at GitHub: {INSTEAD} is in its place"));
+        bench.note(format!(
+            "the paper's upscaledb is in no registry, only its source at GitHub: {INSTEAD} is in its place"
+        ));
     }
     let ready = |subject: &'static Subject| subject.program(&setup.compiler);
     let each =

@@ -74,7 +74,10 @@ mod tests {
     fn a_rival_is_neither_ours_nor_the_plain_program() {
         let rival = Rival { name: "mcs".into(), library: "/x.so".into(), lock: None };
         let version = Version::rival(rival.clone());
-        assert_eq!((version.name.as_str(), version.start(Path::new("manx"))), ("mcs", Start::Preloaded(&rival)));
+        assert_eq!(
+            (version.name.as_str(), version.start(Path::new("manx"))),
+            ("mcs", Start::Preloaded(&rival))
+        );
         assert!(!version.is_ours() && !version.is_plain());
     }
 

@@ -5,8 +5,8 @@ use super::at_the_tail_of;
 use super::version::{ALONE, ASL, GLIBC, is_asl_with_a_target};
 use crate::engines::Subject;
 use crate::verdict::{self, Figure};
-use report::sheet::number;
 use report::Table;
+use report::sheet::number;
 use report::{Compared, Report, Sheet};
 
 /// How the figures of each class of threads begin; each version has big threads.
@@ -61,12 +61,21 @@ pub fn conclude(report: &mut Report, subjects: &[&'static Subject]) {
 /// The asymmetry-aware lock beside each other version: without a target, at the same target, and at
 /// the target that is the other version's tail.
 fn against(report: &Report, names: &[&str]) -> Table {
-    let headers =
-        ["program", "version", "beside", "throughput [of it]", "95 % []", "little p99 [of it]", "worst little max [of it]"];
+    let headers = [
+        "program",
+        "version",
+        "beside",
+        "throughput [of it]",
+        "95 % []",
+        "little p99 [of it]",
+        "worst little max [of it]",
+    ];
     let mut table = Table::new("asl beside the others, by pairs", &headers);
     for case in names {
         let versions = versions(report, case);
-        for other in versions.iter().filter(|name| *name != ALONE && *name != ASL && !is_asl_with_a_target(name)) {
+        for other in
+            versions.iter().filter(|name| *name != ALONE && *name != ASL && !is_asl_with_a_target(name))
+        {
             let same = match other.split_once(", ") {
                 Some((_, target)) => format!("{ASL}, {target}"),
                 None => ASL.to_owned(),
@@ -76,9 +85,19 @@ fn against(report: &Report, names: &[&str]) -> Table {
                     continue;
                 }
                 let [throughput, interval] = report.over(case, &asl, other, "throughput_per_s");
-                let tail = report.middle(case, &asl, "little_p99_ns") / report.middle(case, other, "little_p99_ns");
-                let longest = report.worst(case, &asl, "little_max_ns") / report.worst(case, other, "little_max_ns");
-                table.row([(*case).into(), asl, other.clone(), throughput, interval, number(tail), number(longest)]);
+                let tail =
+                    report.middle(case, &asl, "little_p99_ns") / report.middle(case, other, "little_p99_ns");
+                let longest =
+                    report.worst(case, &asl, "little_max_ns") / report.worst(case, other, "little_max_ns");
+                table.row([
+                    (*case).into(),
+                    asl,
+                    other.clone(),
+                    throughput,
+                    interval,
+                    number(tail),
+                    number(longest),
+                ]);
             }
         }
     }
@@ -92,7 +111,9 @@ const OTHER: &str = "this is for equal cores";
 /// that counts. And so does the lock without a target, beside each of the others.
 pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
     let marked = measured(report, [case].into_iter());
-    let others = versions(report, case).into_iter().filter(|name| name != ASL && name != ALONE && !name.contains(", "));
+    let others = versions(report, case)
+        .into_iter()
+        .filter(|name| name != ASL && name != ALONE && !name.contains(", "));
     let others = others.map(|other| Compared::new(case, ASL, &other, "throughput_per_s"));
     marked.iter().map(Marked::compared).chain(others).collect()
 }
@@ -243,7 +264,9 @@ pub(super) mod tests {
         assert!((missed - 40.0 / 1500.0 * 100.0).abs() < 1e-9, "{missed}");
         assert_eq!(missed_percent(&report, "kyoto-cache", GLIBC), None);
         conclude(&mut report, &subjects);
-        let [throughputs, latencies, against] = &report.tables[..] else { panic!("{} tables", report.tables.len()) };
+        let [throughputs, latencies, against] = &report.tables[..] else {
+            panic!("{} tables", report.tables.len())
+        };
         assert_eq!(throughputs.rows.len(), 3 * 4);
         assert_eq!(latencies.rows.len(), 3 * 4 * 3);
         let beside: Vec<_> = against.rows.iter().map(|row| (row[1].as_str(), row[2].as_str())).collect();

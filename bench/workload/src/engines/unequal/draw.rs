@@ -6,7 +6,9 @@
 
 use super::conclude::versions;
 use super::version::{ALONE, ASL, GLIBC};
-use crate::drawing::{CLASSES, Charts, LATENCY, chart, colour, diagonal, dot, dots, duration, rates, shares, times};
+use crate::drawing::{
+    CLASSES, Charts, LATENCY, chart, colour, diagonal, dot, dots, duration, rates, shares, times,
+};
 use crate::engine::Output;
 use crate::engines::Subject;
 use report::chart::Chart;
