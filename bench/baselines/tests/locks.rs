@@ -4,7 +4,9 @@
 #[path = "../../../crates/manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines::lock::{
+    Libasl, LibaslBlocking, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas,
+};
 use locks::{NotSendable, Sendable};
 use manx::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
 use std::thread;
@@ -19,6 +21,8 @@ locks::every_lock! {
     spin_futex: SpinFutex;
     shfl: Shfl;
     shfl_that_alternates: Shfl<1>;
+    libasl: Libasl;
+    libasl_blocking: LibaslBlocking;
     reorderable_ticket: Reorderable<Ticket>;
     reorderable_mcs_park: Reorderable<McsPark>;
     reorderable_shfl: Reorderable<Shfl>;
@@ -40,6 +44,8 @@ fn names_differ_also_from_those_of_manx() {
         Parked::NAME,
         SpinFutex::NAME,
         <Shfl as RawLock>::NAME,
+        Libasl::NAME,
+        LibaslBlocking::NAME,
         Reorderable::<Mcs>::NAME,
         Asl::<Mcs>::NAME,
     ];

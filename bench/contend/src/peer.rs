@@ -3,11 +3,13 @@
 //!
 //! A peer receives the window of the calling thread: `None` from a thread on a big core, which
 //! never lets others pass. Only [`manx::lock::Reorderable`] uses the window; [`manx::lock::Asl`]
-//! looks up the class of the thread's core and its epoch by itself.
+//! looks up the class of the thread's core and its epoch by itself. Epochs are those of
+//! [`manx::slo`], for LibASL as it is printed its own.
 
-use baselines::lock::{McsPark, Shfl, Tas, Ticket};
+use baselines::lock::{Libasl, LibaslBlocking, LibaslOver, McsPark, Shfl, Tas, Ticket, libasl_epoch};
 use contention::lock::Lock;
 use manx::lock::{Asl, FutexMutex, Mcs, RawLock, Reorderable};
+use manx::slo::{self, Percentile};
 
 /// A mutual exclusion lock that protects nothing by itself.
 pub trait Peer: Sync {
@@ -15,6 +17,26 @@ pub trait Peer: Sync {
     fn new() -> Self;
     /// Runs `section` while this thread holds the lock; others may pass before for `window_ns`.
     fn with(&self, window_ns: Option<u64>, section: impl FnOnce());
+
+    /// Begins an epoch on the calling thread.
+    #[inline(always)]
+    fn start(epoch: u64) {
+        slo::start(epoch);
+    }
+
+    /// Ends it: this part of the epochs is to end within `slo_ns`.
+    #[inline(always)]
+    fn end(epoch: u64, slo_ns: u64, percentile: Percentile) {
+        slo::end_at(epoch, slo_ns, percentile);
+    }
+
+    /// The window that the calling thread's next epoch would have, in nanoseconds.
+    fn next_window_ns(epoch: u64) -> u64 {
+        slo::start(epoch);
+        let window_ns = slo::window_ns().unwrap_or(0);
+        slo::abandon(epoch);
+        window_ns
+    }
 }
 
 /// What can be done once a peer's type is known.
@@ -40,6 +62,34 @@ impl<L: RawLock> Peer for Plain<L> {
         section();
         // SAFETY: this thread holds the lock by `held`.
         unsafe { self.0.unlock(held) };
+    }
+}
+
+impl<L: RawLock, const SLEEPS: bool> Peer for LibaslOver<L, SLEEPS> {
+    fn new() -> Self {
+        RawLock::new()
+    }
+
+    #[inline(always)]
+    fn with(&self, _window_ns: Option<u64>, section: impl FnOnce()) {
+        let held = self.lock();
+        section();
+        // SAFETY: this thread holds the lock by `held`.
+        unsafe { self.unlock(held) };
+    }
+
+    #[inline(always)]
+    fn start(epoch: u64) {
+        libasl_epoch::start(epoch as usize);
+    }
+
+    #[inline(always)]
+    fn end(epoch: u64, slo_ns: u64, percentile: Percentile) {
+        libasl_epoch::end(epoch as usize, slo_ns, percentile.hundredths());
+    }
+
+    fn next_window_ns(epoch: u64) -> u64 {
+        libasl_epoch::window_ns_of(epoch as usize)
     }
 }
 
@@ -160,6 +210,8 @@ pub fn with<M: Measured>(lock: Lock, what: M) -> M::Output {
         Lock::Shfl10 => what.with::<Plain<Shfl<10>>>(),
         Lock::Shfl20 => what.with::<Plain<Shfl<20>>>(),
         Lock::Shfl30 => what.with::<Plain<Shfl<30>>>(),
+        Lock::Libasl => what.with::<Libasl>(),
+        Lock::LibaslBlocking => what.with::<LibaslBlocking>(),
         Lock::AslMcs => what.with::<Plain<Asl<Mcs>>>(),
         Lock::AslMcsPark => what.with::<Plain<Asl<McsPark>>>(),
         Lock::AslFutex => what.with::<Plain<Asl<FutexMutex>>>(),

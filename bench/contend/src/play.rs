@@ -17,7 +17,7 @@ use contention::length::{Dice, Length};
 use contention::run::{Burn, LINES_MAX, LOCKS_MAX, Measurement, NOPS_PER_US, Run, SECTIONS_MAX, Window};
 use contention::timeline::{Recorder, Timeline};
 use manx::cpu::{Class, set_class_of_this_thread};
-use manx::slo::{self, Percentile};
+use manx::slo::Percentile;
 use platform::atomic::{AtomicU64, Ordering};
 use platform::cell::UnsafeCell;
 use platform::clock::{duration_ns, now_ns, ns_to_ticks, ticks, ticks_to_ns};
@@ -169,7 +169,7 @@ fn thread<P: Peer>(
             Window::Slo { .. } => None,
         };
         if let Window::Slo { .. } = run.window {
-            slo::start(EPOCH);
+            P::start(EPOCH);
         }
         let (start, mut held_ticks) = (ticks(), 0);
         for section in 0..work.sections {
@@ -195,7 +195,7 @@ fn thread<P: Peer>(
         record.made += 1;
         let mut missed = false;
         if let Window::Slo { ns, percentile } = run.window {
-            slo::end_at(EPOCH, ns, own(percentile));
+            P::end(EPOCH, ns, own(percentile));
             missed = little && latency_ns > ns;
         }
         if begun.is_some() {
@@ -204,7 +204,7 @@ fn thread<P: Peer>(
             record.sections_ticks += held_ticks / times;
             record.sections += work.sections as u64;
             if let (Some(recorder), Some(begun)) = (&mut record.recorder, begun_ticks) {
-                recorder.record(since(begun, end), latency_ns, || window_ns_now(run));
+                recorder.record(since(begun, end), latency_ns, || window_ns_now::<P>(run));
             }
             if little {
                 little_epochs.fetch_add(1, Ordering::Relaxed);
@@ -216,20 +216,15 @@ fn thread<P: Peer>(
         spend(run.burn, end, think);
     }
     record.elapsed_ns = begun.map_or(0, |begun_ns| now_ns() - begun_ns);
-    record.window_ns = window_ns_now(run);
+    record.window_ns = window_ns_now::<P>(run);
     record
 }
 
 /// The window that the calling thread's next epoch would have.
-fn window_ns_now(run: &Run) -> u64 {
+fn window_ns_now<P: Peer>(run: &Run) -> u64 {
     match run.window {
         Window::Fixed(ns) | Window::ByLength { long_ns: ns, .. } => ns,
-        Window::Slo { .. } => {
-            slo::start(EPOCH);
-            let window_ns = slo::window_ns().unwrap_or(0);
-            slo::abandon(EPOCH);
-            window_ns
-        }
+        Window::Slo { .. } => P::next_window_ns(EPOCH),
     }
 }
 

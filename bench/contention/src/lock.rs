@@ -33,6 +33,10 @@ crate::named! {
         Shfl20 = "shfl-20",
         /// 30 to 1.
         Shfl30 = "shfl-30",
+        /// LibASL as it is printed.
+        Libasl = "libasl",
+        /// The same with threads that sleep, over the C library's mutex.
+        LibaslBlocking = "libasl-blocking",
         /// Little cores stand by before an MCS lock, for the window of their epoch.
         AslMcs = "asl(mcs)",
         /// … before an MCS lock whose waiters park.

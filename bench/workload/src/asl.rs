@@ -14,6 +14,7 @@
 //! | `part` | the parts of the experiment |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 //! | `paper` | the figures that the paper's text names, beside those measured |
+//! | `printed` | the paper's own algorithms beside ours |
 
 mod cases;
 mod conclude;
@@ -23,6 +24,7 @@ mod judge;
 mod paper;
 mod part;
 mod plan;
+mod printed;
 
 pub use conclude::conclude;
 pub use draw::draw;

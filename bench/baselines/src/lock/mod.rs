@@ -5,6 +5,8 @@
 //! so each may stand beneath [`Reorderable`](manx::lock::Reorderable) and [`Asl`](manx::lock::Asl).
 //! Those in the order of arrival collapse when threads outnumber CPUs; they are here to show that.
 
+mod libasl;
+pub mod libasl_epoch;
 mod mcs_park;
 mod mutable_lock;
 mod parked;
@@ -13,6 +15,7 @@ mod spin_futex;
 mod tas;
 mod ticket;
 
+pub use libasl::{Libasl, LibaslBlocking, LibaslOver, WINDOW_NS_MAX};
 pub use mcs_park::McsPark;
 pub use mutable_lock::MutableLock;
 pub use parked::Parked;
@@ -30,5 +33,6 @@ platform::os_only! {
         [] Parked;
         [] SpinFutex;
         [const BIG: u32] Shfl<BIG>;
+        [L: manx::lock::RawLock, const SLEEPS: bool] LibaslOver<L, SLEEPS>;
     }
 }

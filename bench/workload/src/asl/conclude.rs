@@ -2,8 +2,8 @@
 
 use super::cases::{ALONE, BENCH_1, BENCH_2, EPOCHS};
 use super::judge::{ceiling, enough, figure, sweep};
-use super::paper;
 use super::part::PHASES;
+use super::{paper, printed};
 use crate::verdict;
 use report::figure::{duration, three_digits};
 use report::plot::{Series, plot};
@@ -38,7 +38,7 @@ pub fn conclude(report: &mut Report) {
         few(report, case);
     }
     picture(report);
-    if let Some(table) = paper::table(report) {
+    for table in [printed::table(report), paper::table(report)].into_iter().flatten() {
         report.show(table);
     }
     let rate = |name: &str| report.middle(BENCH_1, name, "epochs_per_s");

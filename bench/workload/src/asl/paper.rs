@@ -16,6 +16,7 @@ use super::cases::{
     bench_5, scaled,
 };
 use super::part::NOPS;
+use super::printed;
 use crate::drawing::ring;
 use report::chart::Series;
 use report::figure::three_digits;
@@ -127,16 +128,37 @@ fn measured(report: &Report, (case, version, figure): &Cell) -> f64 {
     report.middle(case, version, figure)
 }
 
+/// The figure with LibASL as it is printed in place of ours; `None` if ours is in neither part of it.
+fn measured_printed(report: &Report, named: &Named) -> Option<f64> {
+    let swap = |(case, version, figure): &Cell| {
+        let printed = printed::of(report, case, version);
+        (printed.is_some(), report.middle(case, printed.as_deref().unwrap_or(version), figure))
+    };
+    let (what, to) = (swap(&named.what), swap(&named.to));
+    let ratio = what.1 / to.1;
+    ((what.0 || to.0) && ratio.is_finite()).then_some(ratio)
+}
+
 /// Each figure that the text names and that was measured, beside what was measured; `None` on
 /// another machine than the paper's.
 pub(super) fn table(report: &Report) -> Option<Table> {
-    let headers = ["figure", "section", "what", "of", "paper []", "here []", "here / paper []"];
+    let headers = [
+        "figure",
+        "section",
+        "what",
+        "of",
+        "paper []",
+        "here []",
+        "here / paper []",
+        "LibASL as printed, here []",
+    ];
     let mut table = Table::new("The paper's figures, and what was measured here", &headers);
     for named in all() {
         let here = measured(report, &named.what) / measured(report, &named.to);
         if !here.is_finite() {
             continue;
         }
+        let printed = measured_printed(report, &named).map_or_else(String::new, three_digits);
         let words = |(case, version, figure): &Cell| format!("{case}: {version}, {figure}");
         let meant = match named.meant {
             Meant::As => "",
@@ -151,6 +173,7 @@ pub(super) fn table(report: &Report) -> Option<Table> {
             format!("{meant}{}", three_digits(named.ratio)),
             three_digits(here),
             three_digits(here / named.ratio),
+            printed,
         ]);
     }
     (is_its_machine(report) && !table.rows.is_empty()).then_some(table)
@@ -214,6 +237,7 @@ mod tests {
         let mut report = Report::new("asl", Machine { processor: processor.into(), ..Machine::default() }, 0);
         let mut add = |case: &str, version, rate| report.add(case, version, 0, &[(RATE, rate)]);
         add(&bench_5(1), "asl max", 40.0);
+        add(&bench_5(1), "libasl max", 30.0);
         add(&bench_5(1), "mcs", 10.0);
         for threads in 1..=ALL {
             let case = scaled(FIGURE_1, threads);
@@ -229,9 +253,9 @@ mod tests {
         let table = table(&report).expect("it is the paper's machine");
         let last = |at: usize| table.rows[at][4..].join(" ");
         assert_eq!(table.rows.len(), 3, "{table}");
-        assert_eq!(last(0), "up to 0.500 0.300 0.600");
-        assert_eq!(last(1), "0.650 1.30 2.00");
-        assert_eq!(last(2), "2.00 4.00 2.00");
+        assert_eq!(last(0), "up to 0.500 0.300 0.600 ");
+        assert_eq!(last(1), "0.650 1.30 2.00 ");
+        assert_eq!(last(2), "2.00 4.00 2.00 3.00");
         let charts = draw(&report);
         let rings = |name: &str| {
             let (_, chart) = charts.iter().find(|(its, _)| its == name).expect("a picture");

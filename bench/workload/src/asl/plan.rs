@@ -2,7 +2,7 @@
 
 use super::cases::{AGAINST_OPT, ALONE, EPOCHS, OPT};
 use super::cores::Cores;
-use super::judge;
+use super::{judge, printed};
 use crate::error::Error;
 use crate::harness::{Bench, Case, Sample};
 use crate::place::Place;
@@ -25,6 +25,7 @@ const PROBES: usize = 3;
 const PAIRS: u32 = 100_000;
 
 /// One version of a case.
+#[derive(Clone)]
 pub(super) struct Variant {
     name: String,
     lock: Lock,
@@ -44,6 +45,19 @@ impl Variant {
 
     pub(super) fn slo(name: &str, lock: Lock, ns: u64, percentile: Percentile) -> Variant {
         Variant::named(name, lock, Window::Slo { ns, percentile })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn lock(&self) -> Lock {
+        self.lock
+    }
+
+    /// The same with another lock.
+    pub(super) fn over(&self, name: String, lock: Lock) -> Variant {
+        Variant { name, lock, ..self.clone() }
     }
 
     /// Big threads only.
@@ -100,6 +114,7 @@ impl Plan {
         run: &Run,
         variants: &[Variant],
     ) -> Result<(), Error> {
+        let variants = printed::beside(variants);
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         let watch = |report: &Report| judge::watched(report, case);
         let case = Case { name: case, variants: &names, expected: run.time * 6 / 5 };

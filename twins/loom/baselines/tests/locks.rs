@@ -9,7 +9,9 @@ mod common;
 #[path = "../../manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines_loom::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines_loom::lock::{
+    Libasl, LibaslBlocking, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas,
+};
 use common::{check_no_more, join, spawn};
 use locks::{Guarded, places_of_two_queues_are_given_back_in_any_order};
 use manx::cpu::{Class, set_class_of_this_thread};
@@ -24,6 +26,8 @@ locks::every_lock! {
     parked: Parked;
     spin_futex: SpinFutex;
     shfl: Shfl;
+    libasl: Libasl;
+    libasl_blocking: LibaslBlocking;
 }
 
 locks::every_queue! {

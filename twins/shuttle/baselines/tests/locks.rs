@@ -12,7 +12,9 @@ mod common;
 #[path = "../../manx/tests/common/locks.rs"]
 mod locks;
 
-use baselines_shuttle::lock::{McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines_shuttle::lock::{
+    Libasl, LibaslBlocking, McsPark, MutableLock, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas,
+};
 use locks::{first_in_first_out, several_at_once};
 use manx::lock::{Asl, Fifo};
 use platform::site;
@@ -30,6 +32,8 @@ locks::every_lock! {
     asl_ticket: Asl<Ticket>;
     asl_mcs_park: Asl<McsPark>;
     asl_shfl: Asl<Shfl>;
+    libasl: Libasl;
+    libasl_blocking: LibaslBlocking;
 }
 
 #[test]

@@ -7,7 +7,7 @@ extern crate manx as manx_sim;
 #[path = "../../manx/tests/common/mod.rs"]
 mod common;
 
-use baselines_sim::lock::{McsPark, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
+use baselines_sim::lock::{Libasl, LibaslBlocking, McsPark, Parked, Shfl, SpinFutex, Tas, Ticket, Ttas};
 use common::holds;
 use platform::memory::Allocator;
 
@@ -26,6 +26,12 @@ fn locks_that_anyone_takes_hold() {
 fn locks_in_the_order_of_arrival_hold() {
     holds::<Ticket>();
     holds::<McsPark>();
+}
+
+#[test]
+fn locks_that_little_cores_stand_by_at_hold() {
+    holds::<Libasl>();
+    holds::<LibaslBlocking>();
 }
 
 #[test]

@@ -79,3 +79,18 @@ fn without_a_target_throughput_is_that_of_the_big_cores() {
         "mcs {mcs}, the longest window {max}, big cores alone {alone}"
     );
 }
+
+#[test]
+fn libasl_as_printed_keeps_targets_and_gains_without_one() {
+    let mcs = run(1, Lock::Mcs, 8, Window::Fixed(0), 16);
+    let fifo_ns = mcs.little.summary().p99_ns;
+    for lock in [Lock::Libasl, Lock::LibaslBlocking] {
+        let max = run(1, lock, 8, Window::Fixed(100_000_000), 16).epochs_per_s;
+        assert!(max > 1.5 * mcs.epochs_per_s, "{}: {max}, mcs {}", lock.name(), mcs.epochs_per_s);
+    }
+    let ns = 12 * fifo_ns;
+    let found = run(1, Lock::Libasl, 8, Window::Slo { ns, percentile: Percentile::P99 }, 16);
+    let (count, p99_ns) = (found.little.count() as f64, found.little.summary().p99_ns);
+    let allowed = 0.01 * count + 3.0 * (0.01 * count).sqrt() + 16.0;
+    assert!(found.missed as f64 <= allowed, "{} of {count} missed {ns} ns, p99 {p99_ns}", found.missed);
+}
