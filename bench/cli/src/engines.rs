@@ -60,9 +60,9 @@ pub(super) struct EnginesArgs {
     /// Compare with this library in LD_PRELOAD too, or with these locks of the baselines; may be
     /// given several times
     ///
-    /// mcs, tas, ttas, ticket, shfl-pb10, mcs-park and asl-mcs are in a library beside this command,
-    /// which `cargo build --release -p interposer` builds; several with commas between. All others
-    /// are named by NAME=PATH.
+    /// mcs, tas, ttas, ticket, shfl-pb10, mcs-park, libasl, libasl-blocking and asl-mcs are in a
+    /// library beside this command, which `cargo build --release -p interposer` builds; several
+    /// with commas between. All others are named by NAME=PATH.
     #[arg(long, value_name = "NAME[=PATH]")]
     rival: Vec<String>,
 }

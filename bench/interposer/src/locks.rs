@@ -9,7 +9,7 @@
 //! be worse than none.
 
 use crate::object::Side;
-use baselines::lock::{McsPark, Shfl, Tas, Ticket, Ttas};
+use baselines::lock::{Libasl, LibaslBlocking, McsPark, Shfl, Tas, Ticket, Ttas, libasl_epoch};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use manx::lock::{Asl, Mcs, RawLock};
 use manx::slo;
@@ -54,15 +54,26 @@ const MANX: Epochs = Epochs {
         slo::end(id, slo_ns);
     },
 };
+/// Of LibASL as it is printed. Its ids are few: the drivers have one kind of epoch.
+const LIBASL: Epochs = Epochs {
+    start: |id| libasl_epoch::start(id as usize),
+    end: |id, slo_ns| {
+        libasl_epoch::end(id as usize, slo_ns, P99);
+    },
+};
+/// The percentile of all targets, in hundredths of a percent.
+const P99: u16 = 9900;
 
 /// All of them.
-pub static LOCKS: [Operations; 7] = [
+pub static LOCKS: [Operations; 9] = [
     of::<Mcs>("mcs", UNMARKED),
     of::<Tas>("tas", UNMARKED),
     of::<Ttas>("ttas", UNMARKED),
     of::<Ticket>("ticket", UNMARKED),
     of::<Shfl<10>>("shfl-pb10", UNMARKED),
     of::<McsPark>("mcs-park", UNMARKED),
+    of::<Libasl>("libasl", LIBASL),
+    of::<LibaslBlocking>("libasl-blocking", LIBASL),
     of::<Asl<Mcs>>("asl-mcs", MANX),
 ];
 

@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 pub const VARIABLE: &str = "MANX_INTERPOSED_LOCK";
 
 /// The locks that the package `interposer` has.
-pub const LOCKS: [&str; 7] = ["mcs", "tas", "ttas", "ticket", "shfl-pb10", "mcs-park", "asl-mcs"];
+pub const LOCKS: [&str; 9] =
+    ["mcs", "tas", "ttas", "ticket", "shfl-pb10", "mcs-park", "libasl", "libasl-blocking", "asl-mcs"];
 
 /// Those of them that take latency targets.
-const TARGETED: [&str; 1] = ["asl-mcs"];
+const TARGETED: [&str; 3] = ["libasl", "libasl-blocking", "asl-mcs"];
 
 /// The file of the package `interposer`.
 pub const LIBRARY: &str = "libmanx_interposer.so";
