@@ -28,4 +28,5 @@ mod exports;
 pub mod locks;
 pub mod mutex;
 pub mod object;
+#[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 mod real;

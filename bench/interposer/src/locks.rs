@@ -65,7 +65,7 @@ const LIBASL: Epochs = Epochs {
 const P99: u16 = 9900;
 
 /// All of them.
-pub static LOCKS: [Operations; 9] = [
+static LOCKS: [Operations; 9] = [
     of::<Mcs>("mcs", UNMARKED),
     of::<Tas>("tas", UNMARKED),
     of::<Ttas>("ttas", UNMARKED),
@@ -77,10 +77,9 @@ pub static LOCKS: [Operations; 9] = [
     of::<Asl<Mcs>>("asl-mcs", MANX),
 ];
 
-/// # Safety (of all four functions)
-/// `init`: no thread uses the place. The others: it was made by `init` of the same lock; `unlock`
-/// is called by the holder, and `held` is then what the lock returned to it. Only the holder uses
-/// `held`.
+/// The functions of a lock. Their contract, which each `SAFETY` cites: nobody uses the place while
+/// `init` runs. For the others, `init` of the same lock has made it; `unlock` is called by the
+/// holder, and `held` is then what the lock returned to it. Only the holder uses `held`.
 const fn of<L: RawLock>(name: &'static str, epochs: Epochs) -> Operations {
     const {
         assert!(size_of::<L>() <= Side::LOCK_BYTES && align_of::<L>() <= align_of::<Side>());

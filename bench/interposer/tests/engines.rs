@@ -6,6 +6,7 @@
 
 mod common;
 
+use std::path::Path;
 use workload::engine::{self, Compiler, Load, Output, Rival, Start, rival};
 use workload::engines::choose;
 use workload::error::Error;
@@ -13,7 +14,7 @@ use workload::error::Error;
 /// Short, on so few records that threads meet at them, with more threads than CPUs of most machines
 /// that test.
 fn runs_with_each_lock(name: &str, more: &[&str]) {
-    let folder = std::env::temp_dir().join(format!("manx-interposer-{}", std::process::id()));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("engines");
     let subject = choose(&[name.to_owned()]).expect("known")[0];
     let program = match subject.program(&Compiler::new("cc", folder)) {
         Ok(program) => program,
