@@ -94,10 +94,8 @@ impl Measured for Rounds<'_> {
         let mut little = KINDS.map(|_| Histogram::new());
         let mut missed = [0; KINDS.len()];
         for (_, record) in done.records.iter().filter(|(_, record)| record.little) {
-            for kind in 0..KINDS.len() {
-                little[kind].merge(&record.latencies[kind]);
-                missed[kind] += record.missed[kind];
-            }
+            little.iter_mut().zip(&record.latencies).for_each(|(all, one)| all.merge(one));
+            missed.iter_mut().zip(record.missed).for_each(|(all, one)| *all += one);
         }
         Ok(Nested { rounds_per_s: rounds as f64 / done.elapsed.as_secs_f64(), little, missed })
     }
