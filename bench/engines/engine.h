@@ -84,6 +84,9 @@ struct engine {
 /// Manx's epochs, if it is in the process.
 extern void manx_epoch_start(uint64_t id) __attribute__((weak));
 extern void manx_epoch_end(uint64_t id, uint64_t slo_ns) __attribute__((weak));
+/// A competitor's epochs, if its locks are in the process: then it is told, and Manx is not.
+extern void rival_epoch_start(uint64_t id) __attribute__((weak));
+extern void rival_epoch_end(uint64_t id, uint64_t slo_ns) __attribute__((weak));
 
 static uint64_t option_threads = 8, option_boost = 0, option_seed = 1;
 static double option_seconds = 5, option_warmup = 1, option_think_us = 0, option_slo_us = 0;
@@ -218,11 +221,15 @@ static void *worker_main(void *argument) {
         uint64_t begin = now_ns();
         if (begin >= measure_to_ns)
             break;
-        if (slo_ns && manx_epoch_start)
+        if (slo_ns && rival_epoch_start)
+            rival_epoch_start(1);
+        else if (slo_ns && manx_epoch_start)
             manx_epoch_start(1);
         enum outcome outcome = engine->operate(self);
         pay(self);
-        if (slo_ns && manx_epoch_end)
+        if (slo_ns && rival_epoch_end)
+            rival_epoch_end(1, slo_ns);
+        else if (slo_ns && manx_epoch_end)
             manx_epoch_end(1, slo_ns);
         if (outcome != DONE) { // also before the measured time: what is broken is broken
             self->errors++;

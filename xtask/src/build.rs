@@ -9,6 +9,8 @@
 //! `manx` has to be small (`tidy/slim.rs`) and is in no hurry: what it starts does the work. So it
 //! alone is optimised for its size, and as a whole.
 //!
+//! `interposer` is for `manx bench engines --rival`, which looks for it beside `manx-bench`.
+//!
 //! CI runs benchmarks only to see that they run. There `manx-bench` is the one that the tests build
 //! ([`borrow_bench`]): optimised, it would take a third of the build.
 
@@ -80,8 +82,8 @@ pub fn run() -> Result {
 /// As [`run`].
 pub fn run_linked(linking: &[String]) -> Result {
     link(linking)?;
-    for package in ["manx-bench", "preload", "preload-requests", "capi"] {
-        if package != "manx-bench" || !is_ci() {
+    for package in ["manx-bench", "interposer", "preload", "preload-requests", "capi"] {
+        if !["manx-bench", "interposer"].contains(&package) || !is_ci() {
             run_command(&mut cargo("build", package), LIMIT)?;
         }
     }

@@ -23,6 +23,9 @@ pub(super) struct AslArgs {
     /// The parts to measure, named as in the paper; several with commas between [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(Part::ALL.map(Part::name)))]
     part: Vec<String>,
+    /// Measure only epochs within epochs whose targets compete: the part `competing`
+    #[arg(long, conflicts_with = "part")]
+    epochs: bool,
     /// Little threads take RATIO times as long [default: what the machine's cores are, or 3.75 if
     /// they are alike]
     #[arg(long, value_name = "RATIO", value_parser = parse_dilation)]
@@ -49,7 +52,7 @@ pub(super) fn asl_at(args: &AslArgs, place: Place) -> Result<u8, Failure> {
         None => TIME,
     };
     let setup = Setup {
-        parts: Part::named(&args.part),
+        parts: if args.epochs { vec![Part::Competing] } else { Part::named(&args.part) },
         quick: common.quick,
         time,
         dilation: args.dilate.map(|thousandths| f64::from(thousandths) / 1000.0),

@@ -7,8 +7,8 @@ use command::cores::parse_dilation;
 use command::duration::parse_ns;
 use command::failure::Failure;
 use preload_abi::options::Lock;
-use std::path::PathBuf;
-use workload::engine::{Compiler, Cores};
+use std::path::{Path, PathBuf};
+use workload::engine::{Compiler, Cores, Rival};
 use workload::engines::{self, SUBJECTS, Setup, Version, unequal};
 use workload::{Error, machine};
 
@@ -41,24 +41,29 @@ pub(super) struct EnginesArgs {
     /// threads
     ///
     /// Threads are pinned to the two in turn, and every version runs under `manx run --dilate`: the
-    /// C library's locks, those of `manx run --lock` and, with a target, asl.
+    /// C library's locks, those of `manx run --lock`, those of --rival and, with a target, asl.
     #[arg(long, value_name = "RATIO", num_args = 0..=1, require_equals = true, default_missing_value = "3.75")]
-    #[arg(value_parser = parse_dilation, conflicts_with = "rival")]
+    #[arg(value_parser = parse_dilation)]
     unequal: Option<u32>,
     /// Compare with `manx run --lock=MODE` too; several with commas between
     #[arg(long, value_name = "MODE", value_delimiter = ',', value_parser = locks())]
     lock: Vec<String>,
     /// Mark each operation as an epoch with this latency target at p99, for `manx run`
     ///
-    /// With --unequal several with commas between. The default is 1.2, 2 and 4 times the p99 of
-    /// little threads with the C library's locks.
+    /// With --unequal several with commas between. The default is the p99 of little threads with
+    /// each lock of --rival, or 1.2, 2 and 4 times theirs with the C library's locks.
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = target)]
     slo: Vec<u64>,
     /// Write the pictures of --unequal to this folder, as SVG
     #[arg(long, value_name = "DIR", requires = "unequal")]
     plots: Option<PathBuf>,
-    /// Compare with this library in LD_PRELOAD too; may be given several times
-    #[arg(long, value_name = "NAME=PATH")]
+    /// Compare with this library in LD_PRELOAD too, or with these locks of the baselines; may be
+    /// given several times
+    ///
+    /// mcs, tas, ttas, ticket, shfl-pb10, mcs-park, libasl, libasl-blocking and asl-mcs are in a
+    /// library beside this command, which `cargo build --release -p interposer` builds; several
+    /// with commas between. All others are named by NAME=PATH.
+    #[arg(long, value_name = "NAME[=PATH]")]
     rival: Vec<String>,
 }
 
@@ -93,6 +98,12 @@ fn unequal(args: &EnginesArgs, dilation: u32) -> Result<u8, Failure> {
     let table = || unequal::TABLE.map(str::to_owned).to_vec();
     let names = if args.programs.is_empty() { table() } else { args.programs.clone() };
     let subjects = engines::choose(&names).map_err(refused)?;
+    let rivals = rivals(args).map_err(refused)?;
+    if let Some(taken) = rivals.iter().find(|rival| Lock::ALL.iter().any(|lock| lock.word() == rival.name)) {
+        let what = format!("--rival {}: a lock of Manx's has this name", taken.name);
+        return Err(refused(Error::request(what, "give it another one")));
+    }
+    names_of_their_own(&rivals.iter().cloned().map(Version::rival).collect::<Vec<_>>()).map_err(refused)?;
     let repeated = args.slo.iter().enumerate().find(|(at, slo)| args.slo[..*at].contains(slo));
     if let Some((_, slo)) = repeated {
         let what = format!("--slo: {} is there twice", report::figure::duration(*slo));
@@ -110,6 +121,7 @@ fn unequal(args: &EnginesArgs, dilation: u32) -> Result<u8, Failure> {
             let setup = unequal::Setup {
                 subjects: subjects.clone(),
                 locks: args.lock.clone(),
+                rivals,
                 compiler: Compiler::from_environment()?,
                 manx: conduct::manx_path()?,
                 seconds: args.seconds.unwrap_or(if common.quick { QUICK_SECONDS } else { UNEQUAL_SECONDS }),
@@ -159,11 +171,21 @@ fn equal(args: &EnginesArgs) -> Result<u8, Failure> {
 fn versions(args: &EnginesArgs) -> Result<Vec<Version>, Error> {
     let mut versions = Version::always();
     versions.extend(args.lock.iter().map(|mode| Version::lock(mode)));
-    for rival in &args.rival {
-        versions.push(Version::rival(rival)?);
-    }
+    versions.extend(rivals(args)?.into_iter().map(Version::rival));
     names_of_their_own(&versions)?;
     Ok(versions)
+}
+
+/// The competitors that were asked for; the library of the baselines' locks lies beside this
+/// command.
+fn rivals(args: &EnginesArgs) -> Result<Vec<Rival>, Error> {
+    let own = conduct::own_path()?;
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let mut rivals = Vec::new();
+    for text in &args.rival {
+        rivals.extend(Rival::parse(text, folder)?);
+    }
+    Ok(rivals)
 }
 
 /// Refuses two versions of one name.

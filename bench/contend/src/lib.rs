@@ -34,11 +34,13 @@
 //! | [`burn`] | how threads spend time |
 //! | [`workers`] | threads, and the phases of a run |
 //! | [`play`] | the threads' loop |
+//! | [`nested`] | epochs within epochs |
 //! | [`jobs`] | a pool of threads and its jobs |
 //! | [`schedule`] | what the scheduler does to two threads |
 
 pub mod burn;
 pub mod jobs;
+pub mod nested;
 pub mod peer;
 pub mod play;
 pub mod schedule;

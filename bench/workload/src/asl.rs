@@ -12,11 +12,13 @@
 //! | [`cores`] | which CPUs are big |
 //! | `plan`, `cases` | how a case is run, its figures, and the best static window; the names of all |
 //! | `part` | the parts of the experiment |
+//! | `competing` | the part with several kinds of epochs, one within another |
 //! | `conclude`, `judge`, `draw` | tables, targets, pictures |
 //! | `paper` | the figures that the paper's text names, beside those measured |
 //! | `printed` | the paper's own algorithms beside ours |
 
 mod cases;
+mod competing;
 mod conclude;
 pub mod cores;
 mod draw;

@@ -4,11 +4,13 @@ pub mod compiler;
 pub mod library;
 pub mod output;
 pub mod package;
+pub mod rival;
 
 pub use compiler::Compiler;
 pub use library::{Libraries, Library};
 pub use output::Output;
 pub use package::Package;
+pub use rival::Rival;
 
 use crate::child;
 use crate::error::{Error, reason};
@@ -67,8 +69,10 @@ pub enum Start<'a> {
     Locked(&'a Path, &'a str),
     /// The same on cores of two speeds
     Unequal(&'a Path, &'a str, Cores),
-    /// With another party's library preloaded
-    Preloaded(&'a Path),
+    /// On cores of two speeds with a competitor's locks; the path is that of `manx`
+    UnequalRival(&'a Path, &'a Rival, Cores),
+    /// With a competitor's locks
+    Preloaded(&'a Rival),
 }
 
 /// What a run of an engine is told.
@@ -132,6 +136,20 @@ impl Load {
     }
 }
 
+/// Makes a library, `$0`, the next one behind Manx's, and becomes the program. Manx's preload library
+/// passes calls that it leaves alone to the next library that has the function. So a call is
+/// stretched first, and the competitor's lock is then taken in the place of the C library's.
+const BEHIND: &str = r#"export LD_PRELOAD="$LD_PRELOAD:$0"; exec "$@""#;
+
+/// The start of a command for cores of two speeds.
+fn dilated(manx: &Path, lock: &str, Cores { big, little, dilation }: Cores) -> Command {
+    let mut command = Command::new(manx);
+    command.arg("run").arg(format!("--lock={lock}"));
+    command.arg(format!("--dilate={}", f64::from(dilation) / 1000.0));
+    command.arg(format!("--cores=big:{big},little:{little}"));
+    command
+}
+
 /// The command that starts `program`.
 pub fn command(program: &Path, start: Start) -> Command {
     match start {
@@ -146,16 +164,22 @@ pub fn command(program: &Path, start: Start) -> Command {
             command.arg("run").arg(format!("--lock={lock}")).arg("--").arg(program);
             command
         }
-        Start::Unequal(manx, lock, Cores { big, little, dilation }) => {
-            let mut command = Command::new(manx);
-            command.arg("run").arg(format!("--lock={lock}"));
-            command.arg(format!("--dilate={}", f64::from(dilation) / 1000.0));
-            command.arg(format!("--cores=big:{big},little:{little}")).arg("--").arg(program);
+        Start::Unequal(manx, lock, cores) => {
+            let mut command = dilated(manx, lock, cores);
+            command.arg("--").arg(program);
             command
         }
-        Start::Preloaded(library) => {
+        Start::UnequalRival(manx, rival, cores) => {
+            let mut command = dilated(manx, "glibc", cores);
+            // Its waiters wait as its authors wrote it.
+            let file = rival.library.file_name().unwrap_or_default().to_string_lossy();
+            command.arg(format!("--not={file}")).args(["--", "sh", "-c", BEHIND]);
+            command.arg(&rival.library).arg(program).envs(rival.variable());
+            command
+        }
+        Start::Preloaded(rival) => {
             let mut command = Command::new(program);
-            command.env("LD_PRELOAD", library);
+            command.env("LD_PRELOAD", &rival.library).envs(rival.variable());
             command
         }
     }
@@ -356,10 +380,19 @@ mod tests {
             words(&unequal),
             [&["/y/manx", "run", "--lock=glibc"], &cores[..], &["--", "/x/driver"]].concat()
         );
-        let preloaded = command(program, Start::Preloaded(Path::new("/z/lock.so")));
+        let rival = Rival { name: "tas".into(), library: "/z/lock.so".into(), lock: Some("tas") };
+        let preloaded = command(program, Start::Preloaded(&rival));
         assert_eq!(words(&preloaded), ["/x/driver"]);
         let variables: Vec<_> = preloaded.get_envs().collect();
-        assert_eq!(variables, [("LD_PRELOAD".as_ref(), Some("/z/lock.so".as_ref()))]);
+        let lock = (rival::VARIABLE.as_ref(), Some("tas".as_ref()));
+        assert_eq!(variables, [("LD_PRELOAD".as_ref(), Some("/z/lock.so".as_ref())), lock]);
+        let behind = command(
+            program,
+            Start::UnequalRival(Path::new("/y/manx"), &rival, Cores { big: 2, little: 3, dilation: 3750 }),
+        );
+        let ended = ["--not=lock.so", "--", "sh", "-c", BEHIND, "/z/lock.so", "/x/driver"];
+        assert_eq!(words(&behind)[2..], [&["--lock=glibc"], &cores[..], &ended].concat());
+        assert_eq!(behind.get_envs().collect::<Vec<_>>(), [lock]);
     }
 
     #[test]

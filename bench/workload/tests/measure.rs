@@ -9,7 +9,7 @@ mod support;
 use report::target::Outcome;
 use report::{Machine, Report};
 use support::{compiler, script};
-use workload::engine::{Compiler, Cores};
+use workload::engine::{Compiler, Cores, Rival};
 use workload::engines::{self, AS_IS, MANX, Setup, Version, unequal};
 use workload::harness::{Bench, Silent};
 use workload::{Error, machine};
@@ -106,7 +106,8 @@ fn a_rival_that_fails_is_noted_and_the_rest_goes_on() {
     let library = folder.path().join("rival.so");
     let mut cc = std::process::Command::new("cc");
     assert!(cc.args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status().unwrap().success());
-    setup.versions.push(Version::rival(&format!("worse={}", library.display())).unwrap());
+    let rival = Rival { name: "worse".into(), library: library.clone(), lock: None };
+    setup.versions.push(Version::rival(rival));
     let (result, report) = measured(&setup);
     result.unwrap();
     assert_eq!((runs(&report, MANX), runs(&report, "worse")), (2, 0));
@@ -196,6 +197,7 @@ fn unequal_setup(manx: &str) -> Option<(unequal::Setup, tempfile::TempDir)> {
     let setup = unequal::Setup {
         subjects: engines::choose(&["lmdb-private".into()]).unwrap(),
         locks: Vec::new(),
+        rivals: Vec::new(),
         compiler: setup.compiler,
         manx: setup.manx,
         seconds: 0.1,

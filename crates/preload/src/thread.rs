@@ -66,7 +66,9 @@ pub struct Thread {
     /// When the thread's turn at spin locks began, in ticks.
     pub turn_ticks: Cell<u64>,
     /// The mutex that was last handed off to the thread in its turn (its address), and until when
-    /// that turn goes on, in ticks.
+    /// The mutex that was last handed off to the thread in its turn (its address), and until when
+    /// that turn goes on, in ticks. With `lock=asl` the mutex that the thread last polled and found
+    /// handed off, and from when on that is stale.
     pub turn: Cell<(usize, u64)>,
     /// The descriptor plus 1 of the socket whose request goes on; 0: none does.
     pub request: Cell<u32>,

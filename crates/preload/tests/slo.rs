@@ -40,6 +40,16 @@ fn epochs_have_windows_whatever_the_locks() {
 }
 
 #[test]
+fn with_a_target_of_zero_threads_take_a_mutex_in_the_order_of_arrival() {
+    // On big cores, and on little ones, where they would stand by for a window.
+    for cores in ["big:0-1023", "little:0-1023"] {
+        let mut command = Command::new(program("arrival"));
+        command.env("LD_PRELOAD", library()).env("MANX_OPTIONS", "lock=asl").env("MANX_CORES", cores);
+        finish(&mut command).succeeded();
+    }
+}
+
+#[test]
 fn targets_of_the_options_replace_the_programs() {
     run("epochs", "overridden", Some("slo=7:0:9900+8:5:9900+8:60000000000:9000"));
 }

@@ -3,7 +3,7 @@
 use super::cases::{ALONE, BENCH_1, BENCH_2, EPOCHS};
 use super::judge::{ceiling, enough, figure, sweep};
 use super::part::PHASES;
-use super::{paper, printed};
+use super::{competing, paper, printed};
 use crate::verdict;
 use report::figure::{duration, three_digits};
 use report::plot::{Series, plot};
@@ -29,6 +29,9 @@ pub fn conclude(report: &mut Report) {
         report.notes.push(text);
     }
     for case in report.cases().iter().filter(|case| *case != EPOCHS) {
+        if competing::conclude(report, case) {
+            continue;
+        }
         let phases: Vec<_> = PHASES.iter().map(|part| (part.name, part.name)).collect();
         let sheet = match case.as_str() {
             BENCH_2 => Sheet::new(BY_PHASE).parts(&phases),

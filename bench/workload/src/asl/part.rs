@@ -16,6 +16,8 @@ use report::figure::duration;
 crate::parts::parts! {
     /// What an epoch's start and end cost.
     Epochs = "epochs" by epochs,
+    /// Epochs within epochs, whose targets compete.
+    Competing = "competing" by competing,
     /// One big thread and a little one, over a sweep of targets.
     Bench1 = "bench-1" by critical_sections,
     /// Big cores' turns to a little one's.

@@ -1,10 +1,9 @@
 //! The versions that are compared: as it is, under `manx run`, under its other locks, with a
 //! rival's library.
 
-use crate::engine::{AS_IS, GUARDED, Start};
-use crate::error::{Error, reason};
+use crate::engine::{AS_IS, GUARDED, Rival, Start};
 use crate::turns::Entrant;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// One way to start a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +18,7 @@ enum How {
     AsIs,
     Manx,
     Lock(String),
-    Rival(PathBuf),
+    Rival(Rival),
 }
 
 impl Version {
@@ -34,38 +33,9 @@ impl Version {
         Version { name: format!("manx run --lock={mode}"), how: How::Lock(mode.into()) }
     }
 
-    /// With another library that takes the place of the C library's locks, from `NAME=PATH`.
-    ///
-    /// # Errors
-    /// If it is not of that form, or there is no such file.
-    pub fn rival(text: &str) -> Result<Version, Error> {
-        let form = || {
-            Error::request(
-                format!("--rival {text}: not of the form NAME=PATH"),
-                "for example mcs=/opt/libmcs.so",
-            )
-        };
-        let (name, path) = text.split_once('=').ok_or_else(form)?;
-        if name.is_empty() || path.is_empty() {
-            return Err(form());
-        }
-        let unfound = |why: &str| {
-            Error::request(
-                format!("--rival {text}: {path}: {why}"),
-                "name the shared library that is to be preloaded",
-            )
-        };
-        // The loader splits LD_PRELOAD at both.
-        if path.contains([':', ' ']) {
-            return Err(unfound("a colon or a space cannot be preloaded"));
-        }
-        match std::fs::metadata(path) {
-            Ok(file) if file.is_file() => {}
-            Ok(_) => return Err(unfound("not a file")),
-            Err(error) => return Err(unfound(&reason(&error))),
-        }
-        let path = std::path::absolute(path).map_err(|error| unfound(&reason(&error)))?;
-        Ok(Version { name: name.into(), how: How::Rival(path) })
+    /// With a competitor's library in the place of the C library's locks.
+    pub fn rival(rival: Rival) -> Version {
+        Version { name: rival.name.clone(), how: How::Rival(rival) }
     }
 
     /// How an engine is started for it.
@@ -74,7 +44,7 @@ impl Version {
             How::AsIs => Start::AsIs,
             How::Manx => Start::Guarded(manx),
             How::Lock(mode) => Start::Locked(manx, mode),
-            How::Rival(library) => Start::Preloaded(library),
+            How::Rival(rival) => Start::Preloaded(rival),
         }
     }
 
@@ -101,20 +71,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rival_is_a_name_and_a_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let library = folder.path().join("x.so");
-        std::fs::write(&library, "").unwrap();
-        let rival = Version::rival(&format!("mcs={}", library.display())).unwrap();
-        assert_eq!(rival.name, "mcs");
-        assert_eq!(rival.start(Path::new("manx")), Start::Preloaded(&library));
-        assert!(!rival.is_ours() && !rival.is_plain());
-        let refused = |text: String| Version::rival(&text).unwrap_err().to_string();
-        assert!(refused("mcs".into()).contains("NAME=PATH"));
-        assert!(refused("=x.so".into()).contains("NAME=PATH"));
-        assert!(refused("mcs=/no/such/x.so".into()).contains("no such file"));
-        assert!(refused(format!("mcs={}", folder.path().display())).contains("not a file"));
-        assert!(refused("mcs=a:b".into()).contains("colon"));
+    fn a_rival_is_neither_ours_nor_the_plain_program() {
+        let rival = Rival { name: "mcs".into(), library: "/x.so".into(), lock: None };
+        let version = Version::rival(rival.clone());
+        assert_eq!(
+            (version.name.as_str(), version.start(Path::new("manx"))),
+            ("mcs", Start::Preloaded(&rival))
+        );
+        assert!(!version.is_ours() && !version.is_plain());
     }
 
     #[test]

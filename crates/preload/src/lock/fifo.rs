@@ -1,5 +1,7 @@
 //! Mutexes that pass in the order of arrival: `--lock=fifo`.
 //!
+//! The threads of `--lock=asl` whose window is 0 stand in such a line, too.
+//!
 //! A queue lock (Mellor-Crummey and Scott, 1991, in the K42 system's variant: a node is in the
 //! queue only while its thread waits, so `unlock` needs none). The first waiter in line competes
 //! for `word` only with callers of `trylock`, callers with a limit, and the C library's own
@@ -11,7 +13,8 @@
 //! asynchronous cancellation ends the thread there. Then its node stays in the line, and nobody
 //! passes the mutex on. So nodes are places in a table of this library, and not on stacks: such a
 //! node is lost, but nothing else is. And a waiter behind it that twice, `PATIENCE_NS` apart,
-//! finds the mutex free waits for its turn no more, but asks, and goes on as the first waiter does.
+//! finds the mutex free, or handed off to a thread that does not come, waits for its turn no more,
+//! but asks, and goes on as the first waiter does.
 //!
 //! `tail` is the number of the last node, from 1, and in its upper half the
 //! [generation](platform::fork) of the process. In a child that was forked while others waited,
@@ -114,14 +117,24 @@ fn generation() -> u64 {
 
 /// Takes the mutex if it is free and no thread stands in line.
 pub(super) fn try_acquire(mutex: &Mutex) -> bool {
+    is_empty(mutex) && bounded::try_acquire(&mutex.word)
+}
+
+/// Whether no thread stands in line.
+#[inline]
+pub(super) fn is_empty(mutex: &Mutex) -> bool {
     let tail = mutex.tail.load(Ordering::Relaxed);
-    let empty = tail == 0 || tail & !NUMBER != generation();
-    empty && bounded::try_acquire(&mutex.word)
+    tail == 0 || tail & !NUMBER != generation()
 }
 
 /// Stands in line until the mutex is had. Without a place in line, asks out of turn.
 pub(super) fn acquire(mutex: &Mutex) {
-    let Some(number) = take_node() else { return take_word(mutex) };
+    acquire_by(mutex, || take_word(mutex));
+}
+
+/// The same; the first in line gets the mutex by `take`.
+pub(super) fn acquire_by<R>(mutex: &Mutex, take: impl FnOnce() -> R) -> R {
+    let Some(number) = take_node() else { return take() };
     let (me, generation) = (node(number), generation());
     let tail = u64::from(number) | generation;
     let before = mutex.tail.swap(tail, Ordering::AcqRel);
@@ -131,18 +144,19 @@ pub(super) fn acquire(mutex: &Mutex) {
     } else {
         me.state.store(FIRST, Ordering::Relaxed);
     }
-    take_word(mutex);
+    let taken = take();
     if mutex.tail.compare_exchange(tail, 0, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         match successor(me) {
             Some(next) => tell(next),
             // It has vanished, or comes and finds nobody who would tell it. By Invariant 3 the node
             // is lost.
-            None => return,
+            None => return taken,
         }
     }
     if me.state.swap(LEFT, Ordering::AcqRel) == FIRST {
         give_back(number);
     }
+    taken
 }
 
 /// The node behind this one, which has entered the line. It is about to say so: in a few
@@ -184,7 +198,7 @@ fn wait_for_turn(me: &Node, mutex: &Mutex) {
     while asleep.is_ok() && me.state.load(Ordering::Acquire) != FIRST {
         if futex::wait_for(&me.state, ASLEEP, PATIENCE_NS) == Outcome::TimedOut {
             // Relaxed: the step that takes it acquires.
-            let is_free = mutex.word.load(Ordering::Relaxed) == 0;
+            let is_free = mutex.word.load(Ordering::Relaxed) == 0 || mutex.is_handed_off();
             if is_free && was_free {
                 return;
             }

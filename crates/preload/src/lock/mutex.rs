@@ -14,6 +14,7 @@ use core::ffi::c_int;
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOSYS, EOWNERDEAD, EPERM, ETIMEDOUT, clockid_t, timespec};
 use manx::lock::bounded::{self, Acquired, TimedOut, UNBOUNDED_NS, Wait};
 use platform::clock;
+use platform::fork;
 use platform::futex::{Clock, Deadline};
 use preload_abi::live::Kind;
 use preload_abi::options::Lock;
@@ -183,9 +184,7 @@ unsafe fn lock_within(mutex: &Mutex, kind: Kind, timeout: Timeout, caller: usize
         match unsafe { timeout.deadline() } {
             Err(error) => return error,
             Ok(deadline) => {
-                if wait_for(mutex, kind, deadline, caller, users).is_err()
-                    && !mutex.take_stale_hand_off(WINDOW_NS)
-                {
+                if wait_for(mutex, kind, deadline, caller, users).is_err() && !take_stale_hand_off(mutex) {
                     return ETIMEDOUT;
                 }
             }
@@ -216,6 +215,30 @@ fn passed_on(mutex: &Mutex, result: c_int) -> c_int {
     result
 }
 
+/// Takes a mutex that was handed off to a thread that does not come, for a caller that cannot wait.
+fn take_stale_hand_off(mutex: &Mutex) -> bool {
+    match mode::get() {
+        Lock::Asl if !fork::is_child() => asl::take_stale_hand_off(mutex, WINDOW_NS),
+        Lock::Asl => mutex.is_handed_off() && mutex.join_hand_off(),
+        _ => mutex.take_stale_hand_off(WINDOW_NS),
+    }
+}
+
+/// How long others may overtake a waiter of an epoch with this window, or of none, and whether it
+/// books a turn for the time after.
+fn window(mode: Lock, side_seen: u32, epochs_ns: Option<u64>) -> (u64, bool) {
+    match mode {
+        Lock::Manx => match bounded::window_in_epoch(side_seen, epochs_ns) {
+            Some(window_ns) => (window_ns, false),
+            None => (WINDOW_NS, true),
+        },
+        // To the nanosecond: see `asl.rs`.
+        Lock::Asl => (epochs_ns.unwrap_or(WINDOW_NS), false),
+        // A thread with a deadline does not stand in line, because it could not leave it.
+        _ => (UNBOUNDED_NS, false),
+    }
+}
+
 /// Spins, and looks up how long others may overtake this thread before it sleeps.
 fn acquire_slow(
     mutex: &Mutex,
@@ -225,20 +248,22 @@ fn acquire_slow(
 ) -> Result<Acquired, TimedOut> {
     let (word, side, thread) = (&mutex.word, &mutex.side, &thread::current().lock);
     let trusting = false;
+    let epochs_ns = || if standby == Standby::WindowOver { Some(0) } else { epochs::window_ns() };
+    // To spin first is to be overtaken.
+    if mode == Lock::Asl && deadline.is_none() && epochs_ns() == Some(0) {
+        return asl::stand_in_line(mutex);
+    }
     let Err(side_seen) = bounded::spin(word, side, thread, trusting) else {
         return Ok(Acquired::default());
     };
-    let epochs_ns = if standby == Standby::WindowOver { Some(0) } else { epochs::window_ns() };
+    let (window_ns, books) = window(mode, side_seen, epochs_ns());
     let turn = &crate::thread::current().turn;
-    let (address, turns) = (core::ptr::from_ref(mutex).addr(), Some(&mutex.tail));
-    let (window_ns, turns) = match mode {
-        Lock::Manx | Lock::Asl => match bounded::window_in_epoch(side_seen, epochs_ns) {
-            Some(window_ns) => (window_ns, None),
-            None if turn.get().0 == address && clock::ticks() < turn.get().1 => (0, None),
-            None => (WINDOW_NS, turns),
-        },
-        // A thread with a deadline does not stand in line, because it could not leave it.
-        _ => (UNBOUNDED_NS, None),
+    let address = core::ptr::from_ref(mutex).addr();
+    let goes_on = books && turn.get().0 == address && clock::ticks() < turn.get().1;
+    let (window_ns, turns) = match (books, goes_on) {
+        (_, true) => (0, None),
+        (true, _) => (window_ns, Some(&mutex.tail)),
+        (false, _) => (window_ns, None),
     };
     let wait = Wait { window_ns: Some(window_ns), turns, deadline, trusting };
     let acquired = bounded::sleep(word, side, thread, &wait, side_seen)?;
@@ -267,7 +292,7 @@ fn wait_for(
             Standby::Acquired => Acquired::default(),
             standby => acquire_slow(mutex, mode, standby, deadline)?,
         };
-        if mode != Lock::Fifo {
+        if !matches!(mode, Lock::Fifo | Lock::Asl) {
             mutex.forget_hand_off();
         }
         acquired
@@ -306,7 +331,7 @@ fn trylock_ours(mutex: &Mutex, kind: Kind) -> c_int {
     if kind == Kind::Recursive && mutex.is_owned_by(me) {
         return if mutex.enter() { 0 } else { EAGAIN };
     }
-    if !mutex.take() && !mutex.take_stale_hand_off(WINDOW_NS) {
+    if !mutex.take() && !take_stale_hand_off(mutex) {
         return EBUSY;
     }
     finish_acquire(mutex, kind, me, 1);
@@ -374,4 +399,21 @@ extern "C" fn release_slow(mutex: &Mutex) -> c_int {
         bounded::release_slow(&mutex.word, &mutex.side, &thread::current().lock);
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_asl_are_not_rounded_up() {
+        for window_ns in [0, 1, 15_000, 49_999, 140_000] {
+            assert_eq!(window(Lock::Asl, 0, Some(window_ns)), (window_ns, false));
+        }
+        assert_eq!(window(Lock::Manx, 0, Some(15_000)), (bounded::EPOCH_WINDOW_NS_MIN, false));
+        assert_eq!(window(Lock::Manx, 0, Some(140_000)), (140_000, false));
+        assert_eq!(window(Lock::Asl, 0, None), (WINDOW_NS, false));
+        assert_eq!(window(Lock::Manx, 0, None), (WINDOW_NS, true));
+        assert_eq!(window(Lock::Adaptive, 0, Some(15_000)), (UNBOUNDED_NS, false));
+    }
 }

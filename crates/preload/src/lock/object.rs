@@ -16,7 +16,7 @@
 //! | 16 | `kind` | 0 to 3, with [`NO_ELISION`]; anything else is not ours |
 //! | 24 | `side` | ours: see [`manx::lock::bounded`] |
 //! | 28 | `passes` | ours: see [`manx::lock::passes::Passes`] |
-//! | 32 | `tail` | ours: see [`super::fifo`]; in all other modes [`manx::lock::turns`] |
+//! | 32 | `tail` | ours: with `fifo` and `asl` see [`super::fifo`]; in all other modes [`manx::lock::turns`] |
 //!
 //! | condition variable | |
 //! | --- | --- |
@@ -109,18 +109,25 @@ impl Mutex {
     /// caller of this saw that ([`turns::is_stale`]).
     #[cold]
     pub fn take_stale_hand_off(&self, window_ns: u64) -> bool {
-        // Relaxed: a hint.
-        if self.side.load(Ordering::Relaxed) & HANDED_OFF == 0 {
+        if !self.is_handed_off() {
             return false;
         }
-        if fork::is_child() {
-            return bounded::try_join_hand_off(&self.word, &self.side);
-        }
-        turns::is_stale(&self.tail, clock::now_ns(), window_ns)
-            && bounded::try_join_hand_off(&self.word, &self.side)
+        (fork::is_child() || turns::is_stale(&self.tail, clock::now_ns(), window_ns)) && self.join_hand_off()
     }
 
-    /// Forgets what was noted of a hand-off: a waiter has come to hold it. Not for [`super::fifo`].
+    /// Whether it is handed off and its next holder has yet to come.
+    pub fn is_handed_off(&self) -> bool {
+        // Relaxed: a hint.
+        self.side.load(Ordering::Relaxed) & HANDED_OFF != 0
+    }
+
+    /// Takes it in the place of the thread that it was handed off to.
+    pub fn join_hand_off(&self) -> bool {
+        bounded::try_join_hand_off(&self.word, &self.side)
+    }
+
+    /// Forgets what was noted of a hand-off: a waiter has come to hold it. Not where threads stand in
+    /// line ([`super::fifo`]).
     pub fn forget_hand_off(&self) {
         turns::forget(&self.tail);
     }

@@ -1,9 +1,11 @@
 //! From runs to tables and verdicts: each version beside the C library's locks, and each class of
 //! threads by itself.
 
-use super::version::{FIRST, GLIBC};
+use super::at_the_tail_of;
+use super::version::{ALONE, ASL, GLIBC, is_asl_with_a_target};
 use crate::engines::Subject;
 use crate::verdict::{self, Figure};
+use report::Table;
 use report::sheet::number;
 use report::{Compared, Report, Sheet};
 
@@ -35,8 +37,9 @@ pub fn conclude(report: &mut Report, subjects: &[&'static Subject]) {
         ("Throughput and targets, medians of the rounds", Sheet::new(THROUGHPUTS).over(GLIBC).own(&missed)),
         ("Latencies by class of threads, medians of the rounds", Sheet::new(LATENCIES).parts(&CLASSES)),
     ] {
-        report.show(sheet.without(FIRST).of(report, title, &names));
+        report.show(sheet.of(report, title, &names));
     }
+    report.show(against(report, &names));
     let measured = measured(report, names.iter().copied());
     verdict::judge_or(report, |_, id| match id {
         "unequal-third" => {
@@ -55,19 +58,70 @@ pub fn conclude(report: &mut Report, subjects: &[&'static Subject]) {
     report.targets.retain(|target| target.reason.as_deref() != Some(OTHER));
 }
 
+/// The asymmetry-aware lock beside each other version: without a target, at the same target, and at
+/// the target that is the other version's tail.
+fn against(report: &Report, names: &[&str]) -> Table {
+    let headers = [
+        "program",
+        "version",
+        "beside",
+        "throughput [of it]",
+        "95 % []",
+        "little p99 [of it]",
+        "worst little max [of it]",
+    ];
+    let mut table = Table::new("asl beside the others, by pairs", &headers);
+    for case in names {
+        let versions = versions(report, case);
+        for other in
+            versions.iter().filter(|name| *name != ALONE && *name != ASL && !is_asl_with_a_target(name))
+        {
+            let same = match other.split_once(", ") {
+                Some((_, target)) => format!("{ASL}, {target}"),
+                None => ASL.to_owned(),
+            };
+            for asl in [same, format!("{ASL}, {}", at_the_tail_of(other))] {
+                if !versions.contains(&asl) {
+                    continue;
+                }
+                let [throughput, interval] = report.over(case, &asl, other, "throughput_per_s");
+                let tail =
+                    report.middle(case, &asl, "little_p99_ns") / report.middle(case, other, "little_p99_ns");
+                let longest =
+                    report.worst(case, &asl, "little_max_ns") / report.worst(case, other, "little_max_ns");
+                table.row([
+                    (*case).into(),
+                    asl,
+                    other.clone(),
+                    throughput,
+                    interval,
+                    number(tail),
+                    number(longest),
+                ]);
+            }
+        }
+    }
+    table
+}
+
 /// Why a target of another experiment is not shown.
 const OTHER: &str = "this is for equal cores";
 
 /// The ratios that a program goes on for: each of its versions with a target may be the version
-/// that counts.
-pub(super) fn watched(report: &Report, case: &'static str) -> Vec<Compared> {
-    measured(report, [case].into_iter()).iter().map(Marked::compared).collect()
+/// that counts. And so does the lock without a target, beside each of the others.
+pub(super) fn watched(report: &Report, case: &str) -> Vec<Compared> {
+    let marked = measured(report, [case].into_iter());
+    let others = versions(report, case)
+        .into_iter()
+        .filter(|name| name != ASL && name != ALONE && !name.contains(", "));
+    let others = others.map(|other| Compared::new(case, ASL, &other, "throughput_per_s"));
+    marked.iter().map(Marked::compared).chain(others).collect()
 }
 
 /// A version with a target, by its medians.
 #[derive(Clone, Debug)]
 struct Marked {
-    case: &'static str,
+    case: String,
     version: String,
     /// Throughput over the reference's
     ratio: f64,
@@ -77,7 +131,7 @@ struct Marked {
 
 impl Marked {
     fn compared(&self) -> Compared {
-        Compared::new(self.case, &self.version, GLIBC, "throughput_per_s")
+        Compared::new(&self.case, &self.version, GLIBC, "throughput_per_s")
     }
 
     fn figure(&self) -> Figure {
@@ -85,16 +139,16 @@ impl Marked {
     }
 }
 
-fn measured(report: &Report, cases: impl Iterator<Item = &'static str>) -> Vec<Marked> {
+fn measured<'a>(report: &Report, cases: impl Iterator<Item = &'a str>) -> Vec<Marked> {
     let mut measured = Vec::new();
     for case in cases {
-        for version in versions(report, case) {
+        for version in versions(report, case).into_iter().filter(|name| is_asl_with_a_target(name)) {
             let slo_ns = report.middle(case, &version, "slo_ns");
             let p99_ns = |class: &str| report.middle(case, &version, &format!("{class}p99_ns"));
             let of_slo = p99_ns("big_").max(p99_ns("little_")) / slo_ns;
             let ratio = verdict::ratio(report, case, &version, GLIBC, "throughput_per_s");
             if ratio.is_finite() && of_slo.is_finite() {
-                measured.push(Marked { case, version, ratio, of_slo });
+                measured.push(Marked { case: case.into(), version, ratio, of_slo });
             }
         }
     }
@@ -116,9 +170,7 @@ fn best_kept(measured: &[Marked]) -> Vec<&Marked> {
 
 /// The versions of a program that were measured, in their order.
 pub(super) fn versions(report: &Report, case: &str) -> Vec<String> {
-    let mut versions = report.variants(case);
-    versions.retain(|version| version != FIRST);
-    versions
+    report.variants(case)
 }
 
 /// Operations of little threads that took longer than they were to, in percent of theirs, over all
@@ -137,7 +189,6 @@ fn missed_percent(report: &Report, case: &str, version: &str) -> Option<f64> {
 pub(super) mod tests {
     use super::*;
     use crate::engines::choose;
-    use crate::engines::unequal::version::ASL;
     use report::Machine;
     use report::target::Outcome;
 
@@ -149,7 +200,7 @@ pub(super) mod tests {
         let mut report = Report::new("engines", Machine::default(), 0);
         for (subject, gain) in subjects.iter().zip(gain) {
             for round in 0..5 {
-                for version in [FIRST, GLIBC, ASL, "asl, 2.00x", "asl, 4.00x"] {
+                for version in [GLIBC, ASL, "asl, 2.00x", "asl, 4.00x"] {
                     let slo_ns = 20_000.0;
                     let marked = version.starts_with("asl, ");
                     let (rate, tail_ns) = match version {
@@ -213,9 +264,13 @@ pub(super) mod tests {
         assert!((missed - 40.0 / 1500.0 * 100.0).abs() < 1e-9, "{missed}");
         assert_eq!(missed_percent(&report, "kyoto-cache", GLIBC), None);
         conclude(&mut report, &subjects);
-        let [throughputs, latencies] = &report.tables[..] else { panic!("{} tables", report.tables.len()) };
+        let [throughputs, latencies, against] = &report.tables[..] else {
+            panic!("{} tables", report.tables.len())
+        };
         assert_eq!(throughputs.rows.len(), 3 * 4);
         assert_eq!(latencies.rows.len(), 3 * 4 * 3);
+        let beside: Vec<_> = against.rows.iter().map(|row| (row[1].as_str(), row[2].as_str())).collect();
+        assert_eq!(beside, [(ASL, GLIBC); 3]);
         let marked = throughputs.rows.iter().find(|row| row[1] == "asl, 4.00x").unwrap();
         assert_eq!((marked[6].as_str(), marked[10].as_str()), ("20.0", "1500"));
         assert_eq!(marked[4..6], ["1.00", "0.998 to 1.00"]);

@@ -2,17 +2,17 @@
 //!
 //! As figures 9 and 10 of the paper: of each program the cumulative share of operations over their
 //! latency, the reference and each target one above the other; and percentiles and throughput over
-//! the targets, with the line on which a percentile is its target.
+//! the targets, with the line on which a percentile is its target, and the other locks beside them.
 
 use super::conclude::versions;
-use super::version::{ASL, GLIBC};
-use crate::drawing::{CLASSES, Charts, LATENCY, chart, diagonal, dot, dots, duration, rates, shares, times};
+use super::version::{ALONE, ASL, GLIBC};
+use crate::drawing::{
+    CLASSES, Charts, LATENCY, chart, colour, diagonal, dot, dots, duration, rates, shares, times,
+};
 use crate::engine::Output;
 use crate::engines::Subject;
 use report::chart::Chart;
 use report::{Histogram, Report};
-
-const ORANGE: u32 = 0xe6_7e_00;
 
 /// The pictures of each program that was measured, under names for their files.
 pub fn draw(report: &Report, subjects: &[&'static Subject]) -> Charts {
@@ -51,26 +51,43 @@ fn histograms(report: &Report, case: &str, version: &str) -> Option<[Histogram; 
     Some(classes.map(|all| all.into_iter().sum()))
 }
 
-/// Percentiles and throughput over the target.
+/// Percentiles and throughput over the target; each lock without a target stands at its own tail.
 fn sweep(report: &Report, subject: &Subject) -> Option<Chart> {
     let value = |version: &str, figure: &str| report.middle(subject.name, version, figure);
-    let marked =
-        versions(report, subject.name).into_iter().map(|version| (value(&version, "slo_ns"), version));
-    let mut marked: Vec<(f64, String)> = marked.filter(|(slo_ns, _)| slo_ns.is_finite()).collect();
-    marked.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let over = |figure: &str| marked.iter().map(|(slo_ns, name)| (*slo_ns, value(name, figure))).collect();
-    let mut tails = vec![diagonal(marked.iter().map(|(slo_ns, _)| *slo_ns))];
+    let versions = versions(report, subject.name);
+    let marked = |lock: &str| -> Vec<(f64, String)> {
+        let start = format!("{lock}, ");
+        let of_lock = versions.iter().filter(|version| version.starts_with(&start));
+        let with_targets = of_lock.map(|version| (value(version, "slo_ns"), version.clone()));
+        let mut marked: Vec<(f64, String)> = with_targets.filter(|(slo_ns, _)| slo_ns.is_finite()).collect();
+        marked.sort_by(|a, b| a.0.total_cmp(&b.0));
+        marked
+    };
+    let over = |marked: &[(f64, String)], figure: &str| {
+        marked.iter().map(|(slo_ns, name)| (*slo_ns, value(name, figure))).collect()
+    };
+    let ours = marked(ASL);
+    let mut tails = vec![diagonal(ours.iter().map(|(slo_ns, _)| *slo_ns))];
     for (name, colour) in CLASSES {
         let start = if name == "all" { String::new() } else { format!("{name}_") };
-        tails.push(dots(name, colour, over(&format!("{start}p99_ns"))));
+        tails.push(dots(name, colour, over(&ours, &format!("{start}p99_ns"))));
     }
-    let mut throughput = vec![dots(ASL, CLASSES[0].1, over("throughput_per_s"))];
-    let reference_ns = value(GLIBC, "little_p99_ns");
-    tails.push(dot(GLIBC, ORANGE, (reference_ns, reference_ns)));
-    throughput.push(dot(GLIBC, ORANGE, (reference_ns, value(GLIBC, "throughput_per_s"))));
-    let axis = ("target (glibc: at its little threads' own p99)", true, duration as _);
+    let mut throughput = vec![dots(ASL, CLASSES[0].1, over(&ours, "throughput_per_s"))];
+    let locks = versions.iter().filter(|name| *name != ALONE && *name != ASL && !name.contains(", "));
+    for (at, lock) in locks.enumerate() {
+        let targets = marked(lock);
+        if targets.is_empty() {
+            let tail_ns = value(lock, "little_p99_ns");
+            tails.push(dot(lock, colour(at + 3), (tail_ns, tail_ns)));
+            throughput.push(dot(lock, colour(at + 3), (tail_ns, value(lock, "throughput_per_s"))));
+        } else {
+            tails.push(dots(lock, colour(at + 3), over(&targets, "little_p99_ns")));
+            throughput.push(dots(lock, colour(at + 3), over(&targets, "throughput_per_s")));
+        }
+    }
+    let axis = ("target (locks without one: at their little threads' own p99)", true, duration as _);
     let drawn = chart(subject.words, axis, vec![times("p99", tails), rates("throughput", throughput)]);
-    drawn.filter(|_| !marked.is_empty())
+    drawn.filter(|_| !ours.is_empty())
 }
 
 #[cfg(test)]
