@@ -35,12 +35,14 @@
 //! | [`workers`] | threads, and the phases of a run |
 //! | [`play`] | the threads' loop |
 //! | [`jobs`] | a pool of threads and its jobs |
+//! | [`ranges`] | threads that lock disjoint ranges |
 //! | [`schedule`] | what the scheduler does to two threads |
 
 pub mod burn;
 pub mod jobs;
 pub mod peer;
 pub mod play;
+pub mod ranges;
 pub mod schedule;
 pub mod workers;
 
