@@ -93,6 +93,16 @@ fn claims(report: &Report) -> Vec<Claim> {
                 add(&case, published, Competitor::KoganSpinning.name(), pairs, what, "4", STRIDE);
                 add(&case, published, Competitor::SongSpinning.name(), pairs, what, "12", STRIDE);
             }
+            let none = Competitor::None.name();
+            add(
+                &case,
+                none,
+                Competitor::KoganSpinning.name(),
+                pairs,
+                ": the most that a lock can make",
+                "",
+                1.0,
+            );
             for other in [Competitor::SkipListPublished, Competitor::KoganSpinning, Competitor::Song] {
                 add(&case, manx, other.name(), pairs, "", "", 1.0);
             }
