@@ -386,7 +386,8 @@ impl Plan {
             let variant = &competitors[at];
             let failed = |what| Error::failed(format!("{}, {case}: {what}", variant.name));
             let pages = run.layout.block_pages();
-            let found = run_apart(variant.competitor.leaks(), || match variant.competitor {
+            let leaks = variant.competitor.leaks();
+            let measured = || match variant.competitor {
                 // LeanStore's own way, also where others draw pages at random.
                 Competitor::Bitmap => {
                     let run = Run { search: Search::Cursor, ..run.clone() };
@@ -399,6 +400,12 @@ impl Plan {
                     run.with_lock(&RangeLock::<u64>::with(options))
                 }
                 other => other.measure(run.space(), run),
+            };
+            let found = run_apart(leaks, || {
+                if leaks {
+                    run.pool.touch();
+                }
+                measured()
             });
             let sample = found.and_then(|found| self.checked(found, "reads brought bytes of another record"));
             sample.map_err(failed)
