@@ -94,6 +94,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("bench-harm", TESTS_BUILT),
     ("bench-paper-000", TESTS_BUILT),
     ("bench-paper-003", TESTS_BUILT),
+    ("bench-paper-004", TESTS_BUILT),
     ("bench-engines", TESTS_BUILT),
     ("bench-servers", TESTS_BUILT),
     ("readme", TESTS_BUILT),
@@ -299,6 +300,7 @@ fn all<'w>(workspace: &'w Workspace, skips: &'w Skips, full: bool, only: &[Strin
     }
     add("bench-paper-000", Box::new(paper_000));
     add("bench-paper-003", Box::new(|| bench::smoke("paper", &["003", "--time=0.2"], QUICK).into()));
+    add("bench-paper-004", Box::new(|| bench::smoke("paper", &["004", "--time=0.01"], QUICK).into()));
     add("bench-engines", Box::new(|| smoke_unless("engines", setup::without_databases())));
     add("bench-servers", Box::new(|| smoke_unless("servers", setup::without_servers())));
     // In a run of all steps the tests' build has made what writes the pages.

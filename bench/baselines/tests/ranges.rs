@@ -10,15 +10,17 @@ use std::thread;
 common::range::every_range_lock! {
     map: baselines::range::Map, Exact;
     song: baselines::range::Song, Exact;
+    song_spinning: baselines::range::SongSpinning, Exact;
     interval_tree: baselines::range::IntervalTree, Exact;
     kogan: baselines::range::Kogan, Exact;
+    kogan_spinning: baselines::range::KoganSpinning, Exact;
     kogan_rw: baselines::range::KoganRw, Exact;
     segments: baselines::range::Segments, Coarse;
     bitmap: baselines::range::Bitmap, Coarse;
     skip_list: baselines::range::SkipList, Exact;
     skip_list_of_one_level: crate::High<1>, Exact;
     skip_list_of_two_levels: crate::High<2>, Exact;
-    skip_list_of_all_levels: crate::High<16>, Exact;
+    skip_list_of_all_levels: crate::High<20>, Exact;
     // To it the highest keys are one.
     skip_list_published: baselines::range::SkipListPublished, Coarse;
 }

@@ -8,13 +8,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 use workload::engine::Compiler;
 use workload::harness::Bench;
-use workload::papers::{mongodb, pools};
+use workload::papers::{mongodb, pools, ranges};
+use workload::range;
 use workload::{Error, machine, pool};
 
 /// The time of a run in seconds, and in a smoke check: of paper 000's timelines, and of paper 003,
 /// where it is the paper's.
 const TIMELINE_S: (f64, f64) = (15.0, 3.0);
 const POOL_S: (f64, f64) = (5.0, 1.0);
+/// Of paper 004. The author's runs take a million ranges, which last as long.
+const RANGE_S: (f64, f64) = (0.4, 0.02);
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PaperArgs {
@@ -42,9 +45,15 @@ pub(super) struct PaperArgs {
     /// Records in the database
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     records: u64,
-    /// Time of a run of 003 and of a timeline of 000, whose other runs take a third of it [default:
-    /// 5 and 15]
-    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.1, 3600.0))]
+    /// Threads of 004; several with commas between [default: 1,2,8]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=range::THREADS_MAX as i64))]
+    workers: Vec<u32>,
+    /// Ranges that 004 deals to the threads [default: a million, or 16384 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(range::THREADS_MAX as i64 * 16..=4_000_000))]
+    ranges: Option<u32>,
+    /// Time of a run of 003 and 004, and of a timeline of 000, whose other runs take a third of it
+    /// [default: 5, 0.4 and 15]
+    #[arg(long, value_name = "SECONDS", value_parser = number("seconds", 0.01, 3600.0))]
     time: Option<f64>,
     /// Write the pictures to this folder, as SVG
     #[arg(long, value_name = "DIR")]
@@ -66,6 +75,9 @@ enum Paper {
     /// Reducing Tail Latencies Through Environment- and Neighbour-aware Thread Management
     #[value(name = "003")]
     Pools,
+    /// Concurrent Range Locking
+    #[value(name = "004")]
+    Ranges,
 }
 
 /// A list of CPUs.
@@ -94,6 +106,7 @@ pub(super) fn paper(args: &PaperArgs) -> Result<u8, Failure> {
     match args.paper {
         Paper::MongoDb => mongodb(args),
         Paper::Pools => pools(args),
+        Paper::Ranges => ranges(args),
     }
 }
 
@@ -151,5 +164,21 @@ fn pools(args: &PaperArgs) -> Result<u8, Failure> {
     plots::drawn("paper-003", common, args.plots.as_deref(), measure, |report| {
         pools::conclude(report);
         plots::texts(pool::draw(report))
+    })
+}
+
+fn ranges(args: &PaperArgs) -> Result<u8, Failure> {
+    let common = &args.common;
+    let measure = |bench: &mut Bench| -> Result<(), Error> {
+        bench.without_budget();
+        let setup = range::Setup {
+            time: Duration::from_secs_f64(args.seconds(RANGE_S)),
+            ..super::range::setup(common.quick, &args.workers, args.ranges)
+        };
+        ranges::measure(setup, bench)
+    };
+    plots::drawn("paper-004", common, args.plots.as_deref(), measure, |report| {
+        ranges::conclude(report);
+        plots::texts(range::draw(report))
     })
 }

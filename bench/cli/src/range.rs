@@ -6,7 +6,8 @@ use clap::builder::PossibleValuesParser;
 use command::failure::{Failure, USAGE};
 use std::path::PathBuf;
 use std::time::Duration;
-use workload::range::{self, Part, Setup, THREADS, THREADS_MAX, counters};
+use workload::range::competitor::Competitor;
+use workload::range::{self, Part, RANGES, RANGES_QUICK, Setup, THREADS, THREADS_MAX, counters};
 
 /// The measured time of a run, and that of a smoke check.
 const TIME: Duration = Duration::from_millis(400);
@@ -19,9 +20,16 @@ pub(super) struct RangeArgs {
     /// The parts to measure; several with commas between [default: all]
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = PossibleValuesParser::new(Part::ALL.map(Part::name)))]
     part: Vec<String>,
-    /// How many threads, up to 32; several with commas between [default: 1,2,8]
+    /// How many threads, up to 64; several with commas between [default: 1,2,8]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX as i64))]
     threads: Vec<u32>,
+    /// How many ranges the part `shuffled` deals to the threads [default: a million, or 16384 with
+    /// --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(THREADS_MAX as i64 * 16..=4_000_000))]
+    ranges: Option<u32>,
+    /// The locks to compare; several with commas between [default: all]
+    #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = PossibleValuesParser::new(Competitor::ALL.iter().map(|lock| lock.name())))]
+    lock: Vec<String>,
     /// Look for two who hold the same bytes instead of measuring; ends with an error if there are
     /// any
     #[arg(long)]
@@ -40,18 +48,11 @@ pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {
         return counters::run_child(operations).map(|()| 0).map_err(failed);
     }
     let common = &args.common;
-    let mut threads: Vec<usize> = args.threads.iter().map(|&threads| threads as usize).collect();
-    if threads.is_empty() {
-        threads = THREADS.to_vec();
-    }
-    threads.sort_unstable();
-    threads.dedup();
     let setup = Setup {
         parts: Part::named(&args.part),
-        quick: common.quick,
         check: args.check,
-        time: if common.quick { QUICK_TIME } else { TIME },
-        threads,
+        locks: args.lock.clone(),
+        ..setup(common.quick, &args.threads, args.ranges)
     };
     plots::drawn(
         "range",
@@ -65,4 +66,24 @@ pub(super) fn range(args: &RangeArgs) -> Result<u8, Failure> {
             pictures
         },
     )
+}
+
+/// The settings of all parts, with these numbers of threads and of shuffled ranges.
+pub(super) fn setup(quick: bool, threads: &[u32], ranges: Option<u32>) -> Setup {
+    let mut threads: Vec<usize> = threads.iter().map(|&threads| threads as usize).collect();
+    if threads.is_empty() {
+        threads = THREADS.to_vec();
+    }
+    threads.sort_unstable();
+    threads.dedup();
+    Setup {
+        parts: Part::ALL.to_vec(),
+        quick,
+        check: false,
+        time: if quick { QUICK_TIME } else { TIME },
+        threads,
+        ranges: ranges.map_or(if quick { RANGES_QUICK } else { RANGES }, |ranges| ranges as usize),
+        locks: Vec::new(),
+        thesis: false,
+    }
 }

@@ -9,6 +9,7 @@ use command::sigpipe::print;
 use command::table::Table;
 use contention::jobs::Rules;
 use contention::lock::Lock;
+use contention::ranges::RangeLock;
 use platform_sim::machine::Machine;
 use report::Report;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use workload::constants::{self, Varied};
 use workload::mutex::{self, LOCKS};
 use workload::place::Place;
 use workload::quota::{self, Waits};
+use workload::ranges;
 use workload::snapshots;
 use workload::{Error, harness, jobs, schedule};
 
@@ -38,6 +40,10 @@ const QUOTA_ROUNDS: u32 = 3;
 const SNAPSHOTS_TIME_MS: u64 = 3_000;
 const SNAPSHOTS_QUICK_TIME_MS: u64 = 150;
 const SNAPSHOTS_ROUNDS: u32 = 3;
+/// The same for range locks, which take millions of ranges a second.
+const RANGE_TIME_MS: u64 = 2;
+const RANGE_QUICK_TIME_MS: u64 = 1;
+const RANGE_ROUNDS: u32 = 5;
 /// The seed of the first run, unless another one is asked for: a simulation is the same each time.
 const SEED: u64 = 1;
 /// How many threads, unless it is said.
@@ -74,6 +80,8 @@ enum Bench {
     /// Pools of threads that have jobs to do, in one process or in several: how many jobs they do,
     /// and how long these take
     Pool(PoolArgs),
+    /// Threads that lock shuffled ranges, one or sixteen at a time: W1 and W2 of paper 004
+    Range(RangeArgs),
     /// Programs that their quota stops, as they are and paced as `manx run` does it
     Quota(QuotaArgs),
     /// Updates of an engine whose snapshots wait for threads that take an id, beside boosted
@@ -140,6 +148,30 @@ struct SnapshotsArgs {
     /// For how long is counted [default: 3000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     time_ms: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+struct RangeArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many threads; several with commas between
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2,4,8,16,32,64", value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: Vec<u32>,
+    /// The locks; several with commas between [default: all]
+    #[arg(long, value_name = "LOCK", value_delimiter = ',', value_parser = PossibleValuesParser::new(RangeLock::ALL.map(RangeLock::name)))]
+    lock: Vec<String>,
+    /// How many ranges are dealt to the threads
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(16 * THREADS_MAX..=4_000_000))]
+    ranges: u32,
+    /// The time to write a range
+    #[arg(long, value_name = "NS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    write_ns: u64,
+    /// The measured time of a run [default: 2]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    time_ms: Option<u64>,
+    /// Write the pictures to this folder, as SVG
+    #[arg(long, value_name = "DIR")]
+    plots: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -263,7 +295,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         None => Err(Failure::new(
             USAGE,
             format!("bench sim {name}: which bench?"),
-            "name one: `asl`, `mutex`, `pool`, `quota`, `snapshots`, `constants` or `schedule`; `manx bench sim --help` says more",
+            "name one: `asl`, `mutex`, `pool`, `range`, `quota`, `snapshots`, `constants` or `schedule`; `manx bench sim --help` says more",
         )),
         Some(Bench::Asl(args)) => {
             let (common, seed) = seeded(&args.common);
@@ -275,6 +307,7 @@ pub(super) fn sim(args: &SimArgs) -> Result<u8, Failure> {
         Some(Bench::Schedule(args)) => schedule(args, name, machine),
         Some(Bench::Mutex(args)) => mutex(args, name, machine),
         Some(Bench::Pool(args)) => pool(args, name, machine),
+        Some(Bench::Range(args)) => range(args, name, machine),
         Some(Bench::Quota(args)) => quota(args, name, machine),
         Some(Bench::Snapshots(args)) => snapshots(args, name, machine),
     }
@@ -369,6 +402,26 @@ fn pool(args: &PoolArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
         plots::texts(jobs::draw(report))
     };
     drawn_at(&setup.place, &common, args.plots.as_deref(), |bench| jobs::measure(&setup, bench), conclude)
+}
+
+fn range(args: &RangeArgs, name: &str, machine: Machine) -> Result<u8, Failure> {
+    let (common, seed) = seeded(&args.common);
+    let named: Vec<RangeLock> = args.lock.iter().filter_map(|name| RangeLock::named(name)).collect();
+    let time_ms = args.time_ms.unwrap_or(if common.quick { RANGE_QUICK_TIME_MS } else { RANGE_TIME_MS });
+    let setup = ranges::Setup {
+        place: Place::simulated(name, machine, seed),
+        threads: args.threads.iter().map(|threads| *threads as usize).collect(),
+        locks: if named.is_empty() { RangeLock::ALL.to_vec() } else { named },
+        rounds: common.repeats.unwrap_or(RANGE_ROUNDS) as usize,
+        ranges: args.ranges as usize,
+        write_ns: args.write_ns,
+        time: Duration::from_millis(time_ms),
+    };
+    let conclude = |report: &mut Report| {
+        ranges::conclude(report);
+        plots::texts(ranges::draw(report))
+    };
+    drawn_at(&setup.place, &common, args.plots.as_deref(), |bench| ranges::measure(&setup, bench), conclude)
 }
 
 fn quota(args: &QuotaArgs, name: &str, machine: Machine) -> Result<u8, Failure> {

@@ -36,6 +36,7 @@
 //! | [`play`] | the threads' loop |
 //! | [`nested`] | epochs within epochs |
 //! | [`jobs`] | a pool of threads and its jobs |
+//! | [`ranges`] | threads that lock disjoint ranges |
 //! | [`schedule`] | what the scheduler does to two threads |
 
 pub mod burn;
@@ -43,6 +44,7 @@ pub mod jobs;
 pub mod nested;
 pub mod peer;
 pub mod play;
+pub mod ranges;
 pub mod schedule;
 pub mod workers;
 

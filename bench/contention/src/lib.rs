@@ -10,12 +10,14 @@
 //! | [`run`] | threads, their epochs, CPUs and time; what was measured of them |
 //! | [`schedule`] | what two threads do on a CPU or two, for those that look at the scheduler |
 //! | [`jobs`] | jobs for a pool of threads, and what came of them |
+//! | [`ranges`] | threads that lock disjoint ranges |
 //! | [`length`] | how long epochs are |
 //! | [`timeline`] | what was measured, over time |
 
 pub mod jobs;
 pub mod length;
 pub mod lock;
+pub mod ranges;
 pub mod run;
 pub mod schedule;
 pub mod timeline;

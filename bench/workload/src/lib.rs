@@ -14,6 +14,7 @@
 //! | [`engines`] | databases as they are, under `manx run`, and with others' lock libraries |
 //! | [`asl`] | locks that are told how late an epoch may be, on cores of two speeds |
 //! | [`range`] | locks of ranges, side by side |
+//! | [`ranges`] | the same with more threads, on a simulated machine |
 //! | [`pool`] | pools of threads, beside each other and beside neighbours |
 //! | [`txn`] | transactions: snapshots under three protocols, and beside other engines |
 //! | [`profile`] | a user's program under a range of targets for latency |
@@ -57,6 +58,7 @@ pub mod pool;
 pub mod profile;
 pub mod quota;
 pub mod range;
+pub mod ranges;
 mod running;
 pub mod schedule;
 pub mod servers;

@@ -5,11 +5,13 @@
 //! | --- | --- |
 //! | [`mongodb`] | 000: Andreoli and Cucinotta, "Inducing Huge Tail Latency on a MongoDB deployment" |
 //! | [`pools`] | 003: Jeffery, Jensen and Mortier, "Reducing Tail Latencies Through Environment- and Neighbour-aware Thread Management" |
+//! | [`ranges`] | 004: Nguyen, "Concurrent Range Locking" |
 //!
 //! `docs/papers.md` has what was found.
 
 pub mod mongodb;
 pub mod pools;
+pub mod ranges;
 
 use report::figure::interval;
 use report::sheet::number;

@@ -6,8 +6,8 @@
 use crate::harness::Bench;
 use contention::jobs::{Jobs, Served};
 use contention::lock::Lock;
-use contention::run::Measurement;
-use contention::run::Run;
+use contention::ranges::{RangeLock, Ranges, Taken};
+use contention::run::{Burn, Measurement, Run};
 use contention::schedule::Pattern;
 use platform_sim::chance::Chance;
 use platform_sim::machine::{Machine, Quota};
@@ -116,6 +116,16 @@ impl Place {
             started.into_iter().map(|process| process.join().map_err(|_| "a thread panicked")?).collect()
         };
         simulation::run(machine, seed, run).value
+    }
+
+    /// Lets threads lock disjoint ranges.
+    ///
+    /// # Errors
+    /// As [`contend::ranges::run`].
+    pub fn ranges(&self, lock: RangeLock, run: &Ranges) -> Result<Taken, String> {
+        let Some(machine) = &self.machine else { return contend::ranges::run(lock, Burn::Time, run) };
+        let (run, burn) = (*run, Burn::Rounds { per_us: contend_sim::burn::ROUNDS_PER_US });
+        simulation::run(machine, self.next_seed(), move || contend_sim::ranges::run(lock, burn, &run)).value
     }
 
     /// Makes a run.

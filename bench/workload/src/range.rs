@@ -23,7 +23,7 @@
 //! | `conclude`, `judge` | tables and pictures; targets |
 
 pub mod blob;
-mod case;
+pub(crate) mod case;
 mod cell;
 pub mod competitor;
 mod conclude;
@@ -48,7 +48,7 @@ mod worker;
 pub use conclude::{conclude, draw};
 pub use grid::heat;
 pub use plan::Part;
-pub use plan::{Setup, THREADS};
+pub use plan::{RANGES, RANGES_QUICK, Setup, THREADS};
 pub use request::THREADS_MAX;
 
 use crate::engine::compiler::Compiler;

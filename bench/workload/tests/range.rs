@@ -22,6 +22,9 @@ fn report(parts: &[Part], check: bool) -> report::Report {
         check,
         time: Duration::from_millis(3),
         threads: vec![1, 2],
+        ranges: 1024,
+        locks: Vec::new(),
+        thesis: false,
     };
     let result = measure(setup, &mut bench);
     result.as_ref().unwrap();

@@ -3,6 +3,7 @@
 
 use contention::jobs::Rules;
 use contention::lock::Lock;
+use contention::ranges::RangeLock;
 use platform_sim::machine::Machine;
 use platform_sim::memory::Allocator;
 use report::Report;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use workload::asl::{self, Part};
 use workload::harness::{Bench, Silent};
 use workload::place::Place;
-use workload::{Error, constants, jobs, mutex, snapshots};
+use workload::{Error, constants, jobs, mutex, ranges, snapshots};
 
 /// Addresses decide which lines threads share, so they are the same in each run, as in
 /// `manx bench sim`.
@@ -94,6 +95,17 @@ fn a_smoke_check_of_pools_leaves_nothing_out() {
         let (job_ns, time) = (100_000, Duration::from_millis(2));
         let setup = jobs::Setup { place, processes, workers, loads, rules, rounds: 1, job_ns, time };
         jobs::measure(&setup, bench)
+    });
+}
+
+#[test]
+fn a_smoke_check_of_ranges_leaves_nothing_out() {
+    is_the_same(true, |bench| {
+        let place = place();
+        place.describe(bench);
+        let (threads, locks) = (vec![1, 4], RangeLock::ALL.to_vec());
+        let setup = ranges::Setup { place, threads, locks, rounds: 1, ranges: 256, write_ns: 50, time: TIME };
+        ranges::measure(&setup, bench)
     });
 }
 

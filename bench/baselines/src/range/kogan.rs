@@ -17,7 +17,7 @@
 //!   nothing that was unlinked meanwhile can be used again. Here a waiter looks at that node for a
 //!   moment ([`LOOKS`]); then it leaves the list, yields, sleeps if that is not enough
 //!   ([`Adaptive`]), and sets out anew. A reader that waits for a node behind it stays linked, and
-//!   only its walk ends.
+//!   only its walk ends. [`KoganSpinning`] waits as the authors do.
 //! - An empty pool takes nodes from the heap instead of waiting for others ([`pool`]).
 //! - A thread that links into a list that has become empty does so in the short form, not only a
 //!   thread that finds it empty at first.
@@ -31,7 +31,7 @@ mod list;
 mod node;
 mod pool;
 
-use list::{Conflict, List};
+use list::{Conflict, List, Patience};
 use manx::range::{Access, RawRangeLock, Span};
 use manx::wait::{Adaptive, Policy, short_of_cpus};
 use node::{Node, Wanted};
@@ -48,9 +48,12 @@ pub type Kogan = ListLock<false>;
 /// The linked-list range lock for readers, too. See the module's text.
 pub type KoganRw = ListLock<true>;
 
-/// A linked-list range lock, with holders that share or without.
+/// The exclusive one with the authors' waiting: it spins at the node in its way.
+pub type KoganSpinning = ListLock<false, true>;
+
+/// A linked-list range lock, with holders that share or without, that waits off the list or spins.
 #[derive(Debug)]
-pub struct ListLock<const SHARES: bool> {
+pub struct ListLock<const SHARES: bool, const SPINS: bool = false> {
     list: List,
 }
 
@@ -80,6 +83,14 @@ fn for_a_moment(in_the_way: &Node) -> bool {
     false
 }
 
+/// Waits for as long as it takes.
+fn for_good(in_the_way: &Node) -> bool {
+    while !in_the_way.is_released() {
+        platform::cpu::pause();
+    }
+    true
+}
+
 /// A node that stands for the range.
 #[inline]
 fn lend(span: &Span<u64>, access: Access) -> NonNull<Node> {
@@ -89,7 +100,10 @@ fn lend(span: &Span<u64>, access: Access) -> NonNull<Node> {
     node
 }
 
-impl<const SHARES: bool> ListLock<SHARES> {
+impl<const SHARES: bool, const SPINS: bool> ListLock<SHARES, SPINS> {
+    /// How a thread that waits looks at a node in its way.
+    const PATIENCE: Patience = if SPINS { for_good } else { for_a_moment };
+
     /// Makes a lock that no thread holds.
     pub fn new() -> Self {
         ListLock { list: List::new() }
@@ -122,7 +136,7 @@ impl<const SHARES: bool> ListLock<SHARES> {
             let walk = Walk::set_out();
             if !linked {
                 // SAFETY: lent and set.
-                match unsafe { self.list.link(&walk, node, for_a_moment) } {
+                match unsafe { self.list.link(&walk, node, Self::PATIENCE) } {
                     // Without nodes that share, a linked one is held.
                     Ok(alone) if alone || !SHARES => return true,
                     Ok(_) => linked = true,
@@ -130,7 +144,7 @@ impl<const SHARES: bool> ListLock<SHARES> {
                 }
             }
             // SAFETY: linked, and not released.
-            if unsafe { self.list.look_again(&walk, node, for_a_moment) } {
+            if unsafe { self.list.look_again(&walk, node, Self::PATIENCE) } {
                 return true;
             }
             if access == Access::Exclusive {
@@ -147,16 +161,20 @@ impl<const SHARES: bool> ListLock<SHARES> {
     }
 }
 
-impl<const SHARES: bool> Default for ListLock<SHARES> {
+impl<const SHARES: bool, const SPINS: bool> Default for ListLock<SHARES, SPINS> {
     fn default() -> Self {
         ListLock::new()
     }
 }
 
 // SAFETY: by the list's Invariant 2 and its orderings.
-unsafe impl<const SHARES: bool> RawRangeLock for ListLock<SHARES> {
+unsafe impl<const SHARES: bool, const SPINS: bool> RawRangeLock for ListLock<SHARES, SPINS> {
     type Held = KoganHeld;
-    const NAME: &'static str = if SHARES { "kogan-rw" } else { "kogan" };
+    const NAME: &'static str = match (SHARES, SPINS) {
+        (true, _) => "kogan-rw",
+        (false, true) => "kogan_spinning",
+        (false, false) => "kogan",
+    };
     const SHARES: bool = SHARES;
 
     fn with_space(_space: u64) -> Self {

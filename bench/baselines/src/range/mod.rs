@@ -17,11 +17,11 @@ mod spinlock;
 
 pub use bitmap::{Bitmap, BitmapHeld};
 pub use interval_tree::{IntervalTree, IntervalTreeHeld};
-pub use kogan::{Kogan, KoganHeld, KoganRw, ListLock};
+pub use kogan::{Kogan, KoganHeld, KoganRw, KoganSpinning, ListLock};
 pub use segments::{Segments, SegmentsHeld};
 pub use skip_list::{HeightOutOfRange, SkipList, SkipListHeld};
 pub use skip_list_published::{SkipListPublished, SkipListPublishedHeld};
-pub use song::{Song, SongHeld};
+pub use song::{Song, SongHeld, SongLock, SongSpinning};
 platform::os_only! {
     mod map;
 

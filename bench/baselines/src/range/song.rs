@@ -17,7 +17,9 @@
 //! one ends highest: one search finds both the conflict, if there is one, and the place.
 //!
 //! # Deviations
-//! - The spin lock's waiters do not spin for ever ([`super::spinlock`]).
+//! - The spin lock's waiters do not spin for ever ([`super::spinlock`]), and a thread that meets a
+//!   held range yields. [`SongSpinning`] has neither of these deviations: it spins, as in the
+//!   kernel.
 //! - Nodes stand in one block of memory and are found by number; a released one is used again. So
 //!   there are as many as ranges were ever held at once.
 //! - The release is given its node, so it cannot release what another holder has.
@@ -42,20 +44,26 @@ const HEIGHT: usize = 10;
 /// Instead of a node: the head before the first one, or the end behind the last one.
 const NONE: u32 = u32::MAX;
 
-/// A skip list under a spin lock; exclusive only. See the module's text.
+/// The skip list under a spin lock; exclusive only. See the module's text.
+pub type Song = SongLock<false>;
+
+/// The same with the authors' waiting: it spins.
+pub type SongSpinning = SongLock<true>;
+
+/// A skip list under a spin lock; its waiters yield, or spin.
 #[derive(Debug)]
-pub struct Song {
-    list: Spinlock<List>,
+pub struct SongLock<const SPINS: bool> {
+    list: Spinlock<List, SPINS>,
 }
 
 /// What a holder of a range of [`Song`] keeps: its node.
 #[derive(Debug)]
 pub struct SongHeld(u32);
 
-impl Song {
+impl<const SPINS: bool> SongLock<SPINS> {
     /// Makes a lock that no thread holds.
-    pub fn new() -> Song {
-        Song { list: Spinlock::new(List::new()) }
+    pub fn new() -> Self {
+        SongLock { list: Spinlock::new(List::new()) }
     }
 
     #[inline]
@@ -67,6 +75,14 @@ impl Song {
     #[cold]
     fn lock_contended(&self, span: &Span<u64>) -> SongHeld {
         let mut taken = None;
+        if SPINS {
+            return loop {
+                platform::cpu::pause();
+                if let Some(taken) = self.take(span) {
+                    break taken;
+                }
+            };
+        }
         Yield.until(|| {
             taken = self.take(span);
             taken.is_some()
@@ -75,21 +91,21 @@ impl Song {
     }
 }
 
-impl Default for Song {
-    fn default() -> Song {
-        Song::new()
+impl<const SPINS: bool> Default for SongLock<SPINS> {
+    fn default() -> Self {
+        SongLock::new()
     }
 }
 
 // SAFETY: ranges are taken and given back by one thread at a time, and by Invariant 1 only if no
 // held one overlaps.
-unsafe impl RawRangeLock for Song {
+unsafe impl<const SPINS: bool> RawRangeLock for SongLock<SPINS> {
     type Held = SongHeld;
-    const NAME: &'static str = "song";
+    const NAME: &'static str = if SPINS { "song_spinning" } else { "song" };
     const SHARES: bool = false;
 
-    fn with_space(_space: u64) -> Song {
-        Song::new()
+    fn with_space(_space: u64) -> Self {
+        SongLock::new()
     }
 
     #[inline]

@@ -3,7 +3,8 @@
 //! Song's skip list and the kernel's interval tree hold a spin lock for the few hundred
 //! instructions of a search and a change. In a kernel the holder is not preempted. Here it is; so a
 //! waiter spins for a moment only, then yields, then sleeps ([`Adaptive`]), and survives more
-//! threads than CPUs. Everything else is as in a test-and-test-and-set lock.
+//! threads than CPUs. Everything else is as in a test-and-test-and-set lock. If the lock `SPINS`, a
+//! waiter spins for as long as it takes, as in the kernel.
 //!
 //! Invariant 1: between its change from false to true and the next store of false, the value
 //! belongs to the thread that changed `taken`.
@@ -17,17 +18,17 @@ use platform::cell::UnsafeCell;
 
 /// A value that one thread at a time works with. See the module's text.
 #[derive(Debug)]
-pub(super) struct Spinlock<T> {
+pub(super) struct Spinlock<T, const SPINS: bool = false> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: by Invariant 1 the value is used by one thread at a time; which one may change, hence
 // `Send`.
-unsafe impl<T: Send> Sync for Spinlock<T> {}
+unsafe impl<T: Send, const SPINS: bool> Sync for Spinlock<T, SPINS> {}
 
-impl<T> Spinlock<T> {
-    pub(super) fn new(value: T) -> Spinlock<T> {
+impl<T, const SPINS: bool> Spinlock<T, SPINS> {
+    pub(super) fn new(value: T) -> Self {
         Spinlock { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
@@ -50,6 +51,13 @@ impl<T> Spinlock<T> {
 
     #[cold]
     fn take_contended(&self) {
-        Adaptive::DEFAULT.until(|| !self.taken.load(Ordering::Relaxed) && self.take());
+        let take = || !self.taken.load(Ordering::Relaxed) && self.take();
+        if !SPINS {
+            Adaptive::DEFAULT.until(take);
+            return;
+        }
+        while !take() {
+            platform::cpu::pause();
+        }
     }
 }

@@ -1,106 +1,86 @@
-//! Reads of large objects in a shared area of virtual memory, where workers lock ranges.
+//! Reads of large objects, each shown to its reader in one piece of a shared area of addresses.
 //!
 //! A storage engine that keeps large objects in extents (`pool`) has to show each object to its
 //! readers in one piece. LeanStore does so in an *aliasing area*: a worker reserves a part of the
 //! area for the object, maps the extents there one behind the other, shows them to the reader, and
 //! releases the part (Nguyen and Leis, "Why files if you have a DBMS?", 2024). A range lock keeps
 //! two workers from reserving the same addresses. The workload is that of section 5.4 of Nguyen's
-//! thesis "Concurrent range locking": reads only, keys by YCSB's zipfian distribution (YCSB-C), and
-//! each read is a `memcpy` into the client's buffer.
+//! thesis "Concurrent range locking": reads only, a `memcpy` into the client's buffer for each.
 //!
-//! A worker first tries its last place. If that place is locked, it tries the next one, and so on.
-//! After one pass over the whole area it waits for the place where it began. The keys of the lock
-//! are the area's pages, because pages can be mapped, or its bytes ([`Run::key_bytes`]).
+//! How a worker finds its part ([`area`]) is LeanStore's algorithm (`src/buffer/alias_area.cc`): a
+//! local area first, then a cursor that all workers share. The keys of the lock are the area's
+//! pages. LeanStore's virtual area is as large as its buffer pool, 128 GiB in the thesis, and so it
+//! is here where only addresses are reserved ([`Assembly::Reserve`]).
+//!
+//! The author's fork of LeanStore, with which figure 5.4 was measured, has another algorithm for
+//! the thesis' lock, Kogan's and Song's: a worker draws pages anywhere in the whole area until it
+//! finds them free ([`Search::Random`]). The bitmap alone has LeanStore's own, and with its default
+//! of 1 GiB for a local area it serves each object of 1 MiB from there: **it never takes a bit**. So
+//! figure 5.4 compares three locks with no lock. The case *as the fork* makes that again.
 //!
 //! Differences from the thesis: its engine changes page tables by its own kernel module, and
-//! nothing else is as cheap. So here extents are either copied into the area, which then has memory
-//! of its own ([`Assembly::Copy`]), or really aliased by `mmap` ([`Assembly::Alias`]), which takes
-//! a lock in the kernel and interrupts the other CPUs. Every object goes through the shared area;
-//! in LeanStore each worker has its own places for small objects. There is no log, no buffer
-//! replacement and no index. Locks of blocks have a block for each place, as LeanStore's bitmap
-//! has.
+//! nothing else is as cheap. So here addresses are reserved and nothing is mapped, and the client
+//! copies from the extents. There is no log, no buffer replacement and no index. Where extents are
+//! copied into the area first ([`Assembly::Copy`]) or really mapped by `mmap` ([`Assembly::Alias`],
+//! which takes a lock in the kernel and interrupts the other CPUs), the area is small, and each read
+//! is checked. Locks of blocks have the blocks of the area, as LeanStore's bitmap has.
 //!
 //! Invariants:
-//! 1. A place of the area is written, mapped and read only by the holder of its range.
-//! 2. The client gets the bytes of the record that it asked for: every read checks two words of
-//!    every page. If a lock gives one place to two workers, a read is wrong.
+//! 1. A part of the area is written, mapped and read only by the worker that has reserved it.
+//! 2. The client gets the bytes of the record that it asked for: every read through the area checks
+//!    two words of every page. If a lock gives one page to two workers, a read is wrong.
 
+pub mod area;
 pub mod pool;
 
 use super::case::{BLOB, THESIS, blob as case, scaled};
 use super::competitor::{Competitor, Measured};
 use super::plan::{Checked, Plan, expected, names};
-use super::request::{Zipfian, dice};
+use super::request::dice;
 use super::run::run_apart;
 use super::variant::Variant;
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use crate::machine::one_each;
+use area::{Area, Cursor, Layout, Search, Searcher};
 use baselines::range::{Bitmap, Segments};
 use contend::workers::{self, Phases};
-use manx::range::{Access, RawRangeLock, Span};
+use manx::range::{Options, RangeLock, RawRangeLock};
 use platform::clock::{ticks, ticks_to_ns};
-use platform::memory;
 use pool::{PAGE, Pool};
 use report::Histogram;
 use report::sheet::size;
 use std::fs;
 use std::time::Duration;
 
-/// How an object comes into the area.
+/// How an object comes to its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assembly {
-    /// Its extents are copied there.
+    /// Its addresses are reserved, and the client copies from the extents.
+    Reserve,
+    /// Its extents are copied into the area.
     Copy,
     /// Its extents are mapped there.
     Alias,
 }
 
 /// The settings of a run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Run<'a> {
     /// The objects.
     pub pool: &'a Pool,
-    /// How they come into the area.
+    /// How they come to their readers.
     pub assembly: Assembly,
+    /// The area's parts.
+    pub layout: Layout,
+    /// How a worker finds pages.
+    pub search: Search,
     /// How many threads read them.
     pub threads: usize,
-    /// How many objects the area has room for.
-    pub places: usize,
-    /// Bytes of the area that are one key of the lock; a divisor of a page.
-    pub key_bytes: usize,
     /// The time that is measured; before it a fifth of that is warm-up.
     pub time: Duration,
     /// Whether every word of every object is checked; the measured time includes this.
     pub every_word: bool,
-}
-
-/// The area: anonymous memory, until extents are mapped over it.
-struct Area {
-    base: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: it is memory of the process; the lock says which thread may use which part of it
-// (Invariant 1).
-unsafe impl Sync for Area {}
-
-impl Area {
-    fn new(bytes: usize) -> Result<Area, String> {
-        let mapped = memory::map_zeroes(bytes, memory::READ | memory::WRITE);
-        let base = mapped.map_err(|error| {
-            format!("{bytes} bytes of aliasing area: mmap: {}", std::io::Error::from_raw_os_error(error))
-        })?;
-        Ok(Area { base, bytes })
-    }
-}
-
-impl Drop for Area {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is the area's; a pool's pages that were mapped over it belong to the
-        // pool's file.
-        let _ = unsafe { memory::unmap(self.base, self.bytes) };
-    }
 }
 
 #[derive(Default)]
@@ -109,7 +89,6 @@ struct Record {
     reserve: Histogram,
     read: Histogram,
     taken: u64,
-    waited: u64,
     checked: u64,
     wrong: u64,
 }
@@ -121,80 +100,67 @@ impl Record {
     }
 }
 
-/// A worker: its last place, and its record.
+/// A worker: where it looks for pages, and its record.
 struct Worker<'a, L> {
     run: &'a Run<'a>,
-    lock: &'a L,
-    area: &'a Area,
-    place: usize,
+    searcher: Searcher<'a, L>,
+    /// None if addresses are only reserved.
+    area: Option<&'a Area>,
     buffer: Vec<u64>,
+    dice: fastrand::Rng,
     record: Record,
 }
 
 impl<L: RawRangeLock> Worker<'_, L> {
-    /// The range of a place.
-    #[inline(always)]
-    fn span(&self, place: usize) -> Span<u64> {
-        let keys = self.run.keys();
-        Span::new(place as u64 * keys, (place as u64 + 1) * keys).expect("records have bytes")
-    }
-
-    /// Locks some place, the last one if possible.
-    fn reserve(&mut self) -> L::Held {
-        for _ in 0..self.run.places {
-            if let Some(held) = self.lock.try_lock(&self.span(self.place), Access::Exclusive) {
-                return held;
-            }
-            self.record.taken += 1;
-            self.place = (self.place + 1) % self.run.places;
-        }
-        self.record.waited += 1;
-        self.lock.lock(&self.span(self.place), Access::Exclusive)
-    }
-
-    /// Reads one object as a client would.
-    fn read(&mut self, record: usize) -> Result<(), String> {
+    /// Reads one object as a client would; as in the author's run, each is read as often as any
+    /// other.
+    fn read(&mut self) -> Result<(), String> {
+        let record = self.dice.usize(..self.run.pool.records());
         let begun = ticks();
-        let held = self.reserve();
+        let (page, held) = self.searcher.reserve(&mut self.dice, &mut self.record.taken);
         let reserved = ticks();
         let bytes = self.run.pool.record_bytes();
-        // SAFETY: the place is within the area, and this thread's as long as it holds its range
-        // (Invariant 1); the buffer is as long as a record.
+        let buffer = self.buffer.as_mut_ptr().cast();
+        // SAFETY: the buffer is as long as a record; the pages are within the area, and this
+        // thread's as long as it holds them (Invariant 1).
         let assembled = unsafe {
-            let at = self.area.base.add(self.place * bytes);
-            let assembled = match self.run.assembly {
-                Assembly::Copy => {
-                    self.run.pool.copy(record, at);
+            match self.area {
+                None => {
+                    self.run.pool.copy(record, buffer);
                     Ok(())
                 }
-                Assembly::Alias => self.run.pool.alias(record, at),
-            };
-            at.copy_to_nonoverlapping(self.buffer.as_mut_ptr().cast(), bytes);
-            assembled
+                Some(area) => {
+                    let at = area.page(page);
+                    let assembled = match self.run.assembly {
+                        Assembly::Alias => self.run.pool.alias(record, at),
+                        _ => {
+                            self.run.pool.copy(record, at);
+                            Ok(())
+                        }
+                    };
+                    at.copy_to_nonoverlapping(buffer, bytes);
+                    assembled
+                }
+            }
         };
-        // SAFETY: this lock returned it.
-        unsafe { self.lock.unlock(held) };
+        self.searcher.release(held);
         let done = ticks();
         assembled.map_err(|error| format!("mmap: {}", std::io::Error::from_raw_os_error(error)))?;
         self.record.reads += 1;
         self.record.reserve.record(ticks_to_ns(reserved.saturating_sub(begun)));
         self.record.read.record(ticks_to_ns(done.saturating_sub(begun)));
-        self.record.checked += 1;
-        self.record.wrong += u64::from(!self.run.pool.is(record, &self.buffer, self.run.every_word));
+        if self.area.is_some() {
+            self.record.checked += 1;
+            self.record.wrong += u64::from(!self.run.pool.is(record, &self.buffer, self.run.every_word));
+        }
         Ok(())
     }
 }
 
 impl Run<'_> {
-    /// How many keys a record's place has.
-    #[inline(always)]
-    pub fn keys(&self) -> u64 {
-        (self.pool.record_bytes() / self.key_bytes) as u64
-    }
-
-    /// The keys of the area.
+    /// The number of pages in the part of the area that is locked.
     pub fn space(&self) -> u64 {
-        self.places as u64 * self.keys()
+        self.layout.keys(self.search, self.threads)
     }
 
     /// The run with a lock.
@@ -202,15 +168,16 @@ impl Run<'_> {
     /// # Errors
     /// There is no memory, or the kernel maps no more.
     pub fn with_lock<L: RawRangeLock>(&self, lock: &L) -> Result<Checked, String> {
-        assert!(self.threads > 0 && self.places > 0 && pool::PAGE.is_multiple_of(self.key_bytes));
-        let area = Area::new(self.places * self.pool.record_bytes())?;
-        let zipfian = Zipfian::new(self.pool.records() as u64);
+        assert!(self.threads > 0);
+        let pages = self.layout.pages(self.threads);
+        let area = if self.assembly == Assembly::Reserve { None } else { Some(Area::new(pages)?) };
+        let cursor = Cursor::default();
         let outcome = workers::run_on(
             &one_each(self.threads),
             self.threads,
             self.time,
             || {},
-            |index, phases| self.worker(index, phases, lock, &area, &zipfian),
+            |index, phases| self.work(phases, self.worker(index, lock, &cursor, area.as_ref())),
         )?;
         let records = &outcome.records;
         let sum = |of: fn(&Record) -> u64| records.iter().map(of).sum::<u64>();
@@ -220,7 +187,6 @@ impl Run<'_> {
             ("bytes_per_s", reads_per_s * self.pool.record_bytes() as f64),
             ("slowest_share", workers::slowest_share(records.iter().map(|record| record.reads))),
             ("taken", sum(|record| record.taken) as f64),
-            ("waited", sum(|record| record.waited) as f64),
         ]);
         let reserve: Histogram = records.iter().map(|record| record.reserve.clone()).sum();
         let read: Histogram = records.iter().map(|record| record.read.clone()).sum();
@@ -233,37 +199,89 @@ impl Run<'_> {
         })
     }
 
-    fn worker<L: RawRangeLock>(
-        &self,
+    fn worker<'a, L>(
+        &'a self,
         index: usize,
-        phases: &Phases,
-        lock: &L,
-        area: &Area,
-        zipfian: &Zipfian,
-    ) -> Result<Record, String> {
-        let mut dice = dice(index as u64);
-        let mut worker = Worker {
-            run: self,
+        lock: &'a L,
+        cursor: &'a Cursor,
+        area: Option<&'a Area>,
+    ) -> Worker<'a, L> {
+        let searcher = Searcher {
             lock,
-            area,
-            place: dice.usize(..self.places),
-            buffer: vec![0; self.pool.record_bytes() / size_of::<u64>()],
-            record: Record::default(),
+            cursor,
+            layout: self.layout,
+            search: self.search,
+            worker: index as u64,
+            threads: self.threads,
+            pages: (self.pool.record_bytes() / PAGE) as u64,
         };
+        let buffer = vec![0; self.pool.record_bytes() / size_of::<u64>()];
+        Worker { run: self, searcher, area, buffer, dice: dice(index as u64), record: Record::default() }
+    }
+
+    fn work<L: RawRangeLock>(&self, phases: &Phases, mut worker: Worker<L>) -> Result<Record, String> {
         phases.begin();
         // One at least, however short the time is.
-        worker.read(zipfian.draw(&mut dice) as usize)?;
+        worker.read()?;
         let mut counted = false;
         while let Some(counts) = phases.next() {
             if counts && !counted {
                 worker.record = worker.record.begin();
                 counted = true;
             }
-            worker.read(zipfian.draw(&mut dice) as usize)?;
+            worker.read()?;
         }
         // A thread that was never let run in the measured time has read nothing in it.
         Ok(if counted { worker.record } else { worker.record.begin() })
     }
+
+    /// Each thread reads this number of objects, and the threads end.
+    fn read_many<L: RawRangeLock>(&self, lock: &L, reads: u64) -> Result<(), String> {
+        let cursor = Cursor::default();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.threads)
+                .map(|index| {
+                    let mut worker = self.worker(index, lock, &cursor, None);
+                    scope.spawn(move || (0..reads).try_for_each(|_| worker.read()))
+                })
+                .collect();
+            let panicked = |_| "a thread panicked".to_owned();
+            threads.into_iter().try_for_each(|thread| thread.join().map_err(panicked)?)
+        })
+    }
+}
+
+/// Reads of objects of the thesis' size, for what counts instructions: those of each thread.
+pub(super) struct Reads {
+    pub(super) threads: usize,
+    pub(super) reads: u64,
+}
+
+/// Objects that are counted: their instructions are the same however many there are.
+const COUNTED: usize = 16;
+
+impl Measured for Reads {
+    type Output = Result<(), String>;
+
+    fn with<L: RawRangeLock>(self, make: impl Fn() -> L) -> Self::Output {
+        let pool = Pool::new(THESIS, COUNTED)?;
+        let layout = Layout { block_bytes: block_bytes(THESIS), shared_bytes: SHARED_BYTES };
+        let run = Run {
+            pool: &pool,
+            assembly: Assembly::Reserve,
+            layout,
+            search: Search::Cursor,
+            threads: self.threads,
+            time: Duration::ZERO,
+            every_word: false,
+        };
+        run.read_many(&make(), self.reads)
+    }
+}
+
+/// The pages that the objects of [`Reads`] lie in, and those of a block.
+pub(super) fn counted_pages() -> (u64, u64) {
+    (SHARED_BYTES / PAGE as u64, block_bytes(THESIS) / PAGE as u64)
 }
 
 impl Measured for &Run<'_> {
@@ -281,8 +299,15 @@ const SIZES_QUICK: [usize; 2] = [4 << 10, THESIS];
 const RECORDS: usize = 1000;
 const POOL_BYTES_MAX: usize = 1 << 30;
 const POOL_BYTES_MAX_QUICK: usize = 16 << 20;
-/// Places of the area for each thread, where they are not scarce.
+/// The shared area, as large as the thesis' virtual memory; and LeanStore's default local area.
+const SHARED_BYTES: u64 = 128 << 30;
+const LOCAL_BYTES: u64 = 1 << 30;
+/// An object takes this number of blocks, or fewer if blocks would be less than a page.
+const BLOCKS: usize = 4;
+/// Room in a small area, in objects for each thread.
 const PLACES: usize = 4;
+/// The default lock with blocks as large as an object.
+pub(super) const BLOCKS_OWN: &str = "manx, blocks of an object";
 
 /// The last level's cache of the first CPU, as the kernel tells its size.
 fn last_cache() -> Option<String> {
@@ -293,17 +318,22 @@ fn last_cache() -> Option<String> {
     Some(format!("L{level} has {}", read(format!("{}/size", folder(index)))?))
 }
 
+/// The block for objects of this size: no object fits into a worker's local area.
+fn block_bytes(record_bytes: usize) -> u64 {
+    (record_bytes / BLOCKS).max(PAGE) as u64
+}
+
 impl Plan {
     /// Objects in a shared aliasing area.
     pub(in crate::range) fn blob(&self, bench: &mut Bench) -> Result<(), Error> {
-        let (sizes, pool_bytes_max) = if self.setup.quick {
-            (&SIZES_QUICK[..], POOL_BYTES_MAX_QUICK)
-        } else {
-            (&SIZES[..], POOL_BYTES_MAX)
+        let sizes = match (self.setup.thesis, self.setup.quick) {
+            (true, _) => &[THESIS],
+            (false, true) => &SIZES_QUICK[..],
+            (false, false) => &SIZES,
         };
+        let pool_bytes_max = if self.setup.quick { POOL_BYTES_MAX_QUICK } else { POOL_BYTES_MAX };
         bench.note(format!(
-            "{BLOB}: {RECORDS} records, or as many as {} have room for; {PLACES} places a thread, unless they are scarce; \
-             keys are pages of the area; {}",
+            "{BLOB}: {RECORDS} records, or as many as {} have room for; an object takes {BLOCKS} blocks of the area; keys are pages; {}",
             size(pool_bytes_max as f64),
             last_cache().unwrap_or_else(|| "the kernel does not say how large its caches are".into())
         ));
@@ -312,24 +342,37 @@ impl Plan {
             let pool = Pool::new(record_bytes, records)
                 .map_err(|what| Error::request(what, "free some memory, or leave the part out"))?;
             for &threads in &self.setup.threads {
+                let small = |objects: usize| Layout {
+                    block_bytes: block_bytes(record_bytes),
+                    shared_bytes: (objects.max(1) * record_bytes) as u64,
+                };
                 let run = Run {
                     pool: &pool,
-                    assembly: Assembly::Copy,
+                    assembly: Assembly::Reserve,
+                    layout: Layout { shared_bytes: SHARED_BYTES, ..small(1) },
+                    search: Search::Cursor,
                     threads,
-                    places: PLACES * threads,
-                    key_bytes: PAGE,
                     time: self.setup.time,
                     every_word: self.setup.check,
                 };
-                self.objects(bench, &scaled(&case(record_bytes), threads), &run)?;
-                if record_bytes == THESIS {
-                    let alias = Run { assembly: Assembly::Alias, ..run };
-                    let named = format!("{BLOB} aliased, {}", size(record_bytes as f64));
-                    self.objects(bench, &scaled(&named, threads), &alias)?;
-                    let scarce = Run { assembly: Assembly::Copy, places: threads.div_ceil(2), ..alias };
+                // What is only reserved shows no mistake.
+                let roomy = Run { assembly: Assembly::Copy, layout: small(PLACES * threads), ..run.clone() };
+                let honest = if self.setup.check { roomy.clone() } else { run.clone() };
+                self.objects(bench, &scaled(&case(record_bytes), threads), &honest)?;
+                if record_bytes != THESIS {
+                    continue;
+                }
+                if !self.setup.check {
+                    let layout = Layout { block_bytes: LOCAL_BYTES, shared_bytes: SHARED_BYTES };
+                    let fork = Run { layout, search: Search::Random, ..run.clone() };
+                    self.objects(bench, &scaled(&named("as the fork"), threads), &fork)?;
+                }
+                if !self.setup.thesis {
+                    let alias = Run { assembly: Assembly::Alias, ..roomy.clone() };
+                    self.objects(bench, &scaled(&named("aliased"), threads), &alias)?;
                     if threads > 1 {
-                        let named = format!("{BLOB}, a place for two, {}", size(record_bytes as f64));
-                        self.objects(bench, &scaled(&named, threads), &scarce)?;
+                        let scarce = Run { layout: small(threads.div_ceil(2)), ..honest };
+                        self.objects(bench, &scaled(&named("room for half"), threads), &scarce)?;
                     }
                 }
             }
@@ -338,20 +381,41 @@ impl Plan {
     }
 
     fn objects(&self, bench: &mut Bench, case: &str, run: &Run) -> Result<(), Error> {
-        let competitors = Variant::locks();
+        let competitors = self.chosen(&Variant::blobs());
         self.compare_by(bench, case, &names(&competitors), expected(run.time), |at| {
             let variant = &competitors[at];
             let failed = |what| Error::failed(format!("{}, {case}: {what}", variant.name));
-            let found = run_apart(variant.competitor.leaks(), || match variant.competitor {
-                // In their own unit: a bit, or a word, for each place.
-                Competitor::Bitmap => run.with_lock(&Bitmap::of_width(run.space(), run.keys())),
-                Competitor::Segments => run.with_lock(&Segments::of_width(run.space(), run.keys())),
+            let pages = run.layout.block_pages();
+            let leaks = variant.competitor.leaks();
+            let measured = || match variant.competitor {
+                // LeanStore's own way, also where others draw pages at random.
+                Competitor::Bitmap => {
+                    let run = Run { search: Search::Cursor, ..run.clone() };
+                    run.with_lock(&Bitmap::of_width(run.space(), pages))
+                }
+                Competitor::Segments => run.with_lock(&Segments::of_width(run.space(), pages)),
+                Competitor::Manx if variant.name == BLOCKS_OWN => {
+                    let object = (run.pool.record_bytes() / PAGE).next_power_of_two();
+                    let options = Options::new().block_log2(object.ilog2());
+                    run.with_lock(&RangeLock::<u64>::with(options))
+                }
                 other => other.measure(run.space(), run),
+            };
+            let found = run_apart(leaks, || {
+                if leaks {
+                    run.pool.touch();
+                }
+                measured()
             });
             let sample = found.and_then(|found| self.checked(found, "reads brought bytes of another record"));
             sample.map_err(failed)
         })
     }
+}
+
+/// The name of a case with objects of the thesis' size.
+pub(crate) fn named(what: &str) -> String {
+    format!("{BLOB} {what}, {}", size(THESIS as f64))
 }
 
 #[cfg(test)]
@@ -360,9 +424,9 @@ mod tests {
     use crate::range::blob::pool::PAGE;
     use crate::range::{conclude, draw};
     use baselines::range::Map;
+    use manx::range::{Access, Span};
     use report::{Machine, Report};
     use std::collections::BTreeMap;
-    use std::sync::atomic::{AtomicBool, Ordering};
 
     const TIME: Duration = Duration::from_millis(60);
 
@@ -373,75 +437,46 @@ mod tests {
         histograms.get(name).map_or_else(|| found.sample.values[name], |all| all.count() as f64)
     }
 
-    fn run<'a>(pool: &'a Pool, assembly: Assembly, threads: usize, places: usize) -> Run<'a> {
-        Run { pool, assembly, threads, places, key_bytes: PAGE, time: TIME, every_word: true }
+    /// A run in which there is room for this number of objects, of four blocks each.
+    fn run<'a>(pool: &'a Pool, assembly: Assembly, threads: usize, objects: usize) -> Run<'a> {
+        let bytes = pool.record_bytes();
+        let layout = Layout { block_bytes: (bytes / 4) as u64, shared_bytes: (objects * bytes) as u64 };
+        Run { pool, assembly, layout, search: Search::Cursor, threads, time: TIME, every_word: true }
     }
 
     #[test]
-    fn every_record_arrives_whole_however_scarce_places_are() {
-        let pool = Pool::new(7 * PAGE, 20).unwrap();
+    fn every_record_arrives_whole_however_little_room_there_is() {
+        let pool = Pool::new(8 * PAGE, 20).unwrap();
         for assembly in [Assembly::Copy, Assembly::Alias] {
-            for (threads, places) in [(1, 1), (4, 1), (4, 3), (3, 16)] {
-                let key_bytes = if places == 3 { 1 } else { PAGE };
-                let run = Run { key_bytes, ..run(&pool, assembly, threads, places) };
-                assert_eq!(run.space(), (places * 7 * PAGE / key_bytes) as u64);
-                let found = run.with_lock(&Map::with_space(run.space())).unwrap();
-                assert!(found.checked >= threads as u64, "each thread reads");
-                assert_eq!(found.wrong, 0, "{assembly:?}, {threads} threads, {places} places");
-                assert_eq!(figure(&found, "read"), figure(&found, "reserve"));
-                let was_taken = figure(&found, "taken") >= figure(&found, "waited");
-                assert!(places > 1 || was_taken, "who waits found the place taken before");
-                assert!(figure(&found, "slowest_share") <= 1.0);
-            }
-        }
-    }
-
-    /// Says once that a range is free which it is not.
-    struct Broken {
-        lock: Map,
-        seen: AtomicBool,
-    }
-
-    // SAFETY: it breaks its promise, which the test is about: two workers are never in one place at
-    // once there, because there is one worker, and the other holder of the range does not use it.
-    unsafe impl RawRangeLock for Broken {
-        type Held = Option<<Map as RawRangeLock>::Held>;
-        const NAME: &'static str = "broken";
-        const SHARES: bool = false;
-
-        fn with_space(space: u64) -> Broken {
-            Broken { lock: Map::with_space(space), seen: AtomicBool::new(false) }
-        }
-
-        fn try_lock(&self, span: &Span<u64>, access: Access) -> Option<Self::Held> {
-            self.seen.store(true, Ordering::Relaxed);
-            self.lock.try_lock(span, access).map(Some)
-        }
-
-        fn lock(&self, _span: &Span<u64>, _access: Access) -> Self::Held {
-            None
-        }
-
-        unsafe fn unlock(&self, held: Self::Held) {
-            if let Some(held) = held {
-                // SAFETY: as the caller promises.
-                unsafe { self.lock.unlock(held) };
+            for (threads, objects) in [(1, 1), (4, 1), (4, 3), (3, 16)] {
+                for search in [Search::Cursor, Search::Random] {
+                    let run = Run { search, ..run(&pool, assembly, threads, objects) };
+                    let found = run.with_lock(&Map::with_space(run.space())).unwrap();
+                    assert!(found.checked >= threads as u64, "each thread reads");
+                    assert_eq!(
+                        found.wrong, 0,
+                        "{assembly:?}, {search:?}, {threads} threads, {objects} objects"
+                    );
+                    assert_eq!(figure(&found, "read"), figure(&found, "reserve"));
+                    assert!(figure(&found, "slowest_share") <= 1.0);
+                }
             }
         }
     }
 
     #[test]
-    fn a_writer_that_finds_every_place_taken_tries_each_and_then_waits() {
+    fn objects_that_fit_into_a_local_area_need_no_lock() {
         let pool = Pool::new(PAGE, 4).unwrap();
-        let run = run(&pool, Assembly::Copy, 1, 5);
-        let lock = Broken::with_space(run.space());
-        let others = lock.lock.lock(&Span::all(), Access::Exclusive);
+        let run = Run {
+            layout: Layout { block_bytes: 4 * PAGE as u64, shared_bytes: 4 * PAGE as u64 },
+            ..run(&pool, Assembly::Copy, 3, 1)
+        };
+        let lock = Map::with_space(run.space());
+        let others = lock.lock(&Span::all(), Access::Exclusive);
         let found = run.with_lock(&lock).unwrap();
         // SAFETY: it was locked above.
-        unsafe { lock.lock.unlock(others) };
-        assert!(lock.seen.load(Ordering::Relaxed));
-        assert_eq!(figure(&found, "taken"), 5.0 * figure(&found, "waited"));
-        assert_eq!(figure(&found, "waited"), figure(&found, "read"));
+        unsafe { lock.unlock(others) };
+        assert_eq!((found.wrong, figure(&found, "taken")), (0, 0.0));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 
 use super::rocksdb::{Locktree, RocksDb};
 use baselines::range::{
-    Bitmap, IntervalTree, Kogan, KoganRw, Map, Segments, SkipList, SkipListPublished, Song,
+    Bitmap, IntervalTree, Kogan, KoganRw, KoganSpinning, Map, Segments, SkipList, SkipListPublished, Song,
+    SongSpinning,
 };
 use manx::range::{Access, RangeLock, RawRangeLock, Span};
 use range_lock::{VecRangeLock, VecRangeLockGuard};
@@ -70,12 +71,16 @@ competitors! {
     Map, Map;
     /// Kogan, Dice and Issa's: a lock-free list.
     Kogan, Kogan;
+    /// The same; waiters spin, as the authors'.
+    KoganSpinning, KoganSpinning;
     /// Their list for readers and writers.
     KoganRw, KoganRw;
     /// Kara's: an interval tree under a spinlock, where each waiter counts the requests before it.
     IntervalTree, IntervalTree;
     /// Song's: a skip list under a spinlock.
     Song, Song;
+    /// The same; waiters spin, as the authors'.
+    SongSpinning, SongSpinning;
     /// Kim's: a reader-writer word for each segment.
     Segments, Segments;
     /// LeanStore's: a bit for each block.
@@ -123,9 +128,14 @@ impl Competitor {
         matches!(self, Competitor::SkipListPublished)
     }
 
-    /// Returns the available competitors that lock.
+    /// Whether its waiters spin for as long as it takes, as its authors'.
+    pub const fn spins(self) -> bool {
+        matches!(self, Competitor::KoganSpinning | Competitor::SongSpinning)
+    }
+
+    /// Returns the available competitors that lock and that survive more threads than CPUs.
     pub fn locks() -> impl Iterator<Item = Competitor> {
-        Competitor::available().filter(|competitor| *competitor != Competitor::None)
+        Competitor::available().filter(|competitor| *competitor != Competitor::None && !competitor.spins())
     }
 }
 

@@ -1,8 +1,8 @@
 //! What the runs mean: a table for each case, notes, and the targets.
 
 use super::case::{
-    BLOB, CONTENDED, COUNTERS, FILE, MEMORY, MEMORY_LASTING, SHARD, SHARED, THESIS, W1, W2, WIDTHS, blob,
-    heights, overlap, scaled, shared,
+    BLOB, CONTENDED, COUNTERS, FILE, MEMORY, MEMORY_LASTING, SHARD, SHARED, THESIS, W1, W1_SHUFFLED, W2,
+    W2_SHUFFLED, WIDTHS, blob, heights, overlap, scaled, shared,
 };
 use super::cell::is_cell;
 use super::competitor::REFERENCE;
@@ -34,8 +34,9 @@ const WIDTHS_TABLE: &str = "
 const BLOB_TABLE: &str = "
     lock = version | runs [] = count reads_per_s | reads = reads_per_s
     of map [] = ratio reads_per_s | 95 % [] = interval reads_per_s
-    copied = bytes_per_s | slowest [x] = slowest_share | taken [] = taken | waited [] = waited
-    reserved p50 = reserve_p50_ns | p99 = reserve_p99_ns | max = reserve_max_ns
+    copied = bytes_per_s | slowest [x] = slowest_share | taken [] = taken
+    reserved p50 = reserve_p50_ns | p99 = reserve_p99_ns | p99.9 = reserve_p999_ns | max = reserve_max_ns
+    worst max = worst reserve_max_ns
     read p50 = read_p50_ns | p99 = read_p99_ns | p99.9 = read_p999_ns | max = read_max_ns
     worst max = worst read_max_ns";
 const FILE_TABLE: &str = "
@@ -93,6 +94,7 @@ pub fn conclude(report: &mut Report) {
 /// What is drawn over something that differs from case to case.
 const FIGURES: &str = "pairs per second = pairs_per_s | objects per second = reads_per_s | \
     writes per second = writes_per_s | acquired p99.9 = acquire_p999_ns | acquired max = acquire_max_ns | \
+    reserved p99.9 = reserve_p999_ns | reserved max = reserve_max_ns | \
     read p99.9 = read_p999_ns | read max = read_max_ns | written p99.9 = write_p999_ns | \
     written max = write_max_ns";
 
@@ -113,6 +115,8 @@ pub fn draw(report: &Report) -> Charts {
     those([
         ("w1", scaling(W1, "w1: a range at a time, each thread its own slice")),
         ("w2", scaling(W2, "w2: sixteen ranges at a time, each thread its own slice")),
+        ("w1-shuffled", scaling(W1_SHUFFLED, "w1: a range at a time, shuffled")),
+        ("w2-shuffled", scaling(W2_SHUFFLED, "w2: sixteen ranges at a time, shuffled")),
         ("shard", scaling(SHARD, "shard: each thread its own slice of 16 KiB")),
         ("heights", levels(report)),
         (
@@ -135,7 +139,7 @@ pub fn draw(report: &Report) -> Charts {
 /// Figure 5.1: over the height of the skip list, of each workload.
 fn levels(report: &Report) -> Option<Chart> {
     let mut panels = Vec::new();
-    for (at, workload) in [W1, W2].into_iter().enumerate() {
+    for (at, workload) in [W1_SHUFFLED, W2_SHUFFLED].into_iter().enumerate() {
         let start = heights(workload);
         for case in report.cases().iter().filter(|case| case.starts_with(&start)) {
             let place = |name: &String| {

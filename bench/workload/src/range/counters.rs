@@ -1,7 +1,8 @@
 //! Cycles, instructions and misses of the first data cache an operation, by whatever counts them on
 //! this machine.
 //!
-//! An operation is to lock a range of the thread's own slice, and to unlock it. Where the
+//! An operation is to lock a range of the thread's own slice, and to unlock it; or, as in figure 5.5
+//! of the thesis, to read an object of 1 MiB ([`super::blob`]). Where the
 //! processor's counters can be had ([`platform::perf`]), a run is counted whole, all its threads,
 //! outside of the kernel. A thread's start and end are in there, too, so two runs are made, of few
 //! and of many operations, and their difference is what counts. Where there are no such counters
@@ -11,7 +12,8 @@
 //! Callgrind runs the command itself as another process, which does nothing but these operations
 //! ([`arguments`], [`run_child`]).
 
-use super::case::{COUNTERS, scaled};
+use super::blob::{Reads, counted_pages};
+use super::case::{COUNTERS, COUNTERS_BLOB, scaled};
 use super::competitor::{Competitor, Measured, REFERENCE};
 use super::memory::lock_and_unlock;
 use super::plan::Plan;
@@ -38,8 +40,29 @@ const FEW: u64 = 20_000;
 const MANY: u64 = 220_000;
 const FEW_EMULATED: u64 = 1_000;
 const MANY_EMULATED: u64 = 11_000;
+/// A read of an object takes some ten thousand instructions more than a pair, mostly its copy.
+const PER_READ: u64 = 20;
 /// The divisor of these numbers in a smoke check.
 const QUICK: u64 = 10;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A lock and an unlock.
+    Pair,
+    /// A read of an object.
+    Read,
+}
+
+impl Operation {
+    /// The name of its cases.
+    fn case(self) -> &'static str {
+        match self {
+            Operation::Pair => COUNTERS,
+            Operation::Read => COUNTERS_BLOB,
+        }
+    }
+}
 
 /// What counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,14 +152,29 @@ impl Source {
     pub fn count(
         &self,
         program: &Path,
-        competitor: Competitor,
+        (operation, competitor): (Operation, Competitor),
         threads: usize,
         quick: bool,
     ) -> Result<Counts, String> {
-        let scale = if quick { QUICK } else { 1 };
+        let scale = if quick { QUICK } else { 1 } * if operation == Operation::Read { PER_READ } else { 1 };
         match self {
             Source::Processor => {
-                let once = |operations| competitor.measure(SPACE as u64, Counted { threads, operations });
+                let once = |operations| match operation {
+                    Operation::Pair => competitor.measure(SPACE as u64, Counted { threads, operations }),
+                    Operation::Read => {
+                        let (space, block) = counted_pages();
+                        let mut read = Ok(());
+                        let reads = || {
+                            read = competitor.measure_blocks(
+                                space,
+                                Some(block),
+                                Reads { threads, reads: operations },
+                            )
+                        };
+                        let counts = counted(reads);
+                        read.and(counts)
+                    }
+                };
                 let (few, many) = (FEW / scale, MANY / scale);
                 let (less, more) = (once(few)?, once(many)?);
                 let operations = (many - few) as f64 * threads as f64;
@@ -144,7 +182,7 @@ impl Source {
             }
             Source::Callgrind => {
                 let (few, many) = (FEW_EMULATED / scale, MANY_EMULATED / scale);
-                let arguments = |operations| arguments(competitor, operations);
+                let arguments = |operations| arguments(operation, competitor, operations);
                 let instructions = per_operation(program, arguments, few, many)?;
                 Ok(Counts { instructions: Some(instructions), ..Counts::default() })
             }
@@ -156,10 +194,14 @@ impl Source {
 /// The hidden option of `manx bench range` that does some operations and nothing else.
 pub const OPTION: &str = "count-operations";
 
+/// In its value, before the lock's name: objects are read.
+const READS: &str = "blob:";
+
 /// Returns the arguments with which the command does `operations` operations with a lock, in one
 /// thread.
-pub fn arguments(competitor: Competitor, operations: u64) -> Vec<OsString> {
-    ["range".into(), format!("--{OPTION}={}:{operations}", competitor.name()).into()].into()
+pub fn arguments(operation: Operation, competitor: Competitor, operations: u64) -> Vec<OsString> {
+    let what = if operation == Operation::Read { READS } else { "" };
+    ["range".into(), format!("--{OPTION}={what}{}:{operations}", competitor.name()).into()].into()
 }
 
 /// Does what the value of [`OPTION`] says.
@@ -169,11 +211,16 @@ pub fn arguments(competitor: Competitor, operations: u64) -> Vec<OsString> {
 pub fn run_child(value: &str) -> Result<(), String> {
     let wrong = || format!("{value}: not a lock and a number of operations, such as map:1000");
     let (name, operations) = value.rsplit_once(':').ok_or_else(wrong)?;
+    let (reads, name) = name.strip_prefix(READS).map_or((false, name), |name| (true, name));
     let competitor = Competitor::ALL.iter().find(|competitor| competitor.name() == name).ok_or_else(wrong)?;
     let operations = operations.parse().map_err(|_| wrong())?;
     if let Some((_, load)) = rocksdb::COMPETITORS.iter().find(|(loaded, _)| *loaded == name) {
         let loaded = Compiler::from_environment().and_then(|compiler| load(&compiler));
         loaded.map_err(|error| error.to_string())?;
+    }
+    if reads {
+        let (space, block) = counted_pages();
+        return competitor.measure_blocks(space, Some(block), Reads { threads: 1, reads: operations });
     }
     competitor.measure(SPACE as u64, Operate { operations });
     Ok(())
@@ -254,25 +301,31 @@ impl Plan {
         let program = std::env::current_exe().map_err(|error| {
             Error::request(format!("this program's path: {}", reason(&error)), "mount /proc")
         })?;
-        let competitors: Vec<Competitor> =
-            Competitor::locks().filter(|lock| !self.setup.quick || *lock == REFERENCE).collect();
+        let is_chosen = |lock: &Competitor| {
+            (!self.setup.quick || !self.setup.locks.is_empty() || *lock == REFERENCE)
+                && self.is_asked_for(*lock)
+        };
+        let competitors: Vec<Competitor> = Competitor::locks().filter(is_chosen).collect();
         let names: Vec<&str> = competitors.iter().map(|competitor| competitor.name()).collect();
         // Callgrind's numbers are the same every time.
         let (rounds, expected) = match source {
             Source::Callgrind => (1, EXPECTED_EMULATED),
             _ => (bench.resolution.pairs_min, EXPECTED),
         };
-        for &threads in self.setup.threads.iter().filter(|&&threads| source.counts_threads(threads)) {
-            let name = scaled(COUNTERS, threads);
-            let case = Case { name: &name, variants: &names, expected };
-            bench.rounds(case, rounds, |at, _| {
-                let count = || source.count(&program, competitors[at], threads, self.setup.quick);
-                let found = run_apart(competitors[at].leaks() && source == Source::Processor, count);
-                let found =
-                    found.map_err(|what| Error::failed(format!("{}, {COUNTERS}: {what}", names[at])))?;
-                let values = found.values().map(|(name, value)| (name.to_owned(), value)).collect();
-                Ok(Sample { values, output: None })
-            })?;
+        for operation in [Operation::Pair, Operation::Read] {
+            for &threads in self.setup.threads.iter().filter(|&&threads| source.counts_threads(threads)) {
+                let name = scaled(operation.case(), threads);
+                let case = Case { name: &name, variants: &names, expected };
+                bench.rounds(case, rounds, |at, _| {
+                    let what = (operation, competitors[at]);
+                    let count = || source.count(&program, what, threads, self.setup.quick);
+                    let found = run_apart(competitors[at].leaks() && source == Source::Processor, count);
+                    let found =
+                        found.map_err(|what| Error::failed(format!("{}, {name}: {what}", names[at])))?;
+                    let values = found.values().map(|(name, value)| (name.to_owned(), value)).collect();
+                    Ok(Sample { values, output: None })
+                })?;
+            }
         }
         Ok(())
     }
@@ -361,13 +414,15 @@ mod tests {
         assert!(source.note().starts_with("counters: "));
         match &source {
             Source::Processor => {
-                let found = source.count(Path::new("unused"), Competitor::Map, 2, true).unwrap();
+                let found =
+                    source.count(Path::new("unused"), (Operation::Pair, Competitor::Map), 2, true).unwrap();
                 assert!(found.instructions.unwrap() > 10.0, "{found:?}");
             }
             Source::Callgrind => assert!(source.counts_threads(1) && !source.counts_threads(2)),
             Source::Nobody(why) => {
                 assert!(!why.is_empty() && !source.counts_threads(1));
-                let found = source.count(Path::new("unused"), Competitor::Map, 1, true).unwrap();
+                let found =
+                    source.count(Path::new("unused"), (Operation::Pair, Competitor::Map), 1, true).unwrap();
                 assert_eq!(found, Counts::default());
             }
         }
@@ -375,7 +430,7 @@ mod tests {
 
     #[test]
     fn the_child_does_what_the_arguments_say_and_refuses_anything_else() {
-        let last = arguments(Competitor::Map, 100).pop().unwrap().into_string().unwrap();
+        let last = arguments(Operation::Pair, Competitor::Map, 100).pop().unwrap().into_string().unwrap();
         let value = last.strip_prefix(&format!("--{OPTION}=")).unwrap();
         assert_eq!(run_child(value), Ok(()));
         for wrong in ["map", "map:", "map:x", "nothing:5", ":5", ""] {

@@ -3,7 +3,7 @@
 //! A peer is every lock that is not the default one and that locks. The best peer is the best in
 //! this very run.
 
-use super::case::{CONTENDED, SHARD, W1, W2, scaled};
+use super::case::{CONTENDED, SHARD, W1, W1_SHUFFLED, W2, W2_SHUFFLED, scaled};
 use super::competitor::{Competitor, OWN, peer};
 use super::standing;
 use super::variant::PAIRS;
@@ -68,16 +68,19 @@ fn figure(report: &Report, id: &str) -> Option<Looks> {
             _ => (Figure::missing(), None),
         }
     };
-    // range-WORKLOAD-THREADS-AGAINST
+    // range-WORKLOAD-THREADS-AGAINST, range-WORKLOAD-shuffled-THREADS-AGAINST
     let words: Vec<&str> = id.split('-').collect();
-    if let ["range", workload @ ("w1" | "w2" | "shard"), threads, against] = words[..] {
-        let workload = match workload {
-            "w1" => W1,
-            "w2" => W2,
-            _ => SHARD,
-        };
+    let workload = match words[..] {
+        ["range", "w1", "shuffled", ..] => Some(W1_SHUFFLED),
+        ["range", "w2", "shuffled", ..] => Some(W2_SHUFFLED),
+        ["range", "w1", ..] => Some(W1),
+        ["range", "w2", ..] => Some(W2),
+        ["range", "shard", ..] => Some(SHARD),
+        _ => None,
+    };
+    if let (Some(workload), [.., threads, against]) = (workload, &words[..]) {
         let case = scaled(workload, threads.parse().ok()?);
-        return (against == "peer").then(|| over_best(&case, PAIRS, true));
+        return (*against == "peer").then(|| over_best(&case, PAIRS, true));
     }
     Some(match id {
         "range-contended-max" => over_best(CONTENDED, "acquire_max_ns", false),

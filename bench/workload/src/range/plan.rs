@@ -1,5 +1,6 @@
 //! What the parts of the experiment have in common: the settings, and how a case is measured.
 
+use super::competitor::Competitor;
 use super::judge;
 use super::run::{Measurement, Mode, Run};
 use super::variant::{self, Variant};
@@ -11,6 +12,10 @@ use std::time::Duration;
 
 /// The default numbers of threads.
 pub const THREADS: [usize; 3] = [1, 2, 8];
+/// The author's number of shuffled ranges.
+pub const RANGES: usize = 1_000_000;
+/// That of a smoke check.
+pub const RANGES_QUICK: usize = 16_384;
 /// A separate run that times takes the time of a run that counts, divided by this.
 const TIMED_PART: u32 = 4;
 /// A run in which threads wait for each other takes this number of times the usual time. So it has
@@ -30,6 +35,12 @@ pub struct Setup {
     pub time: Duration,
     /// The numbers of threads, for cases that do not set their own
     pub threads: Vec<usize>,
+    /// How many ranges are shuffled in the author's W1 and W2
+    pub ranges: usize,
+    /// The names of the locks to measure; all of them if there are none
+    pub locks: Vec<String>,
+    /// Of `blob` only what the thesis has
+    pub thesis: bool,
 }
 
 /// The source of latencies.
@@ -76,6 +87,16 @@ impl Plan {
         self.setup.threads.iter().copied().max().unwrap_or(1)
     }
 
+    /// Whether this lock is to be measured.
+    pub(super) fn is_asked_for(&self, lock: Competitor) -> bool {
+        self.setup.locks.is_empty() || self.setup.locks.iter().any(|name| name == lock.name())
+    }
+
+    /// Of these versions, the versions of the locks that were asked for.
+    pub(super) fn chosen(&self, variants: &[Variant]) -> Vec<Variant> {
+        variants.iter().filter(|variant| self.is_asked_for(variant.competitor)).cloned().collect()
+    }
+
     pub(super) fn compare(
         &self,
         bench: &mut Bench,
@@ -85,6 +106,7 @@ impl Plan {
         variants: &[Variant],
     ) -> Result<(), Error> {
         let expected = expected(run.time);
+        let variants = &self.chosen(variants);
         self.compare_by(bench, case, &names(variants), expected, |at| {
             let variant = &variants[at];
             self.once(variant, run, timing).map_err(|what| Error::failed(format!("{}: {what}", variant.name)))
@@ -161,6 +183,8 @@ crate::parts::parts! {
     W1 = "w1" by w1,
     /// Sixteen ranges at a time, each thread its own slice.
     W2 = "w2" by w2,
+    /// Both as the author ran them: shuffled ranges, dealt to the threads.
+    Shuffled = "shuffled" by shuffled,
     /// The slices of all threads within 16 KiB.
     Shard = "shard" by shard,
     /// Strings instead of integers.

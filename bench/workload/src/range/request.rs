@@ -5,6 +5,9 @@
 //! begin and end at words of 8 bytes. So an owner for each word is enough to find out whether two
 //! overlapping ranges were held at once.
 //!
+//! The thesis' author deals shuffled ranges to the threads ([`Pattern::Shuffled`]), so that a range
+//! is far from the one before it, and each thread's ranges lie among those of all others.
+//!
 //! Some locks know only blocks. Where threads have slices of their own, each slice consists of
 //! whole ranges, whose width is a power of two. So two threads, or two ranges of a batch, never
 //! have a block in common, unless blocks are wider than these ranges.
@@ -22,7 +25,7 @@ pub const WIDTH: usize = 1024;
 /// The usual size of the region that threads share.
 pub(super) const SPACE: usize = 512 * 1024;
 /// The most threads that can be asked for.
-pub const THREADS_MAX: usize = 32;
+pub const THREADS_MAX: usize = 64;
 /// The number of requests in a queue whose ranges are drawn.
 const DRAWN: usize = 1024;
 /// The widest of ranges that are of many widths.
@@ -71,6 +74,11 @@ pub enum Pattern {
         /// Of all slices together
         space: usize,
     },
+    /// Adjacent ranges, shuffled and dealt to the threads in equal parts.
+    Shuffled {
+        /// How many there are
+        ranges: usize,
+    },
     /// Ranges anywhere in a window; `readers_percent` % of them are shared.
     Window {
         /// Its size
@@ -111,6 +119,7 @@ impl Pattern {
     pub fn unit(self, threads: usize) -> Option<usize> {
         match self {
             Pattern::Own { space } => Some(unit(space, threads)),
+            Pattern::Shuffled { .. } => Some(WIDTH),
             Pattern::Window { .. } | Pattern::Edges { .. } | Pattern::Widths { .. } => None,
         }
     }
@@ -119,8 +128,23 @@ impl Pattern {
     pub fn space(self) -> usize {
         match self {
             Pattern::Own { space } | Pattern::Edges { space } | Pattern::Widths { space } => space,
+            Pattern::Shuffled { ranges } => ranges * WIDTH,
             Pattern::Window { window, .. } => window,
         }
+    }
+
+    /// Returns the requests of each of `threads` threads.
+    ///
+    /// # Panics
+    /// As [`Pattern::queue`].
+    pub fn queues(self, threads: usize) -> Vec<Vec<Request>> {
+        let Pattern::Shuffled { ranges } = self else {
+            return (0..threads).map(|thread| self.queue(thread, threads)).collect();
+        };
+        assert!(ranges >= threads, "{ranges} ranges for {threads} threads");
+        let mut all: Vec<Request> = (0..ranges).map(|at| Request::of(at * WIDTH, WIDTH)).collect();
+        dice(0).shuffle(&mut all);
+        all.chunks_exact(ranges / threads).take(threads).map(<[Request]>::to_vec).collect()
     }
 
     /// Returns the requests of thread `thread` of `threads`.
@@ -141,6 +165,7 @@ impl Pattern {
                 let width = unit(space, threads);
                 (0..slice / width).map(|at| Request::of(first + at * width, width)).collect()
             }
+            Pattern::Shuffled { .. } => self.queues(threads).swap_remove(thread),
             Pattern::Edges { space } => {
                 assert!(space >= threads * WIDTH_EDGES, "{space} bytes for {threads} threads");
                 vec![Request::of(thread * WIDTH_EDGES, WIDTH_EDGES)]
@@ -191,52 +216,6 @@ pub(super) fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// YCSB's constant.
-const THETA: f64 = 0.99;
-
-/// Draws keys as YCSB does: few of them often, most of them seldom.
-///
-/// The key of rank r is drawn in proportion to 1 / (r + 1)^0.99. YCSB scatters popular keys by a
-/// hash, by which some ranks fall on one key; here they are scattered by a permutation, so every
-/// key has a rank of its own.
-#[derive(Clone, Debug)]
-pub(crate) struct Zipfian {
-    /// The weights of each rank and all ranks before it together.
-    sums: Vec<f64>,
-    /// By rank.
-    keys: Vec<u64>,
-}
-
-impl Zipfian {
-    /// Keys below `items`; takes time and memory in proportion to it.
-    ///
-    /// # Panics
-    /// If there are none.
-    pub(crate) fn new(items: u64) -> Zipfian {
-        assert!(items > 0, "no keys to draw from");
-        let mut sum = 0.0;
-        let add = |rank: u64| {
-            sum += (rank as f64 + 1.0).powf(-THETA);
-            sum
-        };
-        let mut keys: Vec<u64> = (0..items).collect();
-        fastrand::Rng::with_seed(items).shuffle(&mut keys);
-        Zipfian { sums: (0..items).map(add).collect(), keys }
-    }
-
-    /// The next key.
-    pub(crate) fn draw(&self, dice: &mut fastrand::Rng) -> u64 {
-        self.keys[self.rank(dice.f64())]
-    }
-
-    /// The rank that a number from 0 up to 1 stands for.
-    fn rank(&self, unit: f64) -> usize {
-        let part = unit * self.sums[self.sums.len() - 1];
-        // Rounding may put the part on the last sum itself.
-        self.sums.partition_point(|sum| *sum <= part).min(self.sums.len() - 1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,6 +257,24 @@ mod tests {
                     let last = queue.iter().map(|request| request.end as usize).max();
                     free = last.expect("every thread has something to ask for");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn shuffled_ranges_are_dealt_once_each_and_lie_among_those_of_other_threads() {
+        const RANGES: usize = 10_000;
+        let pattern = Pattern::Shuffled { ranges: RANGES };
+        for threads in [1, 3, 64] {
+            let queues = pattern.queues(threads);
+            assert!(queues.iter().all(|queue| queue.len() == RANGES / threads));
+            let mut starts: Vec<u32> = queues.iter().flatten().map(|request| request.start).collect();
+            starts.sort_unstable();
+            assert!(starts.windows(2).all(|pair| pair[0] < pair[1]) && pattern.disjoint());
+            let half = (pattern.space() / 2) as u32;
+            for queue in &queues {
+                let low = queue.iter().filter(|request| request.start < half).count();
+                assert!((queue.len() / 4..queue.len() * 3 / 4).contains(&low), "{low} of {}", queue.len());
             }
         }
     }
@@ -339,31 +336,5 @@ mod tests {
         let queue = Pattern::Widths { space: 512 * 1024 }.queue(0, 8);
         let widths = || queue.iter().map(|request| (request.end - request.start) as usize);
         assert_eq!((widths().min(), widths().max()), (Some(WIDTH_MIN), Some(WIDTH_MAX)));
-    }
-
-    #[test]
-    fn ranks_are_drawn_as_often_as_the_distribution_says() {
-        const ITEMS: u64 = 1000;
-        const DRAWS: usize = 400_000;
-        let (zipfian, mut dice) = (Zipfian::new(ITEMS), dice(7));
-        let mut counts = vec![0u64; ITEMS as usize];
-        (0..DRAWS).for_each(|_| counts[zipfian.rank(dice.f64())] += 1);
-        let weight = |rank: usize| ((rank + 1) as f64).powf(-THETA);
-        let whole: f64 = (0..ITEMS as usize).map(weight).sum();
-        for ranks in [0..1, 1..2, 2..10, 10..100, 100..1000] {
-            let wanted = ranks.clone().map(weight).sum::<f64>() / whole;
-            let found = counts[ranks.clone()].iter().sum::<u64>() as f64 / DRAWS as f64;
-            assert!((found / wanted - 1.0).abs() < 0.02, "{ranks:?}: {found}, not {wanted}");
-        }
-        assert_eq!((zipfian.rank(0.0), zipfian.rank(1.0)), (0, 999));
-    }
-
-    #[test]
-    fn every_rank_has_a_key_of_its_own() {
-        for items in [1, 2, 3, 10, 1000, 1024] {
-            let mut zipfian = Zipfian::new(items);
-            zipfian.keys.sort_unstable();
-            assert!(zipfian.keys.into_iter().eq(0..items), "{items}");
-        }
     }
 }

@@ -103,15 +103,17 @@ impl Run {
         let shared = Arc::new(Shared::new(lock, self.pattern.space(), self.touches, all));
         let cpus = Arc::new(crate::machine::cpus());
         let (sender, results) = mpsc::channel();
+        let mut queues = self.pattern.queues(self.threads).into_iter();
         let threads: Vec<_> = (0..all)
             .map(|index| {
+                let queue = queues.next().unwrap_or_default();
                 let (run, shared, cpus, sender) =
                     (self.clone(), shared.clone(), cpus.clone(), sender.clone());
                 thread::spawn(move || {
                     let placed = if all <= cpus.len() { stay_on(cpus[index]) } else { Ok(()) };
                     let record = match run.whole {
                         Some(pause) if index == run.threads => shared.whole::<MODE>(pause),
-                        _ => shared.work::<MODE>(run.pattern.queue(index, run.threads), run.batch),
+                        _ => shared.work::<MODE>(queue, run.batch),
                     };
                     // Without a receiver the run no longer waits for this thread.
                     let _ = sender.send(placed.map(|()| (index, record)));

@@ -1,5 +1,6 @@
 //! The versions of a case: a competitor as it is, or the default lock in one of its forms.
 
+use super::blob::BLOCKS_OWN;
 use super::competitor::{Competitor, Measured};
 use super::interfaces::{Owners, Tasks};
 use super::run::{Measurement, Mode, Once, Run, run_apart};
@@ -26,7 +27,7 @@ pub(super) struct Variant {
 pub(super) enum Form {
     /// The one that users get.
     Usual,
-    /// A skip list with this number of levels.
+    /// A skip list with this number of levels; half of the nodes of a level are in the next one.
     Height(usize),
     /// The default lock with one shard and room for one range.
     Smallest,
@@ -53,6 +54,14 @@ impl Variant {
         Competitor::available().map(Variant::of).collect()
     }
 
+    /// What reserves pages for large objects: each lock, those with their authors' waiting, and
+    /// the default one with blocks as large as an object.
+    pub(super) fn blobs() -> Vec<Variant> {
+        let locks = Competitor::available().filter(|lock| *lock != Competitor::None);
+        let blocks = Variant::manx(BLOCKS_OWN, Form::Usual);
+        locks.map(Variant::of).chain([blocks]).collect()
+    }
+
     /// A skip list with this number of levels.
     pub(super) fn of_height(height: usize) -> Variant {
         let name = format!("height {height}");
@@ -67,7 +76,7 @@ impl Variant {
     /// Measures locks of this version, for keys below `space`. Ranges are blocks of `unit`
     /// keys, if that is known.
     pub(super) fn measure<M: Measured>(&self, space: u64, unit: Option<u64>, what: M) -> M::Output {
-        let list = |height| SkipList::with_height(height).expect("the height is within the bounds");
+        let list = |height| SkipList::with_height_by_halves(height).expect("the height is within the bounds");
         match self.form {
             Form::Usual => self.competitor.measure_blocks(space, unit, what),
             Form::Height(height) => what.with(|| list(height)),

@@ -73,12 +73,15 @@ use std::mem;
 use std::ptr::{self, NonNull};
 
 /// The most levels there can be.
-pub(super) const HEIGHT_MAX: usize = 16;
+pub(super) const HEIGHT_MAX: usize = 20;
+/// Usually, one node in 2 to the power of this is higher than a level, of those that reach it.
+pub(super) const BRANCHING_LOG2: u32 = 3;
 
 /// Nodes in sorted lists, and nodes that are on their way out.
 pub(super) struct List<K> {
     head: [Link<Node<K>>; HEIGHT_MAX],
     height: usize,
+    branching_log2: u32,
     epochs: Epochs<Node<K>>,
     allocated: platform::atomic::AtomicUsize,
 }
@@ -149,10 +152,12 @@ unsafe fn unlinked<K>(first: *mut Node<K>, behind: *mut Node<K>, level: usize) {
 
 impl<K: Key> List<K> {
     /// Nothing is held; nodes have at most `height` levels, 1 to [`HEIGHT_MAX`].
-    pub(super) fn new(height: usize) -> Self {
-        debug_assert!((1..=HEIGHT_MAX).contains(&height));
+    /// One in 2^`branching_log2` of the nodes that reach a level is higher.
+    pub(super) fn new(height: usize, branching_log2: u32) -> Self {
+        debug_assert!((1..=HEIGHT_MAX).contains(&height) && branching_log2 > 0);
         let head = std::array::from_fn(|_| Link::new());
-        List { head, height, epochs: Epochs::new(), allocated: platform::atomic::AtomicUsize::new(0) }
+        let allocated = platform::atomic::AtomicUsize::new(0);
+        List { head, height, branching_log2, epochs: Epochs::new(), allocated }
     }
 
     /// Pins the epoch. Nothing below is done without.
@@ -431,10 +436,11 @@ impl<K: Key> List<K> {
 
 platform::os_only! {
     impl<K: Key> List<K> {
-        /// One in eight is higher than 1, one in 64 higher than 2, and so on.
+        /// With the usual branching one in eight is higher than 1, one in 64 higher than 2, and so
+        /// on.
         #[inline(always)]
         fn roll_height(&self, pin: &ListPin<'_, K>) -> usize {
-            (1 + pin.roll().trailing_zeros() as usize / 3).min(self.height)
+            (1 + (pin.roll().trailing_zeros() / self.branching_log2) as usize).min(self.height)
         }
     }
 }
@@ -443,6 +449,7 @@ platform::twins_only! {
     impl<K: Key> List<K> {
         /// The first one of a slot is as high as can be, the second low, the third high, and so on.
         fn roll_height(&self, pin: &ListPin<'_, K>) -> usize {
+            let _ = self.branching_log2;
             if pin.roll().is_multiple_of(2) { 1 } else { self.height }
         }
     }

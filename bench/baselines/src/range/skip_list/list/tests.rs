@@ -55,7 +55,7 @@ fn held(list: &List<u64>) -> Vec<Span<u64>> {
 /// goes on.
 #[test]
 fn a_releaser_that_stands_still_is_in_nobodys_way() {
-    let list = List::new(4);
+    let list = List::new(4, BRANCHING_LOG2);
     for _ in 0..1_000 {
         let node = insert_high(&list, 10, 20);
         for level in (1..height(node)).rev() {
@@ -88,7 +88,7 @@ fn a_releaser_that_stands_still_is_in_nobodys_way() {
 /// that is linked.
 #[test]
 fn a_release_finds_its_node_behind_a_newer_one() {
-    let list = List::new(2);
+    let list = List::new(2, BRANCHING_LOG2);
     for _ in 0..1_000 {
         let old = insert_high(&list, 10, 20);
         (0..2).rev().for_each(|level| list.mark(old, level));
@@ -133,7 +133,7 @@ fn a_release_finds_its_node_behind_a_newer_one() {
 /// ends or is renewed.
 #[test]
 fn a_pin_keeps_what_lived_in_its_interval_and_nothing_else() {
-    let list = List::new(4);
+    let list = List::new(4, BRANCHING_LOG2);
     let pairs = |count: u64| {
         for at in 0..count {
             let node = insert(&list, at % 100, at % 100 + 1).expect("released each time");
@@ -170,7 +170,7 @@ fn a_pin_keeps_what_lived_in_its_interval_and_nothing_else() {
 
 #[test]
 fn levels_are_sorted_samples_of_the_one_below() {
-    let list = List::new(HEIGHT_MAX);
+    let list = List::new(HEIGHT_MAX, BRANCHING_LOG2);
     let keys: Vec<u64> = (0..2_000).map(|at| at * 7 % 2_000).collect();
     let nodes: Vec<_> = keys.iter().map(|&key| insert(&list, key, key + 1).expect("free")).collect();
     let starts = |level: usize| {
