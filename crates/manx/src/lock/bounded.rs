@@ -24,6 +24,7 @@
 //! | --- | --- |
 //! | [`HANDED_OFF`] | no thread holds the lock, although `word` says so: it is handed off |
 //! | [`STARVING_ONE`] × n | n waiters are starving |
+//! | bits 20 to 22 | waiters that were passed over |
 //! | bit 15 | the next waiter that is woken and finds the lock taken is starving at once ([`release_fair`]) |
 //! | 4 bits from bit 16 on | how many more looks after a sleep were in vain than not, at most 15 |
 //! | [`POLLING`] | a waiter polls: it looks at the lock by itself |
@@ -45,6 +46,12 @@
 //! polls, and any running thread may take the lock before that sleeper runs. With a mark and a
 //! count, `side` becomes `HANDED_OFF`, `word` stays as it is, and the release wakes one starving
 //! waiter. The waiter that takes the hand-off counts one down.
+//!
+//! Any starving waiter that runs may take the hand-off before the woken one does, so that no release
+//! waits for the scheduler. The woken waiter then finds it taken, and is *passed over*: it counts
+//! itself as such in `side`, and from then on only such waiters take hand-offs, and only they are
+//! woken for them. Without that, a waiter could be passed over for ever by threads that are served
+//! and starve again before it runs: where windows are shorter than the turns of all waiters.
 //!
 //! # Spinning
 //! A waiter spins before it sleeps, and looks seldom (`spinning.rs`).
@@ -100,20 +107,30 @@
 //!    that the step to 0 fails, or it was 0 when it was to be marked, and the waiter that was to
 //!    mark it holds the lock.
 //!
+//! 6. While waiters are counted as passed over, only they take hand-offs. Such a waiter runs, or
+//!    sleeps on `side` in [`PASSED_OVER_SET`]; a hand-off that saw the count wakes that set, and one
+//!    that did not is seen by the waiter once it has counted itself.
+//!
 //! # The bound
 //! A waiter's window is [`Wait::window_ns`], and where waiters book turns ([`Wait::turns`]) it
 //! lasts until the waiter's turn.
 //!
 //! A waiter waits for at most its window, gets a CPU after some time in the run queue, and is then
-//! one of n starving waiters. From there on each release serves one of them, those that sleep on
-//! `side` in order. So it holds the lock after at most: window + time in the run queue + (n + 1) ×
-//! the longest hold. While there is a hand-off, or a count, no other thread can take the lock. The
+//! one of n starving waiters. From there on each release serves one of them, and takes one out of
+//! the kernel's queue of those that sleep on `side`, unless a waiter that was passed over is served.
+//! So it is woken after at most 2n releases, as each in front of it may be passed over once, and if
+//! it is passed over itself, at most n more. It holds the lock after at most: window + time in the
+//! run queue + (3n + 1) × the longest hold. Where windows are longer than the turns of all, so that
+//! no thread starves twice, n + 1 holds are enough. While there is a hand-off, or a count, no other thread can take the lock. The
 //! count ends at 16,383: further waiters sleep on `word`, and look every `RECHECK_NS_MIN` whether
 //! there is room for them.
 //!
 //! # Healing
 //! The C library may overwrite a mark. So the sleeps of a waiter that does not trust
 //! ([`Wait::trusting`]) end after a while, in growing steps, and the waiter sets the mark again.
+//!
+//! A process that ends may leave a waiter counted as passed over. So a waiter that does not trust,
+//! and has seen the same hand-off for a whole sleep, takes it and forgets this count.
 //!
 //! In the child of a fork, waiters are counted that are not there, and no thread takes a hand-off
 //! that was made to them. So in such a child all waiters wake up after a while, and a waiter whose
@@ -134,7 +151,9 @@ use super::spinning::{
     SPIN_NS, SPIN_OWN_NS, look, pause_for, spin_after_sleep, spin_if_it_pays, spin_while, spins, spun,
 };
 use super::turns;
-use super::words::{FAIR, FUTILE, FUTILE_ONE, FUTILE_POLLS, HELD, SLEEPERS, STARVING, YIELDING};
+use super::words::{
+    FAIR, FUTILE, FUTILE_ONE, FUTILE_POLLS, HELD, PASSED_OVER, PASSED_OVER_ONE, SLEEPERS, STARVING, YIELDING,
+};
 use crate::cpu::shortage::refresh_if_old_at;
 use core::cell::OnceCell;
 use platform::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -153,6 +172,11 @@ pub use super::words::{HANDED_OFF, MARKED, POLLING, STARVING_ONE};
 
 /// While more waiters than these are starving, none of them spins: most hand-offs are for others.
 const FEW_STARVING: u32 = 2 * STARVING_ONE;
+
+/// The set of the sleepers on `side` that were not passed over …
+const COUNTED_SET: u32 = 1;
+/// … and of those that were.
+const PASSED_OVER_SET: u32 = 2;
 
 /// In the child of a fork, a hand-off that has not moved for this number of sleeps of
 /// [`RECHECK_NS_MIN`] is nobody's: longer than a woken thread usually waits for a CPU.
@@ -220,10 +244,11 @@ pub fn try_acquire(word: &AtomicU32) -> bool {
 
 /// Takes a hand-off at once, for a caller that cannot wait and has polled for a window: as a
 /// starving waiter that is counted, is served and is counted no more, in one step. So the waiter
-/// that the hand-off was made to stays counted, and sleeps on; the next release serves it.
+/// that the hand-off was made to stays counted, and the next release serves it.
 #[cold]
 pub fn try_join_hand_off(word: &AtomicU32, side: &AtomicU32) -> bool {
-    let taken = |seen| (seen & HANDED_OFF != 0).then_some(seen & !HANDED_OFF);
+    let is_free = |seen| seen & HANDED_OFF != 0 && (seen & PASSED_OVER == 0 || fork::is_child());
+    let taken = |seen| is_free(seen).then_some(seen & !HANDED_OFF);
     // Acquire pairs with the release in `hand_off` (Invariant 1).
     if side.fetch_update(Ordering::Acquire, Ordering::Relaxed, taken).is_err() {
         return false;
@@ -233,11 +258,18 @@ pub fn try_join_hand_off(word: &AtomicU32, side: &AtomicU32) -> bool {
     true
 }
 
-/// Takes the hand-off that `seen`, a value of `side`, contains, and counts one starving waiter
-/// down. Returns what is left in `side`.
-fn take_hand_off(side: &AtomicU32, seen: u32) -> Option<u32> {
+/// What is left of `seen`, a value of `side`, without one starving waiter. It may be counted no
+/// more, in the child of a fork.
+const fn without_one(seen: u32, is_passed_over: bool) -> u32 {
     let one = if seen & STARVING == 0 { 0 } else { STARVING_ONE };
-    let left = (seen & !HANDED_OFF) - one;
+    seen - one - if is_passed_over && seen & PASSED_OVER != 0 { PASSED_OVER_ONE } else { 0 }
+}
+
+/// Takes the hand-off that `seen`, a value of `side`, contains, and counts this waiter down; if it
+/// `forgets`, also all that were passed over. Returns what is left in `side`.
+fn take_hand_off(side: &AtomicU32, seen: u32, is_passed_over: bool, forgets: bool) -> Option<u32> {
+    let left = without_one(seen & !HANDED_OFF, is_passed_over);
+    let left = if forgets { left & !PASSED_OVER } else { left };
     // Acquire pairs with the release in `hand_off` (Invariant 1).
     let taken = side.compare_exchange(seen, left, Ordering::Acquire, Ordering::Relaxed).is_ok();
     taken.then_some(left)
@@ -366,6 +398,7 @@ pub fn sleep(
         wait,
         window_end_ns: turns.map_or(window_end_ns, |turns| turns::book(turns, window_end_ns)),
         patience_ns: 0,
+        is_passed_over: false,
         got: Acquired::default(),
     };
     let mut acquired = if window_ns > 0 { waiter.sleep_on_word(side_seen) } else { Ok(false) };
@@ -436,11 +469,12 @@ fn hand_off(side: &AtomicU32) -> bool {
     let if_starving = |seen| (seen & STARVING != 0).then_some(seen | HANDED_OFF);
     // Release: this is the step that gives the lock away (Invariant 1). Relaxed: counts are hints,
     // and Invariant 4 has a fence before the look that matters.
-    let handed_off = side.fetch_update(Ordering::Release, Ordering::Relaxed, if_starving).is_ok();
-    if handed_off {
-        futex::wake(side, 1);
+    let handed_off = side.fetch_update(Ordering::Release, Ordering::Relaxed, if_starving);
+    if let Ok(before) = handed_off {
+        let set = if before & PASSED_OVER == 0 { futex::ANY_SET } else { PASSED_OVER_SET };
+        futex::wake_set(side, 1, set);
     }
-    handed_off
+    handed_off.is_ok()
 }
 
 /// A thread that has stopped spinning.
@@ -453,6 +487,8 @@ struct Waiter<'a> {
     window_end_ns: u64,
     /// How long the last sleep was meant to be.
     patience_ns: u64,
+    /// It is counted as passed over.
+    is_passed_over: bool,
     got: Acquired,
 }
 
@@ -551,13 +587,18 @@ impl Waiter<'_> {
     /// Sleeps as a starving waiter, which is counted, until the lock was acquired.
     fn sleep_on_side(&mut self) -> Result<(), TimedOut> {
         self.got.starving = true;
-        let mut spun = false;
+        let (mut spun, mut was_woken) = (false, false);
         loop {
             let seen = self.side.load(Ordering::Relaxed);
-            if seen & HANDED_OFF != 0 {
+            if seen & HANDED_OFF != 0 && self.may_take(seen) {
                 if self.accept(seen) {
                     return Ok(());
                 }
+                continue;
+            }
+            if was_woken && self.note_passed_over() {
+                // It runs, and the next hand-off is its own, or that of few others.
+                (was_woken, spun) = (false, false);
                 continue;
             }
             if seen & STARVING == 0 {
@@ -572,26 +613,48 @@ impl Waiter<'_> {
                 self.leave();
                 return Ok(());
             }
-            if !spun && seen & STARVING <= FEW_STARVING {
+            if !spun && (seen & STARVING <= FEW_STARVING || self.is_passed_over) {
                 // What was seen is old by then.
                 spun = true;
                 spin_until_handed_off(self.side);
                 continue;
             }
-            let until = (!self.wait.trusting || fork::is_child()).then(|| self.next_recheck(seen));
-            let outcome = self.sleep(self.side, seen, until);
-            match outcome {
+            let looks = !self.wait.trusting || was_woken || fork::is_child();
+            let until = looks.then(|| self.next_recheck(seen));
+            let set = if self.is_passed_over { PASSED_OVER_SET } else { COUNTED_SET };
+            match self.sleep_in(self.side, seen, set, until) {
                 Outcome::TimedOut => {
                     if let Err(over) = self.check_deadline() {
                         // A hand-off may have come for this thread, and its wake-up been meant for
                         // it.
                         return if self.leave_or_accept() { Ok(()) } else { Err(over) };
                     }
+                    // See *Healing*.
+                    let is_unmoved = !self.wait.trusting && seen & HANDED_OFF != 0;
+                    if is_unmoved && self.accept_as(seen, true) {
+                        return Ok(());
+                    }
                 }
-                Outcome::Woken => self.got.sleeps += 1,
+                Outcome::Woken => {
+                    self.got.sleeps += 1;
+                    was_woken = !self.is_passed_over;
+                }
                 Outcome::Changed | Outcome::Interrupted => {}
             }
         }
+    }
+
+    /// Whether a hand-off in `seen`, a value of `side`, may be this waiter's.
+    fn may_take(&self, seen: u32) -> bool {
+        seen & PASSED_OVER == 0 || self.is_passed_over || fork::is_child()
+    }
+
+    /// Counts this waiter, which was woken for a hand-off and found it taken, as passed over, if
+    /// there is room for it.
+    fn note_passed_over(&mut self) -> bool {
+        let one_more = |seen| (seen & PASSED_OVER != PASSED_OVER).then(|| seen + PASSED_OVER_ONE);
+        self.is_passed_over = self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok();
+        self.is_passed_over
     }
 
     /// Takes the lock if it is free; otherwise makes sure that `word` has all of `bits`, and
@@ -621,7 +684,13 @@ impl Waiter<'_> {
 
     /// Takes the hand-off that `seen`, a value of `side`, contains.
     fn accept(&mut self, seen: u32) -> bool {
-        let Some(left) = take_hand_off(self.side, seen) else { return false };
+        self.accept_as(seen, fork::is_child())
+    }
+
+    /// The same; if it `forgets`, no waiter counts as passed over any more.
+    fn accept_as(&mut self, seen: u32, forgets: bool) -> bool {
+        let taken = take_hand_off(self.side, seen, self.is_passed_over, forgets);
+        let Some(left) = taken else { return false };
         self.got.handed_off = true;
         if left & STARVING != 0 {
             // Others are starving, and the release may have taken their mark away before it saw
@@ -636,15 +705,15 @@ impl Waiter<'_> {
     fn leave_or_accept(&mut self) -> bool {
         loop {
             let seen = self.side.load(Ordering::Relaxed);
-            if seen & HANDED_OFF != 0 {
+            if seen & HANDED_OFF != 0 && self.may_take(seen) {
                 if self.accept(seen) {
                     return true;
                 }
-            } else if seen & STARVING == 0
-                || self
-                    .side
-                    .compare_exchange(seen, seen - STARVING_ONE, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok()
+                continue;
+            }
+            let left = without_one(seen, self.is_passed_over);
+            if left == seen
+                || self.side.compare_exchange(seen, left, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             {
                 return false;
             }
@@ -659,7 +728,7 @@ impl Waiter<'_> {
 
     /// Counts this thread no more.
     fn leave(&self) {
-        let one_less = |seen| (seen & STARVING != 0).then(|| seen - STARVING_ONE);
+        let one_less = |seen| Some(without_one(seen, self.is_passed_over));
         let _ = self.side.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
     }
 
@@ -673,12 +742,17 @@ impl Waiter<'_> {
 
     /// Sleeps until then, or until the deadline if that comes first.
     fn sleep(&self, place: &AtomicU32, seen: u32, until: Option<Deadline>) -> Outcome {
+        self.sleep_in(place, seen, futex::ANY_SET, until)
+    }
+
+    /// The same as a member of a set.
+    fn sleep_in(&self, place: &AtomicU32, seen: u32, set: u32, until: Option<Deadline>) -> Outcome {
         let nearer = match (until, self.wait.deadline) {
             (Some(until), Some(deadline)) if until.remaining_ns() < deadline.remaining_ns() => Some(until),
             (until, None) => until,
             (_, deadline) => deadline,
         };
-        futex::wait_set(place, seen, futex::ANY_SET, nearer)
+        futex::wait_set(place, seen, set, nearer)
     }
 
     fn check_deadline(&self) -> Result<(), TimedOut> {

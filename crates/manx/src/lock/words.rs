@@ -17,6 +17,11 @@ pub const STARVING_ONE: u32 = 2;
 pub(super) const STARVING: u32 = 0x7fff & !HANDED_OFF;
 /// `side`: the next waiter that was woken and finds the lock taken is starving at once.
 pub(super) const FAIR: u32 = 0x8000;
+/// `side`: one waiter that was woken for a hand-off and found it taken. While there are such
+/// waiters, hand-offs are theirs.
+pub const PASSED_OVER_ONE: u32 = 1 << 20;
+/// `side`: the bits that count them.
+pub(super) const PASSED_OVER: u32 = 7 << 20;
 /// `side`: a waiter polls.
 pub const POLLING: u32 = 1 << 23;
 /// `side`: how many more looks of waiters that had slept were in vain than not.
