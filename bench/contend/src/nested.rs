@@ -1,8 +1,8 @@
 //! Epochs within epochs, each kind with a target of its own.
 //!
-//! A thread goes around in rounds. A round is one outer epoch, and inside of it a short epoch of one
-//! critical section and a long epoch of the other sections, one after the other. All sections are
-//! of one lock, so what one kind of epoch lets pass makes the epoch around it late: the targets
+//! A thread goes around in rounds. A round is one outer epoch, and inside of it a short epoch of
+//! one critical section and a long epoch of the other sections, one after the other. All sections
+//! are of one lock, so what one kind of epoch lets pass makes the epoch around it late: the targets
 //! compete. The innermost epoch rules (Liu and others, "Asymmetry-aware scalable locking", 2022,
 //! section 3.4).
 //!

@@ -1,7 +1,7 @@
 //! Runs of threads that lock disjoint ranges ([`contention::ranges`]).
 //!
-//! No range conflicts with another, so no thread ever waits for a holder: what is measured is what a
-//! pair of lock and unlock costs, and the cache lines and spin locks that threads have in common.
+//! No range conflicts with another, so no thread ever waits for a holder: what is measured is what
+//! a pair of lock and unlock costs, and the cache lines and spin locks that threads have in common.
 
 use crate::burn::{amount, spend};
 use crate::workers::{self, Padded, Phases, slowest_share};

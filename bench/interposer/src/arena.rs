@@ -24,7 +24,7 @@
 //! 3. The first [`COUNT`] chunks are mapped.
 
 use crate::locks::chosen;
-use crate::object::{Side, me};
+use crate::side::{Side, me};
 use baselines::lock::SpinFutex;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -45,6 +45,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// A side with a free lock.
 pub fn take() -> &'static Side {
     let operations = chosen();
+    prepare_for_fork();
     LOCK.lock();
     // Relaxed, throughout this file: under the lock, or while there is one thread.
     if FREE.load(Ordering::Relaxed).is_null() {
@@ -102,7 +103,7 @@ fn map() {
 /// order of their registration.
 pub fn prepare_for_fork() {
     static DONE: AtomicU32 = AtomicU32::new(0);
-    if DONE.swap(1, Ordering::Relaxed) == 0 {
+    if DONE.load(Ordering::Relaxed) == 0 && DONE.swap(1, Ordering::Relaxed) == 0 {
         // SAFETY: a function that lives as long as the process.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }

@@ -1,5 +1,5 @@
-//! The names by which programs reach us. All are exported without a version, and so serve callers of
-//! every version.
+//! The names by which programs reach us. All are exported without a version, and so serve callers
+//! of every version.
 //!
 //! SAFETY of all of these: objects are what the C library's functions of these names are given, and
 //! they live as long as these have to; times may be read.

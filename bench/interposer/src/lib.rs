@@ -14,10 +14,10 @@
 //! | recursive and error-checking mutexes | by the lock, with an owner | the same: SQLite's connections have recursive mutexes, and these are what its threads contend for |
 //!
 //! Mutexes that are shared between processes, robust, or with a priority protocol go to the C
-//! library ([`object::Mutex::kind`]). Not replaced: C11's `mtx_t`, readers-writer locks, spin locks,
-//! and calls that never come here (from inside of the C library, or `RTLD_DEEPBIND`). A wait for a
-//! condition is no cancellation point. A program whose `malloc` locks pthread mutexes may call us
-//! from inside of our own first allocation in a thread; none of the measured programs does.
+//! library ([`object::Mutex::kind`]). Not replaced: C11's `mtx_t`, readers-writer locks, spin
+//! locks, and calls that never come here (from inside of the C library, or `RTLD_DEEPBIND`). A wait
+//! for a condition is no cancellation point. A program whose `malloc` locks pthread mutexes may
+//! call us from inside of our own first allocation in a thread; none of the measured programs does.
 //!
 //! A lock is one line of the table in [`locks`].
 
@@ -30,3 +30,4 @@ pub mod mutex;
 pub mod object;
 #[cfg_attr(test, allow(dead_code, reason = "called by the exports, which a test's own binary must not have"))]
 mod real;
+pub mod side;

@@ -8,7 +8,7 @@
 //! ours. A name that is unknown, or missing, ends the program: a figure under the wrong name would
 //! be worse than none.
 
-use crate::object::Side;
+use crate::side::Side;
 use baselines::lock::{Libasl, LibaslBlocking, McsPark, Shfl, Tas, Ticket, Ttas, libasl_epoch};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use manx::lock::{Asl, Mcs, RawLock};
@@ -128,7 +128,6 @@ fn choose() -> &'static Operations {
     let Some(chosen) = LOCKS.iter().find(|lock| lock.name.as_bytes() == value) else {
         end("MANX_INTERPOSED_LOCK: not the name of a lock\n");
     };
-    crate::arena::prepare_for_fork();
     CHOSEN.store(core::ptr::from_ref(chosen).cast_mut(), Ordering::Relaxed);
     chosen
 }

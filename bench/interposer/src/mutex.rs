@@ -1,16 +1,17 @@
 //! `pthread_mutex_lock` and its kin.
 //!
-//! Return values are the C library's. `owner` is written for each kind: error-checking and recursive
-//! mutexes ask for it, and so does the child of a fork ([`crate::arena`]). It is on the line of what
-//! the holder keeps, which the holder writes anyway.
+//! Return values are the C library's. `owner` is written for each kind: error-checking and
+//! recursive mutexes ask for it, and so does the child of a fork ([`crate::arena`]). It is on the
+//! line of what the holder keeps, which the holder writes anyway.
 //!
 //! A wait with a deadline stands in no queue, which it could not leave: it tries again and again,
-//! pauses twice as long each time, and sleeps once the pauses are long. So it may be overtaken until
-//! its deadline, which POSIX allows. None of the measured databases has such waits.
+//! pauses twice as long each time, and sleeps once the pauses are long. So it may be overtaken
+//! until its deadline, which POSIX allows. None of the measured databases has such waits.
 
 use crate::locks::chosen;
-use crate::object::{Kind, Mutex, Side, me};
+use crate::object::{Kind, Mutex};
 use crate::real;
+use crate::side::{Side, me};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, EPERM, ETIMEDOUT, clockid_t, timespec};
@@ -34,7 +35,7 @@ pub fn lock(mutex: &Mutex) -> c_int {
     }
     // SAFETY: the side has a lock of this kind.
     unsafe { (chosen().lock)(side) };
-    // Relaxed: Invariant 2 of `object`.
+    // Relaxed: Invariant 1 of `side`.
     side.owner.store(me, Ordering::Relaxed);
     0
 }

@@ -1,10 +1,10 @@
 //! The program's own objects, and the lock beside a mutex.
 //!
-//! A `pthread_mutex_t` is smaller than some locks together with what their holder keeps, so the lock
-//! stands in a [`Side`] of 256 bytes, and a pointer to it in the mutex: where the C library keeps a
-//! list entry of robust and priority-inheriting mutexes, which are not ours. The pointer is zero in
-//! each new mutex, initialised statically or by a call, and the first thread that locks makes the
-//! side. All other fields stay as the C library's initialisation writes them.
+//! A `pthread_mutex_t` is smaller than some locks together with what their holder keeps, so the
+//! lock stands in a [`Side`] of 256 bytes, and a pointer to it in the mutex: where the C library
+//! keeps a list entry of robust and priority-inheriting mutexes, which are not ours. The pointer is
+//! zero in each new mutex, initialised statically or by a call, and the first thread that locks
+//! makes the side. All other fields stay as the C library's initialisation writes them.
 //!
 //! | mutex | |
 //! | --- | --- |
@@ -20,16 +20,13 @@
 //! A mutex that goes away without `pthread_mutex_destroy` leaks its side; sides are never unmapped,
 //! so a thread that is late with the end of an unlock touches memory that is there.
 //!
-//! Invariants:
-//! 1. A mutex's side is set once between its initialisation and its destruction.
-//! 2. `held`, `owner` and `count` are written by the holder only, before it gives the lock back. A
-//!    thread that reads `owner` compares it with itself, and no other thread writes that value.
+//! Invariant 1: a mutex's side is set once between its initialisation and its destruction.
 
 use crate::arena;
-use core::cell::UnsafeCell;
-use core::mem::{MaybeUninit, offset_of};
+use crate::side::Side;
+use core::mem::offset_of;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use manx::lock::RawCondvar;
 
 /// A `pthread_mutex_t`.
@@ -113,42 +110,6 @@ impl Mutex {
         arena::give_back(side);
         true
     }
-}
-
-/// The lock of a mutex, and beside it, on cache lines of its own, what the holder writes.
-#[repr(C, align(128))]
-pub struct Side {
-    /// The lock that was chosen.
-    pub lock: UnsafeCell<[MaybeUninit<u8>; Side::LOCK_BYTES]>,
-    /// What the lock gave its holder. See Invariant 2, here and below.
-    pub held: UnsafeCell<[MaybeUninit<usize>; Side::HELD_BYTES / size_of::<usize>()]>,
-    /// The holder, by [`me`]; 0 for none.
-    pub owner: AtomicUsize,
-    /// How often the holder of a recursive mutex holds it beyond the first time.
-    pub count: AtomicU32,
-    /// Whether a mutex has it. The arena's.
-    pub used: AtomicU32,
-    /// The next one that is free. The arena's.
-    pub next: AtomicPtr<Side>,
-}
-
-// SAFETY: the lock is a `RawLock`, which is `Sync`; the rest is the holder's, by Invariant 2.
-unsafe impl Sync for Side {}
-
-impl Side {
-    /// Room for a lock: two cache lines, which are fetched in pairs.
-    pub const LOCK_BYTES: usize = 128;
-    /// Room for what a holder keeps.
-    pub const HELD_BYTES: usize = 32;
-}
-
-const _: () = assert!(size_of::<Side>() == 256);
-
-/// A number that stands for the calling thread, the same before and after it forks; not 0.
-#[inline]
-pub fn me() -> usize {
-    // SAFETY: only reads.
-    unsafe { libc::pthread_self() as usize }
 }
 
 /// A `pthread_cond_t`.

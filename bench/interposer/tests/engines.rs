@@ -1,8 +1,8 @@
 //! Each database with each lock beneath it: it runs to completion, and every update that it made is
 //! there afterwards.
 //!
-//! The drivers check that themselves and print no figure otherwise. A database that is not installed
-//! is skipped; `cargo xtask setup` installs all of them.
+//! The drivers check that themselves and print no figure otherwise. A database that is not
+//! installed is skipped; `cargo xtask setup` installs all of them.
 
 mod common;
 

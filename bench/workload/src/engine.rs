@@ -136,9 +136,9 @@ impl Load {
     }
 }
 
-/// Makes a library, `$0`, the next one behind Manx's, and becomes the program. Manx's preload library
-/// passes calls that it leaves alone to the next library that has the function. So a call is
-/// stretched first, and the competitor's lock is then taken in the place of the C library's.
+/// Makes a library, `$0`, the next one behind Manx's, and becomes the program. Manx's preload
+/// library passes calls that it leaves alone to the next library that has the function. So a call
+/// is stretched first, and the competitor's lock is then taken in the place of the C library's.
 const BEHIND: &str = r#"export LD_PRELOAD="$LD_PRELOAD:$0"; exec "$@""#;
 
 /// The start of a command for cores of two speeds.

@@ -2,8 +2,8 @@
 //! machine has CPUs, on a simulated one.
 //!
 //! The ranges are shuffled and dealt, as the author ran them ([`crate::range`] has the same on this
-//! machine). To write a range takes a time; its bytes are in nobody's cache but the writer's. So all
-//! differences are those of the locks.
+//! machine). To write a range takes a time; its bytes are in nobody's cache but the writer's. So
+//! all differences are those of the locks.
 
 use crate::drawing::{Charts, chart, over, panels, those, whole};
 use crate::error::Error;

@@ -10,7 +10,7 @@ mod map;
 
 use cleaning::{alone, leaves_no_garbage};
 use lagging::Lagging;
-use manx::txn::{Data, Error, Isolation, Options, Outcome, Session, Store};
+use manx::txn::{Data, Error, Isolation, Outcome, Session, Store};
 use std::time::Duration;
 use testing::until;
 

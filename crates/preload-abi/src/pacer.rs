@@ -28,10 +28,8 @@ impl<const WORDS: usize> Pacer<WORDS> {
     pub fn parse(text: &[u8]) -> Option<Pacer<WORDS>> {
         let (pid, words) = core::str::from_utf8(text).ok()?.split_once(':')?;
         let mut pacer = Pacer { pid: pid.parse().ok().filter(|&pid| pid != 0)?, allowed: [0; WORDS] };
-        let mut index = 0;
-        for word in words.split(',') {
+        for (index, word) in words.split(',').enumerate() {
             *pacer.allowed.get_mut(index)? = u64::from_str_radix(word, 16).ok()?;
-            index += 1;
         }
         Some(pacer)
     }

@@ -33,7 +33,7 @@ const KINDS: [(&str, &[&str]); 23] = [
     ("crates/cli/tests/cmd", &["json"]),
     ("crates/page", &["css", "html", "js", "json", "sha256"]),
     ("bench/*/src", &["rs", "toml", "md"]),
-    ("bench/*/tests", &["rs", "md", "toml", "trycmd", "txt"]),
+    ("bench/*/tests", &["rs", "c", "md", "toml", "trycmd", "txt"]),
     ("crates/*/proptest-regressions", &["txt"]),
     ("crates/*/benches", &["rs"]),
     ("crates/*/examples", &["rs", "c", "cpp"]),

@@ -1,9 +1,9 @@
 //! LibASL's lock as it is printed: threads on big cores stand in line, threads on little cores poll
 //! for a window first.
 //!
-//! Liu and others, "Asymmetry-aware scalable locking" (PPoPP 2022), Algorithms 1 and 3; Algorithm 2 is [`super::libasl_epoch`]. [`manx::lock::Asl`] is Manx's lock
-//! for the same purpose, which decides in other ways when a thread polls and whether it should; the
-//! benches compare both.
+//! Liu and others, "Asymmetry-aware scalable locking" (PPoPP 2022), Algorithms 1 and 3; Algorithm 2
+//! is [`super::libasl_epoch`]. [`manx::lock::Asl`] is Manx's lock for the same purpose, which
+//! decides in other ways when a thread polls and whether it should; the benches compare both.
 //!
 //! | Algorithm 1, by its lines | here |
 //! | --- | --- |
@@ -30,20 +30,18 @@
 //!   [`FutexMutex`], the algorithm of that mutex, which also runs on simulated machines.
 //!
 //! What the paper leaves open, and what is chosen here: the first sleep is [`SLEEP_NS_FIRST`]. A
-//! sleep does not exceed the rest of the window. Under model checkers, where no time passes by itself,
-//! the spinning form sleeps, too.
+//! sleep does not exceed the rest of the window. Under model checkers, where no time passes by
+//! itself, the spinning form sleeps, too.
 //!
 //! Invariant 1: what is held is held as the lock beneath gave it, so exclusion, attempts and
 //! unlocking are its own.
 
-use super::libasl_epoch;
+use super::libasl_epoch::{self, WINDOW_NS_MAX};
 use manx::cpu::{Class, class};
 use manx::lock::{FutexMutex, Mcs, RawLock};
 use platform::clock::now_ns;
 use platform::thread;
 
-/// The longest window: 100 ms (section 4).
-pub const WINDOW_NS_MAX: u64 = 100_000_000;
 /// The first sleep of the blocking form; the kernel's timer slack is 50 times as long.
 const SLEEP_NS_FIRST: u64 = 1_000;
 

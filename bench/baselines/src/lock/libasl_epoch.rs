@@ -20,9 +20,11 @@
 //! - The longest window is that of the lock, 100 ms.
 //! - Epochs of threads on big cores adjust their windows, too, which they do not use.
 
-use super::libasl::WINDOW_NS_MAX;
 use core::cell::Cell;
 use platform::clock::now_ns;
+
+/// The longest window: 100 ms (section 4).
+pub const WINDOW_NS_MAX: u64 = 100_000_000;
 
 /// The number of epoch ids.
 pub const EPOCHS: usize = 16;

@@ -15,7 +15,8 @@ mod spin_futex;
 mod tas;
 mod ticket;
 
-pub use libasl::{Libasl, LibaslBlocking, LibaslOver, WINDOW_NS_MAX};
+pub use libasl::{Libasl, LibaslBlocking, LibaslOver};
+pub use libasl_epoch::WINDOW_NS_MAX;
 pub use mcs_park::McsPark;
 pub use mutable_lock::MutableLock;
 pub use parked::Parked;

@@ -125,8 +125,8 @@ impl<K: Key> SkipList<K> {
         HeightOutOfRange::check(height).map(SkipList::of_height)
     }
 
-    /// The same, where half of the nodes that reach a level are higher, as in the thesis; usually it
-    /// is one in eight, which needs fewer links for as many ranges.
+    /// The same, where half of the nodes that reach a level are higher, as in the thesis; usually
+    /// it is one in eight, which needs fewer links for as many ranges.
     ///
     /// # Errors
     /// As [`with_height`](SkipList::with_height).

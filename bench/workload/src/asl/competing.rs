@@ -1,11 +1,11 @@
 //! Several kinds of epochs, one within another, with targets that compete.
 //!
-//! Rounds of one outer epoch with a short and a long one inside, over one lock ([`contend::nested`]),
-//! on this machine. Targets are multiples of what little threads take with the lock in order of
-//! arrival. In two of the versions they agree: each kind may take as many times as long. In the
-//! others one kind is to be nearly as early as in that order, while the kinds around it or beside it
-//! leave room. The paper says (section 3.4): the innermost epoch rules, so its target is met, and
-//! that of an outer epoch is not met if it is tighter.
+//! Rounds of one outer epoch with a short and a long one inside, over one lock
+//! ([`contend::nested`]), on this machine. Targets are multiples of what little threads take with
+//! the lock in order of arrival. In two of the versions they agree: each kind may take as many
+//! times as long. In the others one kind is to be nearly as early as in that order, while the kinds
+//! around it or beside it leave room. The paper says (section 3.4): the innermost epoch rules, so
+//! its target is met, and that of an outer epoch is not met if it is tighter.
 
 use super::Plan;
 use crate::error::Error;

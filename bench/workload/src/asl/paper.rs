@@ -128,7 +128,8 @@ fn measured(report: &Report, (case, version, figure): &Cell) -> f64 {
     report.middle(case, version, figure)
 }
 
-/// The figure with LibASL as it is printed in place of ours; `None` if ours is in neither part of it.
+/// The figure with LibASL as it is printed in place of ours; `None` if ours is in neither part of
+/// it.
 fn measured_printed(report: &Report, named: &Named) -> Option<f64> {
     let swap = |(case, version, figure): &Cell| {
         let printed = printed::of(report, case, version);

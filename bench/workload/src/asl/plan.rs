@@ -114,7 +114,7 @@ impl Plan {
         run: &Run,
         variants: &[Variant],
     ) -> Result<(), Error> {
-        let variants = printed::beside(variants);
+        let variants = with_printed(variants);
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         let watch = |report: &Report| judge::watched(report, case);
         let case = Case { name: case, variants: &names, expected: run.time * 6 / 5 };
@@ -260,6 +260,16 @@ fn longest(
         if keeps(middle_ns)? { low_ns = middle_ns } else { high_ns = middle_ns }
     }
     Ok(low_ns)
+}
+
+/// The versions, with the printed one behind each of ours.
+pub(super) fn with_printed(variants: &[Variant]) -> Vec<Variant> {
+    let both = |ours: &Variant| {
+        let printed =
+            printed::lock(ours.lock()).map(|lock| ours.over(printed::name(lock, ours.name()), lock));
+        [Some(ours.clone()), printed]
+    };
+    variants.iter().flat_map(both).flatten().collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! Ours beside LibASL as it is printed: each version that has a window or a target has a second one
 //! with the paper's own Algorithms 1 to 3, and a table compares them.
 
-use super::plan::Variant;
 use contention::lock::Lock;
 use report::figure::{duration, three_digits};
 use report::{Compared, Report, Table};
 
 /// The paper's lock in place of ours.
-fn lock(ours: Lock) -> Option<Lock> {
+pub(super) fn lock(ours: Lock) -> Option<Lock> {
     match ours {
         Lock::AslMcs => Some(Lock::Libasl),
         Lock::AslFutex => Some(Lock::LibaslBlocking),
@@ -16,18 +15,9 @@ fn lock(ours: Lock) -> Option<Lock> {
 }
 
 /// The name of the printed version: that of the lock, and what ours has beside its own lock's.
-fn name(printed: Lock, ours: &str) -> String {
+pub(super) fn name(printed: Lock, ours: &str) -> String {
     let beside = if ours.starts_with("asl(") { "" } else { ours.strip_prefix("asl ").unwrap_or(ours) };
     format!("{} {beside}", printed.name()).trim_end().to_owned()
-}
-
-/// The versions, with the printed one behind each of ours.
-pub(super) fn beside(variants: &[Variant]) -> Vec<Variant> {
-    let with_printed = |ours: &Variant| {
-        let printed = lock(ours.lock()).map(|lock| ours.over(name(lock, ours.name()), lock));
-        [Some(ours.clone()), printed]
-    };
-    variants.iter().flat_map(with_printed).flatten().collect()
 }
 
 /// The printed version beside this one, if it was measured.
@@ -93,6 +83,7 @@ pub(super) fn table(report: &Report) -> Option<Table> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::{Variant, with_printed};
     use super::*;
     use contention::run::Window;
     use report::Machine;
@@ -107,7 +98,8 @@ mod tests {
             ("asl max", Lock::AslFutex),
         ];
         let variants = ours.map(|(name, lock)| Variant::named(name, lock, Window::Fixed(1)));
-        let all: Vec<_> = beside(&variants).into_iter().map(|it| (it.name().to_owned(), it.lock())).collect();
+        let all: Vec<_> =
+            with_printed(&variants).into_iter().map(|it| (it.name().to_owned(), it.lock())).collect();
         let all: Vec<_> = all.iter().map(|(name, lock)| (name.as_str(), *lock)).collect();
         assert_eq!(
             all,

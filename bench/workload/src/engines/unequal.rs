@@ -16,7 +16,8 @@
 //!
 //! 1. What a target is derived from is measured before any other version is, as a case of its own:
 //!    the 99th percentile of little threads under the C library's locks, or, as in figures 9 and 10
-//!    of the paper, under each competitor that takes no target. So all rounds have the same targets.
+//!    of the paper, under each competitor that takes no target. So all rounds have the same
+//!    targets.
 //! 2. Each operation counts in the class of its thread, and no figure is of all threads alone.
 
 mod conclude;
@@ -35,7 +36,7 @@ use crate::turns::{self, Entrant, Turns};
 use report::Report;
 use report::figure::{duration, three_digits};
 use std::path::PathBuf;
-use version::{ALONE, ASL, Version};
+use version::{ALONE, ASL, Version, at_the_tail_of};
 
 /// The other locks that are compared where there is no competitor.
 const OTHERS: [&str; 2] = ["manx", "adaptive"];
@@ -168,11 +169,6 @@ pub fn measure(setup: &Setup, bench: &mut Bench) -> Result<(), Error> {
     let ended = turns::each(&setup.subjects, |subject| subject.name, bench, ready, each);
     super::note_versions(bench);
     ended
-}
-
-/// The name of the target that is the tail of a version.
-fn at_the_tail_of(version: &str) -> String {
-    format!("as {version}")
 }
 
 /// One program in some versions, in turn.

@@ -15,15 +15,15 @@
 //! The author's fork of LeanStore, with which figure 5.4 was measured, has another algorithm for
 //! the thesis' lock, Kogan's and Song's: a worker draws pages anywhere in the whole area until it
 //! finds them free ([`Search::Random`]). The bitmap alone has LeanStore's own, and with its default
-//! of 1 GiB for a local area it serves each object of 1 MiB from there: **it never takes a bit**. So
-//! figure 5.4 compares three locks with no lock. The case *as the fork* makes that again.
+//! of 1 GiB for a local area it serves each object of 1 MiB from there: **it never takes a bit**.
+//! So figure 5.4 compares three locks with no lock. The case *as the fork* makes that again.
 //!
 //! Differences from the thesis: its engine changes page tables by its own kernel module, and
 //! nothing else is as cheap. So here addresses are reserved and nothing is mapped, and the client
 //! copies from the extents. There is no log, no buffer replacement and no index. Where extents are
 //! copied into the area first ([`Assembly::Copy`]) or really mapped by `mmap` ([`Assembly::Alias`],
-//! which takes a lock in the kernel and interrupts the other CPUs), the area is small, and each read
-//! is checked. Locks of blocks have the blocks of the area, as LeanStore's bitmap has.
+//! which takes a lock in the kernel and interrupts the other CPUs), the area is small, and each
+//! read is checked. Locks of blocks have the blocks of the area, as LeanStore's bitmap has.
 //!
 //! Invariants:
 //! 1. A part of the area is written, mapped and read only by the worker that has reserved it.
@@ -38,7 +38,7 @@ use super::competitor::{Competitor, Measured};
 use super::plan::{Checked, Plan, expected, names};
 use super::request::dice;
 use super::run::run_apart;
-use super::variant::Variant;
+use super::variant::{BLOCKS_OWN, Variant};
 use crate::error::Error;
 use crate::harness::{Bench, Sample};
 use crate::machine::one_each;
@@ -306,8 +306,6 @@ const LOCAL_BYTES: u64 = 1 << 30;
 const BLOCKS: usize = 4;
 /// Room in a small area, in objects for each thread.
 const PLACES: usize = 4;
-/// The default lock with blocks as large as an object.
-pub(super) const BLOCKS_OWN: &str = "manx, blocks of an object";
 
 /// The last level's cache of the first CPU, as the kernel tells its size.
 fn last_cache() -> Option<String> {

@@ -1,13 +1,13 @@
 //! Cycles, instructions and misses of the first data cache an operation, by whatever counts them on
 //! this machine.
 //!
-//! An operation is to lock a range of the thread's own slice, and to unlock it; or, as in figure 5.5
-//! of the thesis, to read an object of 1 MiB ([`super::blob`]). Where the
-//! processor's counters can be had ([`platform::perf`]), a run is counted whole, all its threads,
-//! outside of the kernel. A thread's start and end are in there, too, so two runs are made, of few
-//! and of many operations, and their difference is what counts. Where there are no such counters
-//! (most virtual machines have none), callgrind counts the instructions of one thread, if Valgrind
-//! is there. What was not counted has no figure.
+//! An operation is to lock a range of the thread's own slice, and to unlock it; or, as in figure
+//! 5.5 of the thesis, to read an object of 1 MiB ([`super::blob`]). Where the processor's counters
+//! can be had ([`platform::perf`]), a run is counted whole, all its threads, outside of the kernel.
+//! A thread's start and end are in there, too, so two runs are made, of few and of many operations,
+//! and their difference is what counts. Where there are no such counters (most virtual machines
+//! have none), callgrind counts the instructions of one thread, if Valgrind is there. What was not
+//! counted has no figure.
 //!
 //! Callgrind runs the command itself as another process, which does nothing but these operations
 //! ([`arguments`], [`run_child`]).

@@ -2,8 +2,8 @@
 //!
 //! W1 and W2 are the thesis' workloads: a thread locks, writes and unlocks one range at a time, or
 //! sixteen together. A range is 1 KiB of a region of 512 KiB. Each thread has a slice of the region
-//! and goes through it range by range. That is kind to a lock that shards the space: a thread mostly
-//! finds its shard in its cache. The author's own test, which is in his fork of LeanStore
+//! and goes through it range by range. That is kind to a lock that shards the space: a thread
+//! mostly finds its shard in its cache. The author's own test, which is in his fork of LeanStore
 //! (`test/sync/test_scale.cc`), shuffles a million adjacent ranges and deals them to the threads
 //! (the part `shuffled`). As it is stored there, its W1 lets the thesis' lock alone step over 15 of
 //! 16 ranges, writes 256 bytes in place of the text's 1 KiB, and counts the page faults of fresh
@@ -58,8 +58,8 @@ impl Plan {
         Ok(())
     }
 
-    /// W1 and W2 as the author ran them. There are no latencies: each run makes its region, a gibibyte
-    /// for a million ranges, anew.
+    /// W1 and W2 as the author ran them. There are no latencies: each run makes its region, a
+    /// gibibyte for a million ranges, anew.
     pub(super) fn shuffled(&self, bench: &mut Bench) -> Result<(), Error> {
         let variants = Variant::all();
         let pattern = Pattern::Shuffled { ranges: self.setup.ranges };

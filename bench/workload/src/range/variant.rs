@@ -1,6 +1,5 @@
 //! The versions of a case: a competitor as it is, or the default lock in one of its forms.
 
-use super::blob::BLOCKS_OWN;
 use super::competitor::{Competitor, Measured};
 use super::interfaces::{Owners, Tasks};
 use super::run::{Measurement, Mode, Once, Run, run_apart};
@@ -10,6 +9,9 @@ use baselines::range::SkipList;
 use manx::range::{RangeLock, RawRangeLock};
 use report::Histogram;
 use serde::{Deserialize, Serialize};
+
+/// The default lock with blocks as large as an object.
+pub(super) const BLOCKS_OWN: &str = "manx, blocks of an object";
 
 /// The name of the default lock with one shard and room for one range.
 pub(super) const SMALLEST: &str = "manx, smallest";

@@ -47,11 +47,12 @@
 //! count, `side` becomes `HANDED_OFF`, `word` stays as it is, and the release wakes one starving
 //! waiter. The waiter that takes the hand-off counts one down.
 //!
-//! Any starving waiter that runs may take the hand-off before the woken one does, so that no release
-//! waits for the scheduler. The woken waiter then finds it taken, and is *passed over*: it counts
-//! itself as such in `side`, and from then on only such waiters take hand-offs, and only they are
-//! woken for them. Without that, a waiter could be passed over for ever by threads that are served
-//! and starve again before it runs: where windows are shorter than the turns of all waiters.
+//! Any starving waiter that runs may take the hand-off before the woken one does, so that no
+//! release waits for the scheduler. The woken waiter then finds it taken, and is *passed over*: it
+//! counts itself as such in `side`, and from then on only such waiters take hand-offs, and only
+//! they are woken for them. Without that, a waiter could be passed over for ever by threads that
+//! are served and starve again before it runs: where windows are shorter than the turns of all
+//! waiters.
 //!
 //! # Spinning
 //! A waiter spins before it sleeps, and looks seldom (`spinning.rs`).
@@ -108,8 +109,8 @@
 //!    mark it holds the lock.
 //!
 //! 6. While waiters are counted as passed over, only they take hand-offs. Such a waiter runs, or
-//!    sleeps on `side` in [`PASSED_OVER_SET`]; a hand-off that saw the count wakes that set, and one
-//!    that did not is seen by the waiter once it has counted itself.
+//!    sleeps on `side` in [`PASSED_OVER_SET`]; a hand-off that saw the count wakes that set, and
+//!    one that did not is seen by the waiter once it has counted itself.
 //!
 //! # The bound
 //! A waiter's window is [`Wait::window_ns`], and where waiters book turns ([`Wait::turns`]) it
@@ -117,13 +118,13 @@
 //!
 //! A waiter waits for at most its window, gets a CPU after some time in the run queue, and is then
 //! one of n starving waiters. From there on each release serves one of them, and takes one out of
-//! the kernel's queue of those that sleep on `side`, unless a waiter that was passed over is served.
-//! So it is woken after at most 2n releases, as each in front of it may be passed over once, and if
-//! it is passed over itself, at most n more. It holds the lock after at most: window + time in the
-//! run queue + (3n + 1) × the longest hold. Where windows are longer than the turns of all, so that
-//! no thread starves twice, n + 1 holds are enough. While there is a hand-off, or a count, no other thread can take the lock. The
-//! count ends at 16,383: further waiters sleep on `word`, and look every `RECHECK_NS_MIN` whether
-//! there is room for them.
+//! the kernel's queue of those that sleep on `side`, unless a waiter that was passed over is
+//! served. So it is woken after at most 2n releases, as each in front of it may be passed over
+//! once, and if it is passed over itself, at most n more. It holds the lock after at most: window +
+//! time in the run queue + (3n + 1) × the longest hold. Where windows are longer than the turns of
+//! all, so that no thread starves twice, n + 1 holds are enough. While there is a hand-off, or a
+//! count, no other thread can take the lock. The count ends at 16,383: further waiters sleep on
+//! `word`, and look every `RECHECK_NS_MIN` whether there is room for them.
 //!
 //! # Healing
 //! The C library may overwrite a mark. So the sleeps of a waiter that does not trust

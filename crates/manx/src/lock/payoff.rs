@@ -153,10 +153,10 @@ mod tests {
     fn a_lock_that_is_free_between_holds_is_not_taken_in_the_first_half() {
         let payoff = Payoff::new();
         for busy_every in [2, FREE_LOOKS] {
-            let looks = Cell::new(0);
+            let looks = Cell::new(0_u32);
             let is_locked = || {
                 looks.set(looks.get() + 1);
-                looks.get() % busy_every == 0
+                looks.get().is_multiple_of(busy_every)
             };
             // Far from the half of its window.
             let willing = || looks.get() < 4 * FREE_LOOKS;

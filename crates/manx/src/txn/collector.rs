@@ -152,7 +152,8 @@ mod tests {
             collector.wake(|| unreachable!("there is a thread"));
         }
         drop(collector);
-        // What it has seen before it was told to end; then it has nothing any more, and so this ends.
+        // What it has seen before it was told to end; then it has nothing any more, and so this
+        // ends.
         assert!(seen.iter().count() <= 3, "it was woken once");
     }
 

@@ -6,7 +6,7 @@
 //! scheduler changes threads.
 
 use manx::cpu::{Class, set_class_of_this_thread};
-use manx::lock::{RawLock, Reorderable};
+use manx::lock::{RawLock, ReorderHeld, Reorderable};
 use platform::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -94,12 +94,12 @@ pub struct Windows<L> {
 
 // SAFETY: the lock beneath keeps the promise.
 unsafe impl<L: RawLock> RawLock for Windows<L> {
-    type Held = L::Held;
+    type Held = ReorderHeld<L::Held>;
     const NAME: &'static str = "windows";
     #[allow(clippy::declare_interior_mutable_const)]
     const INIT: Self = Windows { lock: Reorderable::over(L::INIT), turn: AtomicU64::new(0) };
 
-    fn lock(&self) -> L::Held {
+    fn lock(&self) -> Self::Held {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % 5;
         match [0, 1, 10_000, 90_000, 400_000][turn as usize] {
             // No thread stands by for a lock that is not in use otherwise.
@@ -108,11 +108,11 @@ unsafe impl<L: RawLock> RawLock for Windows<L> {
         }
     }
 
-    fn try_lock(&self) -> Option<L::Held> {
+    fn try_lock(&self) -> Option<Self::Held> {
         self.lock.try_lock()
     }
 
-    unsafe fn unlock(&self, held: L::Held) {
+    unsafe fn unlock(&self, held: Self::Held) {
         // SAFETY: the contract is the same.
         unsafe { self.lock.unlock(held) }
     }

@@ -21,8 +21,8 @@
 //!    program was started on, so that the programs of a machine do not meet on its first CPUs. A
 //!    mask of no more than the count is never touched. A caller that itself rounds quotas up gets
 //!    the budget rounded up; all others get it rounded down.
-//! 4. **A pace is not seen.** What a helper of ours takes away for some milliseconds is no number of
-//!    CPUs to remember.
+//! 4. **A pace is not seen.** What a helper of ours takes away for some milliseconds is no number
+//!    of CPUs to remember.
 //! 5. **Callable anywhere.** `sysconf` may be called by signal handlers, by memory allocators, by a
 //!    child between `fork` and `exec`, and before our constructor has run. No lock is taken, the
 //!    program's `malloc` is not called, no descriptor stays open, `errno` is kept. See

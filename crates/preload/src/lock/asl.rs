@@ -3,12 +3,13 @@
 //! [`manx::lock::Asl`] in the program's own objects. As in all modes, `word` says which thread
 //! holds a mutex. A thread that waits for longer than it stands by waits as with `lock=manx`, but
 //! its window is that of its epoch to the nanosecond: targets of 15 µs to 140 µs, as in the paper,
-//! make windows that are shorter than those of `lock=manx` may be. A thread whose window is 0, since
-//! it has stood by for all of it or since its target cannot be reached, stands in line (`fifo.rs`),
-//! and the first of the line is starving: the next release is for it. So among these threads the
-//! order is that of arrival, whatever others do, and with a target of 0 that is the order of all, as
-//! the paper has it (section 4.1, LibASL-0). Before that, a thread on a little CPU lets others pass, for the window of the epoch that it is
-//! in, and outside of any for the longest one, as long as others use the mutex: `passes` counts.
+//! make windows that are shorter than those of `lock=manx` may be. A thread whose window is 0,
+//! since it has stood by for all of it or since its target cannot be reached, stands in line
+//! (`fifo.rs`), and the first of the line is starving: the next release is for it. So among these
+//! threads the order is that of arrival, whatever others do, and with a target of 0 that is the
+//! order of all, as the paper has it (section 4.1, LibASL-0). Before that, a thread on a little CPU
+//! lets others pass, for the window of the epoch that it is in, and outside of any for the longest
+//! one, as long as others use the mutex: `passes` counts.
 //!
 //! Three kinds of threads do not stand by. A thread with a timeout of its own does not, since the
 //! timeout would be over. A thread that was woken by a signal to a condition variable does not,

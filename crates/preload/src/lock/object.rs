@@ -126,8 +126,8 @@ impl Mutex {
         bounded::try_join_hand_off(&self.word, &self.side)
     }
 
-    /// Forgets what was noted of a hand-off: a waiter has come to hold it. Not where threads stand in
-    /// line ([`super::fifo`]).
+    /// Forgets what was noted of a hand-off: a waiter has come to hold it. Not where threads stand
+    /// in line ([`super::fifo`]).
     pub fn forget_hand_off(&self) {
         turns::forget(&self.tail);
     }

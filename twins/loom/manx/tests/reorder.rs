@@ -103,9 +103,9 @@ fn a_thread_that_stands_by_is_in_line_at_the_end_of_its_window_to_the_look() {
         builder.check(move || {
             let lock = Reorderable::<Occupied>::new();
             // A thread has passed, so the lock is in use.
-            lock.lock_immediately();
+            let _ = lock.lock_immediately();
             let began_ns = platform::clock::now_ns();
-            lock.lock_reorder(Duration::from_nanos(window_ns));
+            let _ = lock.lock_reorder(Duration::from_nanos(window_ns));
             let waited_ns = lock.beneath().0.load(std::sync::atomic::Ordering::Relaxed) - began_ns;
             let window_ns = window_ns.min(platform::clock::duration_ns(manx_loom::slo::WINDOW_MAX));
             assert!((window_ns..=window_ns + LOOKS_NS).contains(&waited_ns), "{waited_ns} of {window_ns}");

@@ -6,19 +6,17 @@ extern crate manx as manx_shuttle;
 
 #[path = "../../manx/tests/common/mod.rs"]
 mod common;
-#[path = "../../manx/tests/common/guarded.rs"]
-mod guarded;
 #[path = "../../manx/tests/common/reorder.rs"]
 mod reorder;
 
 use baselines_shuttle::lock::libasl_epoch as epoch;
 use baselines_shuttle::lock::{Libasl, LibaslBlocking, McsPark, Shfl, Ticket};
 use common::together;
-use guarded::Guarded;
 use manx::cpu::{Class, set_class_of_this_thread};
 use manx::lock::RawLock;
 use platform::explore::{Site, check};
 use platform::site;
+use reorder::guarded::Guarded;
 use reorder::those_in_line_pass_and_nobody_else;
 
 reorder::over_each_lock! {

@@ -16,8 +16,8 @@ static ALLOCATOR: Allocator = Allocator;
 
 /// The longest window.
 const MAX: Window = Window::Fixed(100_000_000);
-/// What ours may have less: a queue in a fixed order has 0.976 with a target of 0, where the paper's
-/// lock looks at the queue before it enters.
+/// What ours may have less: a queue in a fixed order has 0.976 with a target of 0, where the
+/// paper's lock looks at the queue before it enters.
 const LEAST: f64 = 0.97;
 
 fn is_full() -> bool {
@@ -118,7 +118,8 @@ fn bench_4_with_and_without_targets() {
 }
 
 /// Two threads a CPU, over a mutex that sleeps. With a target near the mutex's own p99 ours is
-/// below the printed one (`crates/manx/src/lock/README.md`), so the shortest target is printed only.
+/// below the printed one (`crates/manx/src/lock/README.md`), so the shortest target is printed
+/// only.
 #[test]
 fn bench_6_with_and_without_targets() {
     let work = Work { sections: 4, locks: 2, lines: 16, hold_ns: 930, nops: 600 };

@@ -1,8 +1,7 @@
 //! From runs to tables and verdicts: each version beside the C library's locks, and each class of
 //! threads by itself.
 
-use super::at_the_tail_of;
-use super::version::{ALONE, ASL, GLIBC, is_asl_with_a_target};
+use super::version::{ALONE, ASL, GLIBC, at_the_tail_of, is_asl_with_a_target};
 use crate::engines::Subject;
 use crate::verdict::{self, Figure};
 use report::Table;

@@ -64,3 +64,8 @@ impl Version {
 pub(super) fn is_asl_with_a_target(name: &str) -> bool {
     name.strip_prefix(ASL).is_some_and(|rest| rest.starts_with(", "))
 }
+
+/// The name of the target that is the tail of a version.
+pub(super) fn at_the_tail_of(version: &str) -> String {
+    format!("as {version}")
+}

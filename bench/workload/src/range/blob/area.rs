@@ -5,13 +5,13 @@
 //!                                                                  ▲ cursor
 //! ```
 //!
-//! LeanStore's algorithm ([`Search::Cursor`], `src/buffer/alias_area.cc`): an object that is smaller
-//! than a local area is shown there, and no other worker ever has that. Any other takes whole
-//! blocks of the shared area, as many as it needs, from the cursor on. The worker moves the cursor
-//! behind them by a compare-and-exchange, and to the beginning if they reach the end; blocks that
-//! would go beyond the end are not taken, and the worker begins again at the beginning. Then it
-//! tries to lock them. If another worker still has one of them, it takes the next ones in the same
-//! way, for as long as it takes: there is no wait.
+//! LeanStore's algorithm ([`Search::Cursor`], `src/buffer/alias_area.cc`): an object that is
+//! smaller than a local area is shown there, and no other worker ever has that. Any other takes
+//! whole blocks of the shared area, as many as it needs, from the cursor on. The worker moves the
+//! cursor behind them by a compare-and-exchange, and to the beginning if they reach the end; blocks
+//! that would go beyond the end are not taken, and the worker begins again at the beginning. Then
+//! it tries to lock them. If another worker still has one of them, it takes the next ones in the
+//! same way, for as long as it takes: there is no wait.
 //!
 //! The author's fork ([`Search::Random`], `src/buffer/buffer_manager.cc`): pages anywhere in the
 //! whole area, drawn again until they are free.

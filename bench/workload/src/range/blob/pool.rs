@@ -116,8 +116,8 @@ impl Pool {
         }
     }
 
-    /// Reads a byte of each page. A process of its own has the pool's pages anew, and its first reads
-    /// of them would be what is measured.
+    /// Reads a byte of each page. A process of its own has the pool's pages anew, and its first
+    /// reads of them would be what is measured.
     pub(in crate::range) fn touch(&self) {
         for at in (0..self.bytes).step_by(PAGE) {
             // SAFETY: within the mapping, which is not written (Invariant 2).

@@ -5,7 +5,7 @@
 //! The clock is virtual, so a window ends between any two steps, and nothing here waits for it.
 
 #[path = "guarded.rs"]
-mod guarded;
+pub mod guarded;
 
 use crate::common::{join, together};
 use guarded::Guarded;
