@@ -134,6 +134,9 @@ struct Hasty<const WINDOW_NS: u64>(ProgramMutex);
 
 impl<const WINDOW_NS: u64> Lock for Hasty<WINDOW_NS> {
     const WINDOW_NS: u64 = WINDOW_NS;
+    // `bounded.rs` allows three. In 20,000 runs one was above one, and none above two; without the
+    // waiters that were passed over, one run in fifty was above two.
+    const TIMES: u64 = 2;
 
     fn window_ns(_: u64) -> u64 {
         WINDOW_NS
