@@ -4,8 +4,8 @@
 //! release of such a hold says whether a thread waits for the lock by then. If that is so at seven
 //! of eight holds, threads stand by. Otherwise they enter the queue at once: a lock that others
 //! seldom want at the same time serves more threads in the order of arrival. A thread that does not
-//! stand by leaves a mark before it enters the queue, unless there is one. Without a mark since the
-//! last such hold no thread stands by: nobody would overtake.
+//! stand by leaves a mark before it enters the queue, for the next eight such holds. Without a mark
+//! no thread stands by: nobody would overtake.
 //!
 //! | the window of a thread that stands by | the lock is taken |
 //! | --- | --- |
@@ -40,8 +40,14 @@ const PAYS_NOT: u32 = 16;
 /// The score after holds that make no thread wait.
 const SCORE_MAX: u32 = 80;
 
-/// The mark: a thread that does not stand by has come.
-const CAME: u32 = 1 << 31;
+/// In the same word, the mark: one hold of a thread that might stand by …
+const MARK_ONE: u32 = 1 << 16;
+/// … and the bits of their number, for which a thread that does not stand by leaves the mark. The
+/// threads of a queue take turns: a mark of one hold would be gone whenever the next thread comes
+/// that might stand by.
+const MARK: u32 = 8 * MARK_ONE;
+/// The bits of the score.
+const SCORE: u32 = MARK_ONE - 1;
 
 /// Whether standing by pays, as a score: 0 that it does, [`SCORE_MAX`] that it does not; and the
 /// mark. All-zero to begin with.
@@ -62,21 +68,22 @@ impl Payoff {
     pub(super) fn came(&self) {
         // Relaxed: Invariant 1; the same holds wherever the word is used.
         let before = self.0.load(Ordering::Relaxed);
-        if before & CAME == 0 {
-            self.0.store(before | CAME, Ordering::Relaxed);
+        // Not at each hold: a store takes the cache line away from others.
+        if before < MARK / 2 {
+            self.0.store(before & SCORE | MARK, Ordering::Relaxed);
         }
     }
 
     /// Returns whether a thread should stand by.
     #[inline]
     pub(super) fn pays(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & CAME != 0 && self.has_paid()
+        self.0.load(Ordering::Relaxed) >= MARK_ONE && self.has_paid()
     }
 
     /// Returns whether the last holds say that it pays.
     #[inline]
     fn has_paid(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & !CAME < PAYS_NOT
+        self.0.load(Ordering::Relaxed) & SCORE < PAYS_NOT
     }
 
     /// A thread that might have stood by has given the lock back, and a thread waits for it or
@@ -84,11 +91,11 @@ impl Payoff {
     #[inline]
     pub(super) fn released(&self, waited: bool) {
         let before = self.0.load(Ordering::Relaxed);
-        let score = before & !CAME;
-        let after = match waited {
-            true => score.saturating_sub(WAITED),
-            false => (score + NOBODY).min(SCORE_MAX),
+        let score = match waited {
+            true => (before & SCORE).saturating_sub(WAITED),
+            false => (before & SCORE).saturating_add(NOBODY).min(SCORE_MAX),
         };
+        let after = (before & !SCORE).saturating_sub(MARK_ONE) | score;
         if after != before {
             self.0.store(after, Ordering::Relaxed);
         }
