@@ -152,7 +152,8 @@ mod tests {
     fn every_target_has_a_figure_and_others_have_none() {
         let figure = |report: &Report, id: &str| Some(figure(report, id)?.0);
         let objects = [blob(THESIS), blob(4096)];
-        let scaled = [W1, W2, KEYS, &objects[0], &objects[1]].into_iter().flat_map(|it| [2, 8].map(|n| scaled(it, n)));
+        let scaled =
+            [W1, W2, KEYS, &objects[0], &objects[1]].into_iter().flat_map(|it| [2, 8].map(|n| scaled(it, n)));
         let single = [SINGLE, CONTENDED, WIDTHS, MEMORY, MEMORY_LASTING].map(str::to_owned);
         verdict::check_ids("range", &scaled.chain(single).collect::<Vec<_>>(), figure);
         assert!(figure(&Report::new("range", Machine::default(), 0), "range-w1-2-dog").is_none());
