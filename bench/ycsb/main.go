@@ -23,8 +23,8 @@
 //  3. An operation is measured if it begins in the measured part. It counts in the window in which it
 //     ends: a stall appears in the window in which it is over. One that begins before and ends in the
 //     measured part counts nowhere, not even as an error.
-//  4. With --seconds no operation begins after S seconds. Operations that run then are waited for and
-//     measured, so the slowest ones are not lost. With --operations each thread has its share, as in YCSB.
+//  4. With --seconds no operation begins after S seconds, but for the first one of a thread. Operations
+//     that run then are waited for and measured, so the slowest ones are not lost. With --operations each thread has its share, as in YCSB.
 //  5. The measured part ends with its last operation.
 //
 // A latency is the time around the binding's call, as in YCSB. An operation that fails counts as an

@@ -20,7 +20,7 @@
 //!
 //! The line has the field in which other modes book turns. So in this mode windows outside of
 //! epochs end by themselves, and a caller that polls notes a stale hand-off in its own memory
-//! ([`take_stale_hand_off`]).
+//! (`take_stale_hand_off`).
 //!
 //! Invariant 1: `passes` is written by holders only.
 
