@@ -1,7 +1,7 @@
 //! `pthread_cond_wait` and its kin, for variables that are private to the process.
 //!
 //! The C library's condition variables unlock and lock the C library's mutex, so LiTL lets each
-//! holder of its lock hold that mutex as well. Here the variable is a [`RawCondvar`] instead, eight
+//! holder of its lock hold that mutex as well. Here the variable is a `RawCondvar` instead, eight
 //! bytes in the program's own object, which knows nothing of the mutex: a waiter enters, unlocks
 //! whatever the mutex is, sleeps on a futex, and locks again. The protocol is the one of the
 //! preload library, and the lock under test is the only lock. The C library's functions never see

@@ -1,6 +1,6 @@
 //! The locks, and which of them the program gets.
 //!
-//! [`LOCKS`] has a line for each: its name, the type, and the functions that begin and end an epoch
+//! `LOCKS` has a line for each: its name, the type, and the functions that begin and end an epoch
 //! of its own, if it takes latency targets. A call reaches the lock by one indirect call, which the
 //! CPU predicts, because a process has one lock.
 //!

@@ -1,7 +1,7 @@
 //! `pthread_mutex_lock` and its kin.
 //!
 //! Return values are the C library's. `owner` is written for each kind: error-checking and
-//! recursive mutexes ask for it, and so does the child of a fork ([`crate::arena`]). It is on the
+//! recursive mutexes ask for it, and so does the child of a fork (`arena.rs`). It is on the
 //! line of what the holder keeps, which the holder writes anyway.
 //!
 //! A wait with a deadline stands in no queue, which it could not leave: it tries again and again,

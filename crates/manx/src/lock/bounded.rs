@@ -109,7 +109,7 @@
 //!    mark it holds the lock.
 //!
 //! 6. While waiters are counted as passed over, only they take hand-offs. Such a waiter runs, or
-//!    sleeps on `side` in [`PASSED_OVER_SET`]; a hand-off that saw the count wakes that set, and
+//!    sleeps on `side` in `PASSED_OVER_SET`; a hand-off that saw the count wakes that set, and
 //!    one that did not is seen by the waiter once it has counted itself.
 //!
 //! # The bound
