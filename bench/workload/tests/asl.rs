@@ -41,8 +41,8 @@ fn every_case_runs_and_every_target_is_known() {
 
     let cases: BTreeSet<&str> = report.runs.iter().map(|run| run.case.as_str()).collect();
     // Eleven cases: the cost of an epoch, bench-1, figure 5, bench-2, bench-6, epochs that compete,
-    // two times of bench-5, and three mixtures of bench-3. Figure 1, figure 4 and bench-4 have a case for each number of
-    // threads from one to the number of CPUs.
+    // two times of bench-5, and three mixtures of bench-3. Figure 1, figure 4 and bench-4 have a
+    // case for each number of threads from one to the number of CPUs.
     assert_eq!(cases.len(), 11 + 3 * machine::cpus().len(), "{cases:?}");
     // One for each case but the cost of an epoch, and one for ours beside LibASL as it is printed.
     assert_eq!((report.tables.len(), report.plots.len()), (cases.len(), 1));
