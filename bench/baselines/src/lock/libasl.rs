@@ -29,7 +29,7 @@
 //!   Bench-6, and footnote 3). The paper's mutex is the GNU C library's; here it is
 //!   [`FutexMutex`], the algorithm of that mutex, which also runs on simulated machines.
 //!
-//! What the paper leaves open, and what is chosen here: the first sleep is [`SLEEP_NS_FIRST`]. A
+//! The paper leaves some values open. Chosen here: the first sleep is [`SLEEP_NS_FIRST`]. A
 //! sleep does not exceed the rest of the window. Under model checkers, where no time passes by
 //! itself, the spinning form sleeps, too.
 //!

@@ -12,7 +12,7 @@
 //!
 //! [`manx::slo`] has the same rule with a gain, a faster start and bounds that follow from the SLO.
 //!
-//! What the paper leaves open, and what is chosen here:
+//! The paper leaves some values open. Chosen here:
 //! - The first window and the first unit ([`Window::FIRST`]). The paper gives both "a default
 //!   size", from which they "quickly adjust themselves". These reach 2 ms in 190 epochs, and 25 µs
 //!   in three.
@@ -70,7 +70,7 @@ impl Window {
     }
 }
 
-/// What a thread keeps of an epoch.
+/// The state that a thread keeps of an epoch.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     window: Window,

@@ -101,7 +101,7 @@ fn lend(span: &Span<u64>, access: Access) -> NonNull<Node> {
 }
 
 impl<const SHARES: bool, const SPINS: bool> ListLock<SHARES, SPINS> {
-    /// How a thread that waits looks at a node in its way.
+    /// The way in which a waiting thread looks at a node.
     const PATIENCE: Patience = if SPINS { for_good } else { for_a_moment };
 
     /// Makes a lock that no thread holds.
