@@ -16,7 +16,7 @@ use workload::{Error, machine, pool};
 /// where it is the paper's.
 const TIMELINE_S: (f64, f64) = (15.0, 3.0);
 const POOL_S: (f64, f64) = (5.0, 1.0);
-/// Options of paper 004. The author runs a million ranges.
+/// The same for paper 004: the runs of its author, a million ranges, last as long.
 const RANGE_S: (f64, f64) = (0.4, 0.02);
 
 #[derive(Debug, clap::Args)]
