@@ -27,12 +27,12 @@ const OUTER: usize = 0;
 const SHORT: usize = 1;
 const LONG: usize = 2;
 
-/// What little threads did.
+/// The epochs of little threads.
 #[derive(Debug)]
 pub struct Nested {
     /// Rounds per second of all threads.
     pub rounds_per_s: f64,
-    /// How long each kind of epoch took on little threads.
+    /// The latencies of each kind of epoch on little threads.
     pub little: [Histogram; KINDS.len()],
     /// How many of these were late.
     pub missed: [u64; KINDS.len()],

@@ -36,7 +36,7 @@ impl RangeLock {
     }
 }
 
-/// A run: shuffled ranges are dealt to the threads, each of which takes its own again and again.
+/// A run: shuffled ranges are dealt to the threads, and each thread takes its own again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranges {
     /// How many threads

@@ -56,8 +56,8 @@ impl Window {
         self.window_ns
     }
 
-    /// Returns the state after an epoch that took `latency_ns`, of which `hundredths` of a percent
-    /// are to end within `slo_ns`.
+    /// Returns the state after an epoch that took `latency_ns`. The target: `hundredths` of a
+    /// percent of these epochs end within `slo_ns`.
     #[must_use]
     pub fn after(self, latency_ns: u64, slo_ns: u64, hundredths: u16) -> Window {
         if latency_ns > slo_ns {
@@ -119,8 +119,8 @@ pub fn start(id: usize) {
     });
 }
 
-/// Ends the epoch `id`, the innermost one of the calling thread, of which `hundredths` of a percent
-/// are to end within `slo_ns`. Returns its latency in nanoseconds.
+/// Ends the epoch `id`, the innermost one of the calling thread. The target: `hundredths` of a
+/// percent of these epochs end within `slo_ns`. Returns its latency in nanoseconds.
 ///
 /// # Panics
 /// The id is not below [`EPOCHS`].

@@ -83,8 +83,8 @@ pub extern "C" fn get_nprocs_conf() -> c_int {
     configured(real_nprocs_conf().map_or(1, |real| c_long::from(real()))) as c_int
 }
 
-/// Puts the CPUs of which the program is told into a mask that the C library has filled: also those
-/// that a pace takes away now, and fewer if the caller only counts them.
+/// Changes a mask that the C library has filled into the one that the program is told: with the
+/// CPUs that a pace takes away now, and with fewer CPUs if the caller only counts them.
 ///
 /// # Safety
 /// `mask` has `bytes` bytes, which are the caller's to be written to. The running call returns to
